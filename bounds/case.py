@@ -164,7 +164,8 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
     """The method `describe` of a class of cases that says these of each.
 
     Args:
-        words: of READ_FROM, or attributes of the case. others: of other names, word="attribute" or "its.attribute".
+        words: of READ_FROM, or attributes of the case.
+        others: of other names, word="attribute" or "its.attribute".
     """
     places = {word: READ_FROM.get(word, word) for word in words} | others
 
@@ -179,7 +180,9 @@ def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
     """The Gaussian network of a seed, in the shapes of this one.
 
     Args:
-        weights: whose shapes are taken. seed: of the new network. sigma: standard deviation of its hidden weights.
+        weights: whose shapes are taken.
+        seed: of the new network.
+        sigma: standard deviation of its hidden weights.
     """
     width, d = weights.hidden.shape
     return draw(width, d, seed, sigma)

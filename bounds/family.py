@@ -84,7 +84,9 @@ def changed(base: Draw, name: str, change: Callable[[Any], Any]) -> Family:
     """Every case of another family, changed; generic ones too.
 
     Args:
-        base: the other family. name: what reports call this one. change: of a case, a function of a module.
+        base: the other family.
+        name: what reports call this one.
+        change: of a case, a function of a module.
     """
     needs = None if base.required == needed(base.trials) else base.required
     return Family(name, _changed, _all_changed, (base, change), base.trials, needs)

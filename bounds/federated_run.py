@@ -234,7 +234,9 @@ def federated_run(
     """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given.
 
     Args:
-        problem: data with scalar labels. setup: sizes, steps and seed. weights: hidden (m, d) and signs (m,).
+        problem: data with scalar labels.
+        setup: sizes, steps and seed.
+        weights: hidden (m, d) and signs (m,).
         device: of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
     """
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
@@ -287,7 +289,9 @@ class FederatedDraw:
         """What a case of these data takes of memory: a run, the network, two records, two rounds kept in each.
 
         Args:
-            problem: of the case. width: m. rounds: T.
+            problem: of the case.
+            width: m.
+            rounds: T.
         """
         steps, kept, samples = self.setup.local_steps, 2, padded_samples(problem)
         if self.movements or problem.n * width < GROUPED:
@@ -326,9 +330,12 @@ def federated_draws(
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
-        label: of the choice in `defaults`, for reports. linearised: patterns stay those of the start.
-        options: what the user chose. defaults: fields of Setup that a statement wants otherwise than the default;
-            `label` names that choice in reports. movements: record movements too, at half as much time again.
+        label: of the choice in `defaults`, for reports.
+        linearised: patterns stay those of the start.
+        options: what the user chose.
+        defaults: fields of Setup that a statement wants otherwise than the default; `label` names that choice in
+            reports.
+        movements: record movements too, at half as much time again.
     """
     setup = options.setup(**defaults)
     overruled = any(getattr(options, name) is not None for name in defaults)
@@ -372,12 +379,7 @@ def federated_runs(
     linearised: bool = False,
     in_balls: bool = False,
 ) -> FederatedRun:
-    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; equal arguments, equal strategy.
-
-    Args:
-        draw: Hypothesis's. n, d, clients, width, local_steps, rounds: smallest and largest, both included.
-        linearised: patterns stay those of the start. in_balls: the runs are computed in ball arithmetic.
-    """
+    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; equal arguments, equal strategy."""
     x = draw(points(n, d))
     owner = draw(partitions(len(x), clients=clients))
     weights = draw(networks(x.shape[1], width))

@@ -73,7 +73,9 @@ class Formula:
         """The positive values of `symbol` at which the last part equals `value`, the other symbols given.
 
         Args:
-            symbol: of the formula. value: of its last part. constants: numbers or enclosures of the other symbols.
+            symbol: of the formula.
+            value: of its last part.
+            constants: numbers or enclosures of the other symbols.
         """
         expression = self.parts[-1]
         numbers = {s: float(_estimate(constants[s]).value) for s in expression.free_symbols - {symbol}}
@@ -91,7 +93,9 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`.
 
     Args:
-        expression: in sympy. constants: a number, array or `Estimate` for each of its symbols. bits: of the balls.
+        expression: in sympy.
+        constants: a number, array or `Estimate` for each of its symbols.
+        bits: of the balls.
     """
     compiled = _compiled(sp.sympify(expression))
     try:

@@ -19,8 +19,9 @@ class Limit:
     """A margin that knows what it is a margin of: `at_most - value`, or `value - at_least`.
 
     Args:
-        quantity: what is limited, as a user reads it. value: it on a case. at_most, at_least: one of them, a number or
-            a function of the case.
+        quantity: what is limited, as a user reads it.
+        value: it on a case.
+        at_most, at_least: one of them, a number or a function of the case.
     """
 
     quantity: str

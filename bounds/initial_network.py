@@ -124,7 +124,9 @@ class InitialNetworkDraw(Family):
         """What a case of these data takes of memory, whatever the rounds: the network, while it is drawn.
 
         Args:
-            problem: of the case. width: m. rounds: not used.
+            problem: of the case.
+            width: m.
+            rounds: not used.
         """
         return float(drawing_bytes(width, problem.d))
 

@@ -28,7 +28,9 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
     """A subexpression replaced by another.
 
     Args:
-        old, new: sympy expressions. name: of the mutant, in reports. sort: how the formula was changed.
+        old, new: sympy expressions.
+        name: of the mutant, in reports.
+        sort: how the formula was changed.
     """
     return Mutant(name, lambda expression: expression.subs(old, new), sort)
 

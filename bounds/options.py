@@ -10,11 +10,14 @@ class Options:
     """Data and sizes of the cases that statements are checked on.
 
     Args:
-        data: None (digits and sphere), a data set's name, or a .npz or .csv file. unit: normalise the rows.
-        clients, partition: how the samples are split. n: how many samples are drawn from a named data set.
-        trials: seeds a family of cases is run with. seed: the first of them.
-        device: where the training engine computes runs of Algorithm 1, as torch names it; None: the simulator does.
-        The others replace the fields of `Setup` of the same name.
+        data: None (digits and sphere), a data set's name, or a .npz or .csv file.
+        unit: normalise the rows.
+        clients, partition: how the samples are split.
+        n: how many samples are drawn from a named data set.
+        trials: seeds a family of cases is run with.
+        seed: the first of them.
+        device: where the training engine computes runs of Algorithm 1, as torch names it; None: the simulator does. The
+            others replace the fields of `Setup` of the same name.
     """
 
     data: str | None = None

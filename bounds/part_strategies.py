@@ -49,9 +49,6 @@ def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
 
     The sizes of the groups are log-uniform up to four times the largest width, so that rare neurons are met as often as
     common ones.
-
-    Args:
-        draw: Hypothesis's. d: features. width: smallest and largest, both included.
     """
     if draw(st.booleans()):
         return gaussian(draw(sizes(*width)), d, draw(st.integers(0, 2**16)))
@@ -80,12 +77,7 @@ def targets(draw: DrawFn, outputs: np.ndarray) -> np.ndarray:
 def steps(
     draw: DrawFn, largest_block: float, largest: float, clients: int, local_steps: Range, rounds: Range
 ) -> dict[str, Any]:
-    """Fields of a Setup: eta_l relative to the largest block's eigenvalue, eta_g plain or rho relative to |H|.
-
-    Args:
-        draw: Hypothesis's. largest_block: largest eigenvalue of a client's block of H. largest: of H. clients: N.
-        local_steps, rounds: smallest and largest, both included.
-    """
+    """Fields of a Setup: eta_l relative to the largest block's eigenvalue, eta_g plain or rho relative to |H|."""
     k = draw(st.integers(*local_steps))
     eta_local = draw(log_uniform(1e-4, 8)) / (largest_block or 1.0)
     eta_global = draw(

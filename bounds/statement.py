@@ -141,7 +141,8 @@ class Claim(Formula):
     """A statement in one of its forms: a formula, where it is claimed, and what came out.
 
     Args:
-        recorded: the settled outcome. witness: where that is violated, gives a stored case that shows it.
+        recorded: the settled outcome.
+        witness: where that is violated, gives a stored case that shows it.
         nature: how this form differs from what holds; None: it does not.
         hypotheses: that it needs beside the statement's.
         measure, draws: its left side and its families of cases, where they are not the statement's.
@@ -172,16 +173,20 @@ class Statement:
     """One numbered result.
 
     Args:
-        id: paper/label, as in the list of statements; title: one line. kind: decides the check. source: where from.
+        id: paper/label, as in the list of statements.
+        title: one line.
+        kind: decides the check.
+        source: where from.
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
-            one for each part. constants: the values of the formulas' symbols, where they have any. The two share
-            nothing but the case.
+            one for each part.
+        constants: the values of the formulas' symbols, where they have any. The two share nothing but the case.
         draws: the families of cases it is checked on: values, or a function of the user's options that gives them.
         hypotheses: required by every form.
         mutants: wrong formulas, made of the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
-        says_left: how the left side is measured, in words. uses: ids of statements it rests on.
+        says_left: how the left side is measured, in words.
+        uses: ids of statements it rests on.
         symbols: what the symbols of its own mean, where the glossary has none of that name or means another thing.
         knobs: what its picture is drawn over, symbols or words of a case's description; default: of those that vary
             over its cases, the two that go best with left/right.
@@ -270,8 +275,10 @@ class Statement:
         """The values of a symbol at which the right side equals `value`: say, the width a bound needs.
 
         Args:
-            symbol: of the formula. value: of its last part. constants: of the other symbols. form: default: the one
-                that mutants are of.
+            symbol: of the formula.
+            value: of its last part.
+            constants: of the other symbols.
+            form: default: the one that mutants are of.
         """
         return self.forms[form or self.mutated_form].solve_for(symbol, value, constants)
 

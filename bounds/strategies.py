@@ -119,7 +119,9 @@ def problems(
     """Problems: data drawn from x (default: unit_data()), a partition of it, and labels.
 
     Args:
-        x: draws data (n, d). clients: smallest and largest number, both included. bound: of the labels' size.
+        x: draws data (n, d).
+        clients: smallest and largest number, both included.
+        bound: of the labels' size.
 
     Raises:
         ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the

@@ -31,7 +31,8 @@ class BoundsRow:
 
     Args:
         side: of the cube that they were drawn in, or of the smallest one around their anchor that holds them.
-        stated, first, sure, by_data: Theorem 3.5 at that side, R1, the sure bound, R2. gap, barrier: exact.
+        stated, first, sure, by_data: Theorem 3.5 at that side, R1, the sure bound, R2.
+        gap, barrier: exact.
         accuracy: the accuracy barrier; None for networks without classes.
     """
 
@@ -78,9 +79,13 @@ def trained_rows(
 
     Args:
         seed: of networks and data.
-        images: a data set of `ntkfl.data.BUILT_IN`. samples: of it, half for each of two networks. width: hidden units.
-        steps: of gradient descent, local ones over all rounds. clients, rounds: of the federated rows.
-        weight: of the connectivity loss. delta: failure probability of Theorem 3.5 and R1.
+        images: a data set of `ntkfl.data.BUILT_IN`.
+        samples: of it, half for each of two networks.
+        width: hidden units.
+        steps: of gradient descent, local ones over all rounds.
+        clients, rounds: of the federated rows.
+        weight: of the connectivity loss.
+        delta: failure probability of Theorem 3.5 and R1.
 
     Raises:
         TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.

@@ -37,8 +37,11 @@ class Item:
     """One thing that was looked for.
 
     Args:
-        group: needed, optional, devices, data or plugins. found: version, number or place; None: it is not there.
-        adds: what it is for. get: how it is had. fault: why what is there cannot be used.
+        group: needed, optional, devices, data or plugins.
+        found: version, number or place; None: it is not there.
+        adds: what it is for.
+        get: how it is had.
+        fault: why what is there cannot be used.
     """
 
     group: str

@@ -37,8 +37,9 @@ class MethodComparison:
     """What every method came to with every seed.
 
     Args:
-        methods: as given, the first one the baseline. seeds: as run. values: by measure, (methods, seeds): the mean of
-            the last rounds, as `ntkfl.training.runs.summary` has it.
+        methods: as given, the first one the baseline.
+        seeds: as run.
+        values: by measure, (methods, seeds): the mean of the last rounds, as `ntkfl.training.runs.summary` has it.
         shortfalls: of the runs that have learned nothing: the method, the seed, and the sentence that says how.
     """
 

@@ -27,8 +27,9 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     """The file of a new statement, to be verified and attacked by its path.
 
     Args:
-        name: PAPER/LABEL, or LABEL for mine/LABEL. about: what its cases are: runs of FedAvg, or networks before
-            training. title, source: in one line; the label and "my notes" unless given.
+        name: PAPER/LABEL, or LABEL for mine/LABEL.
+        about: what its cases are: runs of FedAvg, or networks before training.
+        title, source: in one line; the label and "my notes" unless given.
 
     Raises:
         ValueError: a name that no statement can have, or that one has; a title or source of several lines.

@@ -13,11 +13,7 @@ SHARES = (5 / 18, 8 / 18, 5 / 18)
 
 
 def initial_network(h: int, features: int, outputs: int, rng: np.random.Generator) -> TwoLayer:
-    """Gaussian layers of variance 2/features and 1/h.
-
-    Args:
-        h: hidden units. features: of an input. outputs: classes. rng: draws both layers.
-    """
+    """Gaussian layers of variance 2/features and 1/h."""
     readout = rng.standard_normal((outputs, h)) / np.sqrt(h)
     return TwoLayer(rng.standard_normal((h, features)) * np.sqrt(2 / features), readout)
 
@@ -34,10 +30,8 @@ def trained(
 ) -> TwoLayer:
     """The network after gradient descent on cross-entropy + weight * the loss's mean on the segment to the anchor.
 
-    Args:
-        network: the start. x: inputs. steps, rate: of gradient descent.
-        classes: (n,), 0..C-1 for C >= 2 outputs. anchor, weight: FedGuCci's Eq (8), the integral over alpha being that
-            of the 3-point Gauss rule, whose gradient is exact.
+    `anchor` and `weight` are those of FedGuCci's Eq (8), whose integral over alpha is taken by Gauss's rule of three
+    points, with its exact gradient.
 
     Raises:
         ValueError: a weight without an anchor. FloatingPointError: the rate is too large.
@@ -74,10 +68,6 @@ def federated_clients(
 
     In each round every client trains the server's network on its own data, and the server averages them, each weighted
     by its share of the data. The anchor is the network that the round starts from.
-
-    Args:
-        start: the first global network. rounds, local_steps, rate: of the training.
-        clients: inputs and classes of each. weight: of the connectivity loss; 0 is FedAvg.
 
     Raises:
         ValueError: no round. FloatingPointError: the rate is too large.

@@ -44,8 +44,8 @@ class Estimate:
     Args:
         value: a number or an array.
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
-        method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders",
-            "Clopper-Pearson 95%", ...; words for people, on which nothing is decided.
+        method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders", "Clopper-Pearson
+            95%", ...; words for people, on which nothing is decided.
         rigour: how far the error may be trusted. Where nothing is said it is measured; `exact` says that it is exact.
 
     Raises:
@@ -105,7 +105,8 @@ class Estimate:
         """The enclosure with these ends (widened by rounding); an infinite end makes the error infinite.
 
         Args:
-            lo, hi: the ends, numbers or arrays that broadcast. method: how they were found, for reports.
+            lo, hi: the ends, numbers or arrays that broadcast.
+            method: how they were found, for reports.
             rigour: exact, enclosed, measured or sampled.
 
         Raises:

@@ -105,13 +105,15 @@ def kernel_regime(
     the warning is of steps beyond those that the bound covers.
 
     Args:
-        problem: data; labels may have several outputs. setup: eta_local, local_steps and rounds are used; eta_global by
-            Algorithm 1 (fl-ntk) only, others have a server_rate among their options.
+        problem: data; labels may have several outputs.
+        setup: eta_local, local_steps and rounds are used; eta_global by Algorithm 1 (fl-ntk) only, others have a
+            server_rate among their options.
         gram: H, (n, n), such as a finite network's H(0), or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, of
             which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`. Of several outputs
             that are not independent H is (n C, n C), sample-major, and the problem `problem.per_output()`; a kernel
             then takes the samples themselves, and gives that of one output or of all.
-        method: its name, or a file of yours. options: of the method, as in training.
+        method: its name, or a file of yours.
+        options: of the method, as in training.
         momentum: of the clients' steps, begun anew in each round, as in training.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
@@ -205,12 +207,8 @@ def of_method(
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
-    Args:
-        regime: that of Algorithm 1, with eta_global = 1. method: its name, or a file. options: of the method, as in
-            training.
-        momentum: of the clients, begun anew each round.
-        cohort: clients a round draws, of whose draws this is the mean; None: all take part.
-        client_steps, step_factors: as in `kernel_regime`.
+    `regime` is that of Algorithm 1 with eta_global = 1. With a `cohort` the result is the mean over the draws of
+    clients.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
@@ -285,10 +283,10 @@ def random_rounds(
     sum of squares: in the mean that of the client. Warns (UnstableSteps) when the mean square grows.
 
     Args:
-        problem, setup, gram, options: as `kernel_regime`. method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a
-            file of yours whose linear round brings its `server`.
-        participation: share of the clients in a round, as in training. batch_size: samples a local step, at most; None:
-            all of the client's.
+        problem, setup, gram, options: as `kernel_regime`.
+        method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a file of yours whose linear round brings its `server`.
+        participation: share of the clients in a round, as in training.
+        batch_size: samples a local step, at most; None: all of the client's.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; 0. It needs each
             displacement to be below the norm at which private training clips.
@@ -322,9 +320,6 @@ def random_of_method(
     noise: float = 0.0,
 ) -> RandomRegime:
     """The random rounds of a method with the same data, Gram matrix and steps; what is decomposed is used again.
-
-    Args:
-        regime, method, options: as in `of_method`. participation, batch_size, noise: as in `random_rounds`.
 
     Raises:
         ValueError: as `random_rounds`. It warns of nothing, and so spares the search for the limit.

@@ -24,17 +24,12 @@ class ExtensionError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A module that somebody brought.
-
-    Args:
-        module: itself. name: the file as it was named, or the package. source: the file's bytes, as they were executed;
-            None for a package. version: the package's.
-    """
+    """A module that somebody brought."""
 
     module: ModuleType
-    name: str
-    source: bytes | None = None
-    version: str | None = None
+    name: str  # the file as it was named, or the package
+    source: bytes | None = None  # the file's bytes, as they were executed; None for a package
+    version: str | None = None  # the package's
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -93,11 +88,7 @@ class LeftOut(UserWarning):
 
 
 def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:
-    """Every module that installed packages announce in a group; one that fails is left out, with a warning.
-
-    Args:
-        check: raises an ExtensionError where a module cannot be used beside those that were found before it.
-    """
+    """Every module that installed packages announce in a group; one that fails is left out, with a warning."""
     found: list[Extension] = []
     for point in entry_points(group=group):
         try:

@@ -27,9 +27,12 @@ class Tuned:
     """A method with the steps of the fewest rounds that were found at this number of local steps.
 
     Args:
-        label: its name in tables. method, options: as `kernel_regime` takes them. local_steps: K. eta_local: of the
-            clients. rate: the factor by which a round lowers the residual in the long run, the
-            spectral radius; where H is singular, of the part that can fall.
+        label: its name in tables.
+        method, options: as `kernel_regime` takes them.
+        local_steps: K.
+        eta_local: of the clients.
+        rate: the factor by which a round lowers the residual in the long run, the spectral radius; where H is singular,
+            of the part that can fall.
         rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000.
         vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
         left: the residual after the budget of rounds over that at the start; None without a budget.
@@ -51,7 +54,8 @@ class Fastest:
     """All methods at all numbers of local steps.
 
     Args:
-        eps: of the first residual. tuned: one for each method and number of local steps that has a stable step.
+        eps: of the first residual.
+        tuned: one for each method and number of local steps that has a stable step.
         condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: rounds to eps by the best momentum at that condition for the worst labels; None where H is singular. No
             bound for the labels at hand, which may take fewer rounds.
@@ -100,11 +104,14 @@ def fastest(
     are looked for.
 
     Args:
-        problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
+        problem: data.
+        gram: H, (n, n); default that of infinite width.
+        local_steps: the K to try.
         eta_local: of the clients; default: searched for from .03 to 1.9 / max_c |H_cc|, at 2 of which a client alone
-            diverges; at K = 1 it is 1 / max_c |H_cc| where the method has a server rate, their product being all
-            that counts.
-        eps: what is left of the residual. budget: rounds after which the least residual is looked for instead.
+            diverges; at K = 1 it is 1 / max_c |H_cc| where the method has a server rate, their product being all that
+            counts.
+        eps: what is left of the residual.
+        budget: rounds after which the least residual is looked for instead.
         progress: told the method that begins.
 
     Raises:
@@ -156,7 +163,8 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     attained for two clients. inf where H is singular, up to rounding.
 
     Args:
-        problem: data. gram: H, (n, n).
+        problem: data.
+        gram: H, (n, n).
 
     Source: docs/proofs/linear_methods.md#lower-bound-for-client-local-methods.
     """

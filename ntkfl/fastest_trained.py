@@ -25,8 +25,9 @@ class Trained:
     """A tuned method on one network.
 
     Args:
-        label: as of `Tuned`. predicted: rounds until the residual is eps times the network's first one, at infinite
-            width. linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
+        label: as of `Tuned`.
+        predicted: rounds until the residual is eps times the network's first one, at infinite width.
+        linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
         trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
         ran, left: rounds that the network was trained, and the share of its first residual that was left then.
         off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
@@ -54,7 +55,10 @@ def train_fastest(
     to reach eps are left out; the others come in the order of `found.best`.
 
     Args:
-        problem: the data that were compared on. found: by `fastest`. width: hidden neurons. seed: of the network.
+        problem: the data that were compared on.
+        found: by `fastest`.
+        width: hidden neurons.
+        seed: of the network.
         progress: told the method that begins, and its predicted rounds.
 
     Raises:

@@ -39,35 +39,25 @@ SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
 
 @dataclass(frozen=True)
 class Tunable:
-    """A method and what is tuned of it.
-
-    Args:
-        method: its name. names: of its options that are searched for. starts: the options from which the search may
-            begin at a local step. special: the label of a method that is this one with the options `at`.
-    """
+    """A method and what is tuned of it."""
 
     method: str
-    names: tuple[str, ...]
-    starts: Callable[[KernelRegime], Iterator[Options]]
-    special: str | None = None
+    names: tuple[str, ...]  # of its options that are searched for
+    starts: Callable[[KernelRegime], Iterator[Options]]  # the options from which the search may begin at a local step
+    special: str | None = None  # the label of a method that is this one with the options `at`
     at: Options = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class Search:
-    """The settings of a method that need the fewest rounds at this number of local steps.
+    """The settings of a method that need the fewest rounds at this number of local steps."""
 
-    Args:
-        tunable: the method. base: the data, at any steps. steps: K. unit: 1 / max_c |H_cc|. aim: what is to be small.
-        eta_local: None: searched for.
-    """
-
-    tunable: Tunable
-    base: KernelRegime
-    steps: int
-    unit: float
-    aim: Callable[[LinearRegime, float], float]
-    eta_local: float | None = None
+    tunable: Tunable  # the method
+    base: KernelRegime  # the data, at any steps
+    steps: int  # K
+    unit: float  # 1 / max_c |H_cc|
+    aim: Callable[[LinearRegime, float], float]  # what is to be small
+    eta_local: float | None = None  # None: searched for
     least: float = NEVER
     best: Setting | None = None
 

@@ -21,9 +21,6 @@ SIZE = 8192  # values that one compiled call draws
 def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
     """The initial network of a seed: hidden (width, d) ~ N(0, sigma^2), signs (width,) uniform on +-1, float64.
 
-    Args:
-        width: m. d: of an input. seed: of the network. sigma: standard deviation of each weight.
-
     Raises:
         ValueError: width or d not a positive integer, sigma not positive, seed outside 0..2^63-1, or a network that
             this machine's memory does not hold.
@@ -43,9 +40,6 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
     """The network of `draw` in consecutive pieces of block * CHUNK neurons (the last may be shorter).
 
     Only one piece is ever held; the numbers do not depend on `block`.
-
-    Args:
-        width, d, seed, sigma: as `draw`. block: CHUNKs of a piece.
 
     Raises:
         ValueError: as `draw`, or block not a positive integer. Raised by the call, before the first piece.

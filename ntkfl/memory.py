@@ -21,10 +21,8 @@ class TooLittleMemory(ValueError, MemoryError):
 def require(what: str, needs: Callable[..., float], limit: float | None = None, hint: str = "", **sizes: int) -> None:
     """Refuse work that does not fit.
 
-    Args:
-        what: the work, as the message names it. needs: the bytes that it takes with these sizes; grows with each.
-        limit: bytes; None: what this process can still take. hint: what else needs less.
-        sizes: as the user calls them: width, rounds, ...
+    `needs` gives the bytes for these sizes and grows with each of them; without a limit the memory that this process
+    can still take is the limit.
 
     Raises:
         TooLittleMemory: with the figure, the limit, and for each size how large it may be with the others as they are.
@@ -46,8 +44,7 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
 def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
     """The largest size below this one that needs no more than the limit; 0 where none does.
 
-    Args:
-        needs: bytes of a size; grows with it. below: the first size that is not tried. limit: bytes.
+    `needs` gives the bytes for one size and grows with it.
     """
     return bisect_right(range(1, below), limit, key=needs)
 

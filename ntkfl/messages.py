@@ -10,10 +10,6 @@ def number_of(count: int, noun: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio).
-
-    Args:
-        word: what was given. known: the names there are. cutoff: least similarity, 0 to 1.
-    """
+    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
     near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -32,7 +32,8 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     network does is tried when it first sees data: `Model.checked_outputs`.
 
     Args:
-        given: a torch module, a JAX function, or a `Model`, which comes back as it is. params: of a JAX function.
+        given: a torch module, a JAX function, or a `Model`, which comes back as it is.
+        params: of a JAX function.
         name: what reports call it; default: that of its class or function.
 
     Raises:

@@ -38,7 +38,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     Gaussian noise tell as much as one round with less noise.
 
     Args:
-        epsilon: positive. delta: in (0, 1). rounds: T, 1 or more; all clients take part in each.
+        epsilon: positive.
+        delta: in (0, 1).
+        rounds: T, 1 or more; all clients take part in each.
 
     Raises:
         ValueError: a value outside its range. ImportError: dp-accounting, which counts privacy, is missing.
@@ -78,7 +80,9 @@ class Displacements:
         """The smallest norm S that is passed with at most a given chance; infinite where the noise is too large.
 
         Args:
-            rounds: T. ratio: standard deviation of the noise on the mean, over S. chance: that any is clipped, at most.
+            rounds: T.
+            ratio: standard deviation of the noise on the mean, over S.
+            chance: that any is clipped, at most.
         """
         log = np.log(rounds * self.mean.shape[1] / chance)
         slope = ratio * (np.sqrt(self.trace[:rounds]) + np.sqrt(2 * log * self.top[:rounds]))
@@ -90,7 +94,9 @@ class Plan:
     """A private training that ends after some rounds.
 
     Args:
-        rounds: T. noise_multiplier: noise on the sum over the clipping norm. clip: the norm S.
+        rounds: T.
+        noise_multiplier: noise on the sum over the clipping norm.
+        clip: the norm S.
         noise: standard deviation of the noise on every weight of the mean.
         mean_square: E |y - f(T)|^2 / n over the training samples; infinite where every clip would be active.
     """
@@ -107,7 +113,9 @@ class PrivateRounds:
     """A method's rounds up to some round, without noise and with noise of variance 1; made by `private_rounds`.
 
     Args:
-        regime: without noise. square: E |r(t)|^2 / n without noise, (T + 1,). gain: what noise of variance 1 adds.
+        regime: without noise.
+        square: E |r(t)|^2 / n without noise, (T + 1,).
+        gain: what noise of variance 1 adds.
         displacements: of the clients.
     """
 
@@ -120,7 +128,9 @@ class PrivateRounds:
         """Training for these rounds within a budget.
 
         Args:
-            epsilon, delta: the budget, of a client's data. rounds: T. clipped: chance that any clip is active, at most.
+            epsilon, delta: the budget, of a client's data.
+            rounds: T.
+            clipped: chance that any clip is active, at most.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); as
@@ -223,7 +233,8 @@ class Choice:
     """The best number of rounds, and server rate, for a number of local steps.
 
     Args:
-        local_steps: K. eta_local, server_rate: the steps.
+        local_steps: K.
+        eta_local, server_rate: the steps.
         plan: the best of the rounds that were tried.
     """
 
@@ -253,8 +264,11 @@ def private_settings(
     largest stable one, which trade speed against noise.
 
     Args:
-        problem: data; y (n,) or (n, C). gram: as `ntkfl.kernel_regime`. local_steps: numbers of local steps to try.
-        rounds: most rounds. progress: is told what is run.
+        problem: data; y (n,) or (n, C).
+        gram: as `ntkfl.kernel_regime`.
+        local_steps: numbers of local steps to try.
+        rounds: most rounds.
+        progress: is told what is run.
 
     Raises:
         ValueError: as `private_rounds`; a Gram matrix with no stable server rate.
@@ -282,8 +296,9 @@ def best_choices(
     The choice looks at the data: what it gives away is not counted.
 
     Args:
-        settings: of `private_settings`. epsilon, delta: the budget, of a client's data. clipped: chance that any clip
-            is active, at most.
+        settings: of `private_settings`.
+        epsilon, delta: the budget, of a client's data.
+        clipped: chance that any clip is active, at most.
 
     Raises:
         ValueError: as `noise_multiplier`.

@@ -171,7 +171,9 @@ class Setup:
         sigma: standard deviation of the initial hidden weights.
         eta_local, eta_global: step sizes of the clients and of the server. The local loss is a SUM over the client's
             samples and the server average is unweighted, as in the paper.
-        local_steps: K. rounds: T. seed: of the initial weights.
+        local_steps: K.
+        rounds: T.
+        seed: of the initial weights.
 
     Raises:
         ValueError: a size that is not a positive integer, or a step or sigma that is not positive and finite.
@@ -199,8 +201,7 @@ class Setup:
 def require_size(name: str, value: int, least: int = 1) -> None:
     """Raise a ValueError unless the value is an integer and at least `least`.
 
-    Args:
-        name: of the option, for the message. value: what was given; True and False are no integers. least: allowed.
+    True and False do not count as integers.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         wanted = "a positive integer" if least == 1 else f"an integer, {least} or more"

@@ -14,9 +14,6 @@ RANGES: dict[str, Callable[[float], bool]] = {
 def require_number(what: str, value: float, must: str) -> None:
     """Refuse a number outside its range; NaN lies in none.
 
-    Args:
-        what: which number, as the message begins. value: to be checked. must: the range in words, one of `RANGES`.
-
     Raises:
         ValueError: "momentum is 1; it must lie in [0, 1)", say.
     """

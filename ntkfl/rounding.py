@@ -13,22 +13,14 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def added(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a + b; sums do not underflow.
-
-    Args:
-        a, b: values, which broadcast. a_error, b_error: bounds of their errors.
-    """
+    """a + b; sums do not underflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         value = a + b
         return value, _outward(a_error + b_error + UNIT * np.abs(value), 3)
 
 
 def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a * b, elementwise; nothing is rounded where a factor is exactly 0, 1 or -1, as those of a mask are.
-
-    Args:
-        a, b: values, which broadcast. a_error, b_error: bounds of their errors.
-    """
+    """a * b, elementwise; nothing is rounded where a factor is exactly 0, 1 or -1, as those of a mask are."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value = a * b
         error = np.abs(a) * b_error + np.abs(b) * a_error + a_error * b_error + UNIT * np.abs(value)
@@ -42,9 +34,7 @@ def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.nd
 def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
     """The matrix product a @ b; sums may be taken in any order, as a BLAS does.
 
-    Args:
-        a, b: values, (..., n, k) and (..., k, p), or vectors. a_error, b_error: bounds of their errors, of the same
-            shapes.
+    `a` is (..., n, k) and `b` (..., k, p), or they are vectors; the errors are bounds, in the same shapes.
     """
     terms = a.shape[-1]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -57,9 +47,6 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
     """The square root of a number that is not negative, whatever of its enclosure is.
-
-    Args:
-        value: within the enclosure. lo, hi: its ends.
 
     Raises:
         ValueError: nothing of the enclosure is.
@@ -87,11 +74,7 @@ def logarithms(lo: np.ndarray, hi: np.ndarray) -> Pair:
 
 
 def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
-    """The Euclidean norm, scaled by a power of 2, so that no square is lost or too large.
-
-    Args:
-        value: numbers. error: bounds of their errors, of the same shape. axis: along which; None: of all of them.
-    """
+    """The Euclidean norm, scaled by a power of 2, so that no square is lost or too large."""
     terms = value.size if axis is None else value.shape[axis]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         largest = np.max(np.maximum(np.abs(value), error), axis=axis, keepdims=True, initial=0.0)

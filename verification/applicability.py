@@ -33,9 +33,11 @@ class Applicability:
     """One form on one case.
 
     Args:
-        applies: what was found. sharpness: left/right on the case, where it applies (of an equality its relative
-            error); near 1 the bound says much. margin: the smallest of the hypotheses', by name. why: where it does not
-            apply, the hypothesis that is not met, with the value, the limit and what passes; why it is vacuous.
+        applies: what was found.
+        sharpness: left/right on the case, where it applies (of an equality its relative error); near 1 the bound says
+            much. margin: the smallest of the hypotheses', by name.
+        why: where it does not apply, the hypothesis that is not met, with the value, the limit and what passes; why it
+            is vacuous.
     """
 
     statement: Statement
@@ -56,7 +58,9 @@ def applicable(
     this is quick.
 
     Args:
-        statements: to be looked at. options: of the user: data, steps, seed. progress: told of each form.
+        statements: to be looked at.
+        options: of the user: data, steps, seed.
+        progress: told of each form.
 
     Raises:
         ValueError: the options name no data.

@@ -41,8 +41,10 @@ def searched(
     """The smallest width at which the network certifies after so many rounds, or the largest eta_local.
 
     Args:
-        problem: data with scalar labels. progress: told each value that was tried, and what was found there.
-        setup: where the search begins; the rest of it is kept. after, every: as in `certification.certify_after`.
+        problem: data with scalar labels.
+        progress: told each value that was tried, and what was found there.
+        setup: where the search begins; the rest of it is kept.
+        after, every: as in `certification.certify_after`.
         steps: look for the largest eta_local instead.
 
     Raises:

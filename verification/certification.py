@@ -30,7 +30,8 @@ def certify(
     """What a certificate finds for the network with these weights, before any training.
 
     Args:
-        problem: data with scalar labels. setup: sizes, steps, and the seed where weights are drawn.
+        problem: data with scalar labels.
+        setup: sizes, steps, and the seed where weights are drawn.
         weights: hidden (width, d) and signs (width,). Default: those that `simulate` draws from setup.seed.
         certificate: the theorem to run; default the a-priori convergence certificate fl-ntk/B.3-certificate.
 
@@ -48,8 +49,11 @@ def best_certificate(
     """The certificate of fastest contraction; if none certifies, the one that came closest.
 
     Args:
-        problem: data with scalar labels. setup: sizes and steps. weights: of the network to certify.
-        round_: how many rounds it has been trained, for the report. theorems: those to try, by name.
+        problem: data with scalar labels.
+        setup: sizes and steps.
+        weights: of the network to certify.
+        round_: how many rounds it has been trained, for the report.
+        theorems: those to try, by name.
     """
     found = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
     certified = [c for c in found if c.found.certified]
@@ -62,8 +66,10 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
     """The best certificate of the network after this many rounds; see `checkpoints`.
 
     Args:
-        problem: data with scalar labels. setup: sizes, seed and steps; its rounds are not used.
-        rounds: trained before the certificate. every: rounds of a leg, on which the last bits of the weights depend.
+        problem: data with scalar labels.
+        setup: sizes, seed and steps; its rounds are not used.
+        rounds: trained before the certificate.
+        every: rounds of a leg, on which the last bits of the weights depend.
     """
     require_memory(problem)
     for reached, weights in checkpoints(problem, setup, rounds, every):
@@ -78,8 +84,10 @@ def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[t
     Balls judge a checkpoint only where float64 expects the theorem X.12 to certify, and the last one.
 
     Args:
-        problem: data with scalar labels. setup: sizes, seed and steps; its rounds are not used.
-        rounds: trained at most. every: rounds between checkpoints.
+        problem: data with scalar labels.
+        setup: sizes, seed and steps; its rounds are not used.
+        rounds: trained at most.
+        every: rounds between checkpoints.
     """
     require_memory(problem)
     for reached, weights in checkpoints(problem, setup, rounds, every):

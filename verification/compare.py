@@ -40,7 +40,8 @@ def compare(
     """Compare a measured left side with a right side, entry by entry; the worst entry decides.
 
     Args:
-        kind: of the claim: which side may be the larger. left, right: the sides, numbers or arrays.
+        kind: of the claim: which side may be the larger.
+        left, right: the sides, numbers or arrays.
         lower: the right side of the inequality from below, for two-sided claims.
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
@@ -89,7 +90,8 @@ def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How near the sides are, entry by entry: left/right; of an identity the difference over the largest entry.
 
     Args:
-        kind: of the claim. left, right: the sides' values.
+        kind: of the claim.
+        left, right: the sides' values.
     """
     with np.errstate(all="ignore"):
         if kind in IDENTITIES:
@@ -121,8 +123,10 @@ def judge(
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
 
     Args:
-        statement, form: what is claimed. case: where; it is taken to meet the hypotheses.
-        formula: in place of the form's own, as a mutant's. reverse: turn its inequality round, as a mutant does.
+        statement, form: what is claimed.
+        case: where; it is taken to meet the hypotheses.
+        formula: in place of the form's own, as a mutant's.
+        reverse: turn its inequality round, as a mutant does.
         known: what `statement.measured` gave on this case, where it has been asked already.
     """
     formula = statement.forms[form] if formula is None else formula

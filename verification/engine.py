@@ -26,7 +26,9 @@ def verify(statement: Statement, form: Form | None = None, options: Options | No
     """Check one statement in one form, or in every form it has.
 
     Args:
-        statement: the claim. form: one of its forms; default: all. options: data, sizes, steps and seed of the cases.
+        statement: the claim.
+        form: one of its forms; default: all.
+        options: data, sizes, steps and seed of the cases.
     """
     return verify_all([statement], options or Options(), forms=None if form is None else [form])
 
@@ -41,7 +43,9 @@ def verify_all(
     """Check many statements; each case is built once and judged for every form that is checked on it.
 
     Args:
-        statements: to check. options: data, sizes, steps and seed of the cases. forms: only these; default: all.
+        statements: to check.
+        options: data, sizes, steps and seed of the cases.
+        forms: only these; default: all.
         progress: told the family, and how many of how many cases are done.
         threads: that prepare cases while others are judged; 0 where other processes have the other cores.
 
@@ -73,12 +77,7 @@ def run_cases(
     progress: Progress | None = None,
     threads: int = THREADS,
 ) -> None:
-    """Give every check the cases of its families, each built once.
-
-    Args:
-        checks: as `begun` makes them. options: their seed is the first of the cases. done: filled with how many cases
-            of each family were given. progress, threads: as of `verify_all`.
-    """
+    """Give every check the cases of its families, each built once."""
     done = Counter() if done is None else done
     by_draw: dict[Draw, list[Check]] = {}
     for check in checks:

@@ -20,9 +20,11 @@ class Exponent:
     """A quantity's power of the width and its leading coefficient.
 
     Args:
-        statement: the id of the one that claims it. theory, coefficient: as claimed; None where no coefficient is.
-        measured: the log-log slope with its 99% interval. found: the coefficient at the three largest widths. Both are
-            None where the ladder shows no slope: it is lost in the noise.
+        statement: the id of the one that claims it.
+        theory, coefficient: as claimed; None where no coefficient is.
+        measured: the log-log slope with its 99% interval.
+        found: the coefficient at the three largest widths. Both are None where the ladder shows no slope: it is lost in
+            the noise.
     """
 
     quantity: str
@@ -40,7 +42,8 @@ def ladders(
 
     Args:
         options: data, steps and seed of the ladders.
-        largest: width; wider rungs are left out. networks: at each width, at most.
+        largest: width; wider rungs are left out.
+        networks: at each width, at most.
 
     Raises:
         ValueError: fewer than four widths or two networks are left.

@@ -73,8 +73,8 @@ def false_alarms(
     Later batches leave out the forms of which a whole batch is one run. An interrupted batch is the last one.
 
     Args:
-        statements: whose forms recorded to hold are judged. options: of the cases; the seeds of all batches follow from
-            its own.
+        statements: whose forms recorded to hold are judged.
+        options: of the cases; the seeds of all batches follow from its own.
         runs: judged at least, over all forms, unless there are too few batches for that.
         progress: told the family, and how many of how many cases of the batch are done.
     """

@@ -8,8 +8,7 @@ from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to lo
 def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
     """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%).
 
-    Args:
-        failures: of the trials, at least 0. trials: independent ones. level: one-sided.
+    The level is one-sided.
     """
     return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
@@ -17,8 +16,7 @@ def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
 def lower_limit(failures: int, trials: int, level: float = 1 - 5e-7) -> float:
     """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6).
 
-    Args:
-        failures: of the trials, at least 0. trials: independent ones. level: one-sided.
+    The level is one-sided.
     """
     return 0.0 if failures == 0 else float(betaincinv(failures, trials - failures + 1, 1 - level))
 

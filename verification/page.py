@@ -96,11 +96,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
-    """A label in the margin and its lines beside it, wrapped; nothing where there is no content.
-
-    Args:
-        label: beside the first line. content: texts, a paragraph each. width: of the lines, in characters.
-    """
+    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
     lines = []
     for text in content:
         lead = f"  {label}".ljust(LABEL) + " "

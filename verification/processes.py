@@ -65,8 +65,11 @@ def verify_in_processes(
     of what it was checking say so, and the others go on.
 
     Args:
-        statements: to check. options: data, sizes, steps and seed of the cases. forms: only these; default: all.
-        progress: told the family, and how many of how many cases are done. processes: how many.
+        statements: to check.
+        options: data, sizes, steps and seed of the cases.
+        forms: only these; default: all.
+        progress: told the family, and how many of how many cases are done.
+        processes: how many.
 
     Raises:
         ValueError: processes not positive.

@@ -13,7 +13,8 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
 
     Args:
         statement: to show.
-        width: columns; longer lines are wrapped between words. latex: the formulas as LaTeX too.
+        width: columns; longer lines are wrapped between words.
+        latex: the formulas as LaTeX too.
     """
     hypotheses = {h.name: h.says for h in statement.hypotheses}
     lines = wrapped(f"{statement.id}  {statement.title}", width)

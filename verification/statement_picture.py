@@ -20,7 +20,9 @@ def seen_of(
     """What is seen of every form on the cases of `verify`, stored cases included; without its mutants and verdicts.
 
     Args:
-        statements: in all their forms. options: data, sizes, steps and seed of the cases. progress: as of `verify_all`.
+        statements: in all their forms.
+        options: data, sizes, steps and seed of the cases.
+        progress: as of `verify_all`.
         limit: how many cases of a form are kept; None: all.
 
     Raises:

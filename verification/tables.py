@@ -9,12 +9,7 @@ from rich.table import Table
 def plain_table(
     columns: Iterable[str], *, numbers: Collection[str] = (), wrapped: Collection[str] = (), gap: int = 2
 ) -> Table:
-    """A table without lines.
-
-    Args:
-        columns: their headings. numbers: those that stand on the right. wrapped: those that may take several lines.
-        gap: between columns.
-    """
+    """A table without lines."""
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for name in columns:
         side: JustifyMethod = "right" if name in numbers else "left"

@@ -86,12 +86,7 @@ def as_estimate(value: Fraction) -> Estimate:
 
 
 def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
-    """A network, and a second one with its units in another order, from as near as equal to far; few units.
-
-    Args:
-        outputs: of both. rows: the user's inputs, as `user_rows` takes them, with their labels above the median or not;
-            then there are 6 units. seed: of the pair.
-    """
+    """A network, and a second one with its units in another order, from as near as equal to far; few units."""
     rng = np.random.default_rng([seed, 53])
     h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
     if rows is not None:
@@ -186,14 +181,10 @@ CHOSEN_PAIRS = Family(
 
 @dataclass(frozen=True, eq=False)
 class TrainedPairs:
-    """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width.
+    """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
 
-    Args:
-        sizes: the widths. barriers: of cross-entropy on the training images, (widths, pairs); `aligned`: after.
-    """
-
-    sizes: np.ndarray
-    barriers: np.ndarray
+    sizes: np.ndarray  # the widths
+    barriers: np.ndarray  # of cross-entropy on the training images, (widths, pairs); `aligned`: after
     aligned: np.ndarray
 
     def describe(self) -> dict[str, Any]:
@@ -203,11 +194,7 @@ class TrainedPairs:
 
 @cache
 def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> TrainedPairs:
-    """Pairs of one seed on 200 digits.
-
-    Args:
-        widths: of the networks. pairs: of each width. passes: over the data. seed: of all their starts.
-    """
+    """Pairs of one seed on 200 digits."""
     rows = [[_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)] for width in widths]
     before, after = np.moveaxis(np.array(rows), 2, 0)
     return TrainedPairs(np.array(widths, float), before, after)

@@ -35,15 +35,12 @@ def _left_over(models: sp.Expr) -> sp.Expr:
 class NoisyQuadratic:
     """Rounds w_t = rho w_IMA(t-1) + noise of variance 1 on a quadratic loss, w_IMA the mean of the last P models.
 
-    Args:
-        hundredths: 100 rho, so that rho is rational. window: P.
-
     Raises:
         ValueError: a window below 1, or rho outside (0, 1), where there is no stationary variance.
     """
 
-    hundredths: int
-    window: int
+    hundredths: int  # 100 rho, so that rho is rational
+    window: int  # P
 
     def __post_init__(self) -> None:
         if self.window < 1:

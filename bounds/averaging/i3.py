@@ -59,12 +59,7 @@ def zero_row() -> ScaleLadder:
 
 
 def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mapping[Hypothesis, Case]) -> Statement:
-    """The statement on one of NORMS.
-
-    Args:
-        name: at the end of its id. norm: over x. relu_power: of Delta, for ReLU networks. note: of its source.
-        needed: hypotheses beside SECOND_ORDER, and for each a case that breaks the claim without it.
-    """
+    """The statement on one of NORMS."""
     return Statement(
         id=f"averaging/I3-{name}",
         title=f"Gap between ensemble and averaged network, {norm} over x",

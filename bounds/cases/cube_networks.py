@@ -26,24 +26,20 @@ INSIDE = 1 - 1e-12  # networks are drawn in a cube this much smaller, so that ro
 class CubeNetworks(Case):
     """Networks w_1..w_K with every parameter within side/2 of the anchor's.
 
-    Args:
-        anchor, networks: of one shape, C outputs. side: d, of the cube.
-        x: inputs, (n, l). y: labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output.
-        delta: failure probability asked for. loss: whose barrier is looked at. reach: R of `lipschitz_constant`.
-
     Raises:
         ValueError: no network or different shapes, inputs, labels or a loss that do not fit, a side, delta or reach
             not positive.
     """
 
+    # anchor, networks: of one shape, C outputs
     anchor: TwoLayer
     networks: tuple[TwoLayer, ...]
-    side: float
-    x: np.ndarray
-    y: np.ndarray
-    delta: float = 0.1
-    loss: str = ABSOLUTE.name
-    reach: float | None = None
+    side: float  # d, of the cube
+    x: np.ndarray  # inputs, (n, l)
+    y: np.ndarray  # labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output
+    delta: float = 0.1  # failure probability asked for
+    loss: str = ABSOLUTE.name  # whose barrier is looked at
+    reach: float | None = None  # R of `lipschitz_constant`
 
     def __post_init__(self) -> None:
         if not self.networks:
@@ -126,11 +122,7 @@ def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) 
 
 
 def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -> float:
-    """R with |f - y|_2 <= R for every network of the cube, known before the draw; y is (n,) or (n, C).
-
-    Args:
-        anchor: the centre. side: of the cube, in every weight. x: inputs, (n, l). y: labels.
-    """
+    """R with |f - y|_2 <= R for every network of the cube, known before the draw; y is (n,) or (n, C)."""
     active = np.abs(x @ anchor.hidden.T) + side / 2 * np.abs(x).sum(axis=1)[:, None]
     sizes = np.linalg.norm(active @ (np.abs(np.atleast_2d(anchor.readout)) + side / 2).T, axis=1)
     return float((sizes + np.linalg.norm(y.reshape(len(x), -1), axis=1)).max() * (1 + 1e-9))
@@ -138,26 +130,22 @@ def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -
 
 @dataclass(frozen=True)
 class CubeDraw:
-    """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm.
+    """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm."""
 
-    Args:
-        h, l, side, count: hidden units, features, d and K. rows: sphere, ball (uniform, radius 1), digits, or the
-            user's data (`options_data`). n: inputs. at_origin: U_anc = 0; else its rows are uniform on the unit sphere.
-        outputs, loss: C, and the loss that labels are for; squared comes with the R that holds all over the cube.
-    """
-
+    # h, l, side, count: hidden units, features, d and K
     h: int
     l: int  # noqa: E741 (the paper's name)
     side: float
     count: int = 2
-    rows: str = "sphere"
-    n: int = 16
-    at_origin: bool = False
+    rows: str = "sphere"  # sphere, ball (uniform, radius 1), digits, or the user's data (`options_data`)
+    n: int = 16  # inputs
+    at_origin: bool = False  # U_anc = 0; else its rows are uniform on the unit sphere
     anchor_norm: float = 1.0
     delta: float = 0.1
     trials: int = 40
     options_data: str | None = None
     unit: bool = False
+    # outputs, loss: C, and the loss that labels are for; squared comes with the R that holds all over the cube
     outputs: int = 1
     loss: str = ABSOLUTE.name
 
@@ -213,11 +201,7 @@ class CubeDraw:
 
 
 def _labels(signs: np.ndarray, outputs: int, loss: str, rng: np.random.Generator) -> np.ndarray:
-    """Labels for a loss: these signs for one output, classes drawn anew for several.
-
-    Args:
-        signs: one a sample. outputs: C. loss: its name. rng: draws the classes.
-    """
+    """Labels for a loss: these signs for one output, classes drawn anew for several."""
     if outputs == 1:
         return signs
     classes = rng.integers(0, outputs, len(signs))
@@ -251,11 +235,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
 
 @cache
 def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The user's first n inputs, and ±1 for a label (several: the first) above the median or not.
-
-    Args:
-        spec: a name or a file, as `--data` takes it. n: rows at most. unit: whether every row is divided by its norm.
-    """
+    """The user's first n inputs, and ±1 for a label (several: the first) above the median or not."""
     problem = data.named(spec, unit=unit)
     problem.require_no_zero_row()
     y = problem.y.reshape(problem.n, -1)[:n, 0]
@@ -271,11 +251,7 @@ EVERYDAY = (
 
 
 def cube_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
-    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs.
-
-    Args:
-        options: data, n, width (h), unit and trials. chosen: fields of CubeDraw that a statement wants otherwise.
-    """
+    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs."""
     families: tuple[CubeDraw, ...] = EVERYDAY
     if options.data is not None:
         features = user_rows(options.data, 1, options.unit)[0].shape[1]

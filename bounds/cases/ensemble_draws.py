@@ -19,12 +19,7 @@ WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in unit
 
 
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
-    """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw.
-
-    Args:
-        options: with the user's data, if any. amplitude: size of the moves' entries; the initialisation's are about 1.
-        equal: whether all clients hold equally many samples. seed: of the case.
-    """
+    """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw."""
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 
     def entries(*shape: int) -> np.ndarray:
@@ -37,23 +32,14 @@ def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ens
 
 
 def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[Family, ...]:
-    """One family: clients around a shared initialisation, far apart or close together.
-
-    Args:
-        options: with the user's data and number of trials. amplitude: size of the moves' entries.
-        equal: whether all clients have as many samples.
-    """
+    """One family: clients around a shared initialisation, far apart or close together."""
     data_name = "sphere" if options.data is None else f"{options.data} (at most {MOST} samples)"
     name = f"{data_name}, clients around a shared start, moves of {amplitude:g}" + (", equal sizes" if equal else "")
     return (Family(name, _ensemble, SMALL_ENSEMBLES, (options, amplitude, equal), options.trials or TRIALS),)
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
-    """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`.
-
-    Args:
-        options: with the user's data, if any. seed: of the case. equal: whether all clients have as many samples.
-    """
+    """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
         given = federated_draws(options)[0].problem(seed)

@@ -22,17 +22,13 @@ class Ensemble:
     Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint:
     whatever they share, say a random initialisation, is in them.
 
-    Args:
-        problem: inputs (n, l), labels (n,) and K clients.
-        hidden: U, (M, K, h, l). readout: v, (M, K, h).
-
     Raises:
         ValueError: shapes that do not fit each other or the problem, or several labels a sample.
     """
 
-    problem: Problem
-    hidden: Float[np.ndarray, "M K h l"]
-    readout: Float[np.ndarray, "M K h"]
+    problem: Problem  # inputs (n, l), labels (n,) and K clients
+    hidden: Float[np.ndarray, "M K h l"]  # U, (M, K, h, l)
+    readout: Float[np.ndarray, "M K h"]  # v, (M, K, h)
 
     def __post_init__(self) -> None:
         hidden, readout = np.asarray(self.hidden, float), np.asarray(self.readout, float)
@@ -170,11 +166,7 @@ class Ensemble:
 
 
 def forward(x: arb_mat, hidden: arb_mat, readout: Sequence[arb]) -> list[arb]:
-    """v . relu(U x) for every row of x (n, l), U (h, l) and v (h,), in balls.
-
-    Args:
-        x: (n, l). hidden: U, (h, l). readout: v, (h,).
-    """
+    """v . relu(U x) for every row of x (n, l), U (h, l) and v (h,), in balls."""
     rows = (x * hidden.transpose()).tolist()
     return [sum((v * arb.max(a, ZERO) for v, a in zip(readout, row, strict=True)), ZERO) for row in rows]
 

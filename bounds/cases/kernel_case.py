@@ -137,9 +137,7 @@ def orthogonal_points(setup: Setup) -> KernelCase:
 def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> KernelCase:
     """1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`.
 
-    Args:
-        base: whose data are taken. reach: of eta_l q, q the largest eigenvalue of a client's block.
-        user: whether the data are the user's, which keep their clients. seed: of the case.
+    q is the largest eigenvalue of a client's block. The user's data keep their clients.
     """
     rng = np.random.default_rng([seed, 3])
     problem = (base if user else replace(base, clients=1 + seed % 4)).problem(seed)
@@ -152,11 +150,7 @@ def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> Ke
 
 
 def kernel_draws(options: Options, reach: float, most: int | None = None) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
-
-    Args:
-        options: of the user. reach: up to which eta_l q goes. most: seeds, for statements that take long on each case.
-    """
+    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
     user, found = options.data is not None, []
     for base in federated_draws(options):
         known = None if user else base.n  # without loading the digits

@@ -20,9 +20,6 @@ EPS = np.finfo(float).eps
 def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
     """In the l2 norm of the outputs: 1 of absolute and logistic, sqrt 2 of cross-entropy, 2 R of squared.
 
-    Args:
-        reach: R, where every output f with label y has |f - y| <= R; only the squared loss needs it.
-
     Raises:
         ValueError: an unknown loss, or the squared loss without a reach.
     """
@@ -48,9 +45,6 @@ def farthest(networks: Sequence[TwoLayer], x: np.ndarray, y: np.ndarray) -> floa
     """A bound on |f - y|_2 for the outputs of these networks, of their averages, and averages of their outputs.
 
     Each is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
-
-    Args:
-        networks: of one shape. x: inputs, (n, l). y: labels.
     """
     active = np.max([np.abs(x @ net.hidden.T) for net in networks], axis=0)
     readout = np.max([np.abs(np.atleast_2d(net.readout)) for net in networks], axis=0)

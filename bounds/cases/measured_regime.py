@@ -22,14 +22,11 @@ class MeasuredRegime:
 
     The error is ten times the difference to the same regime with its samples in the opposite order, and some roundings
     of what is summed. That is measured, not proved.
-
-    Args:
-        problem: labels (n,) or (n, C). setup: steps; no warning is given of any. gram: H, (n, n), symmetric.
     """
 
-    problem: Problem
-    setup: Setup
-    gram: np.ndarray
+    problem: Problem  # labels (n,) or (n, C)
+    setup: Setup  # steps; no warning is given of any
+    gram: np.ndarray  # H, (n, n), symmetric
 
     @cached_property
     def regime(self) -> KernelRegime:
@@ -46,10 +43,6 @@ class MeasuredRegime:
         self, quantity: Callable[[KernelRegime, slice], Any], samples: tuple[int, ...] = (), size: float = 0.0
     ) -> Estimate:
         """A quantity of the regime.
-
-        Args:
-            quantity: given the regime, and the slice that puts samples into its order. samples: the axes of the result
-                that run over these. size: of what is summed, where that is larger than the result.
 
         Raises:
             OverflowError: it is too large for float64.

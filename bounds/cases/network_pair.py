@@ -95,10 +95,6 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
     """Gaussian networks, far or near, wide or of one unit; of one output with every loss, of several with one.
 
     Every third pair is a single unit seen by a single input, where the bound is sharp.
-
-    Args:
-        outputs: of both. rows: the user's inputs, as `user_rows` takes them, seen by 16 units, with their labels for
-            one output and classes drawn anew for several. seed: of the pair.
     """
     rng = np.random.default_rng([seed, 22])
     if rows is not None:

@@ -15,37 +15,26 @@ TEST_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class RunStatistics:
-    """Statistics of one run of T rounds with K local steps; t is its middle round, (t, k) the last step there.
+    """Statistics of one run of T rounds with K local steps; t is its middle round, (t, k) the last step there."""
 
-    Args:
-        movement: max_r |u_r(T) - u_r(0)|. movement_limit: its leading order, max_r |X^T (c_T * s_r)| / sqrt m over the
-            patterns s_r of the initial network, c_T = H_inf^-1 (y_inf(T) - y(0)).
-        step: max_t max_r |u_r(t+1) - u_r(t)|. local_step: max over c, r, k of |w_{k,c,r}(t) - u_r(t)|.
-        total_movement: |U(T) - U(0)|_F. total_movement_limit: the same at infinite width, sqrt(c_T^T H_inf c_T).
-        flips: share of the pairs (r, i) whose pattern at T is another than at 0.
-        gram_drift: H(T) - H(0). local_gram_drift: H(t,k) - H(0). asymmetry: H(t,k) - H(t,k)^T; (n, n) each.
-        jacobian: |J(t,k) - J(0,0)|_F, every sample at its own client.
-        complement: max_k |H(t,k)^perp|_F. remainder: |v_2| / |y - y(t)|; both with R the run's own movement.
-        outputs: max_t |y_m(t) - y_inf(t)|. linearised: y_m - y_lin, (T+1, n), y_lin the kernel regime of H(0).
-        prediction: RMS over five test points of f(x, T) less what the infinite-width network says there.
-    """
-
-    movement: float
+    movement: float  # max_r |u_r(T) - u_r(0)|
+    # its leading order, max_r |X^T (c_T * s_r)| / sqrt m over the patterns s_r of the initial network, c_T = H_inf^-1
+    # (y_inf(T) - y(0))
     movement_limit: float
-    step: float
-    local_step: float
-    total_movement: float
-    total_movement_limit: float
-    flips: float
-    gram_drift: np.ndarray
-    local_gram_drift: np.ndarray
-    asymmetry: np.ndarray
-    jacobian: float
-    complement: float
-    remainder: float
-    outputs: float
-    linearised: np.ndarray
-    prediction: float
+    step: float  # max_t max_r |u_r(t+1) - u_r(t)|
+    local_step: float  # max over c, r, k of |w_{k,c,r}(t) - u_r(t)|
+    total_movement: float  # |U(T) - U(0)|_F
+    total_movement_limit: float  # the same at infinite width, sqrt(c_T^T H_inf c_T)
+    flips: float  # share of the pairs (r, i) whose pattern at T is another than at 0
+    gram_drift: np.ndarray  # H(T) - H(0)
+    local_gram_drift: np.ndarray  # H(t,k) - H(0)
+    asymmetry: np.ndarray  # H(t,k) - H(t,k)^T; (n, n) each
+    jacobian: float  # |J(t,k) - J(0,0)|_F, every sample at its own client
+    complement: float  # max_k |H(t,k)^perp|_F
+    remainder: float  # |v_2| / |y - y(t)|; both with R the run's own movement
+    outputs: float  # max_t |y_m(t) - y_inf(t)|
+    linearised: np.ndarray  # y_m - y_lin, (T+1, n), y_lin the kernel regime of H(0)
+    prediction: float  # RMS over five test points of f(x, T) less what the infinite-width network says there
 
     @property
     def frobenius_movement(self) -> float:

@@ -34,9 +34,5 @@ VALUES: dict[sp.Symbol, Callable[[FederatedRun], Any]] = {
 
 
 def run_values(run: Any, *symbols: sp.Symbol) -> dict[sp.Symbol, Any]:
-    """The values of these symbols: sizes and steps, lambda and kappa of H(0), |y - y(0)|, t = 1..T.
-
-    Args:
-        run: for sizes and steps any case with a problem and a setup. symbols: as formulas name them.
-    """
+    """The values of these symbols: sizes and steps, lambda and kappa of H(0), |y - y(0)|, t = 1..T."""
     return {symbol: VALUES[symbol](run) for symbol in symbols}

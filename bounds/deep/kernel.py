@@ -18,11 +18,7 @@ FORMULAS = tuple(Recursion(*each).expression() for each in CASES)
 
 
 def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:
-    """Every formula with some field of the recursion changed, or of so many layers more.
-
-    Args:
-        name, sort: of the mutant. layers: added. changed: fields of `Recursion`.
-    """
+    """Every formula with some field of the recursion changed, or of so many layers more."""
 
     def change(expression: sp.Expr) -> sp.Expr:
         activation, depth, one = CASES[FORMULAS.index(expression)]

@@ -12,27 +12,20 @@ HALF = sp.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Recursion:
-    """Theta of `depth` layers of weights; the other fields are ways to get it wrong.
+    """Theta of `depth` layers of weights; the other fields are ways to get it wrong."""
 
-    Args:
-        activation: of the hidden layers. depth: layers of weights. one: a sample with itself, not two samples.
-        he: between ReLU layers; None: 2. readout_gain: of the last layer. with_readout: its part is counted.
-        arc: the inverse cosine. slope_of: multiplies E[phi' phi']. trained_bias: the biases' own part is counted.
-        biased_readout: the readout has a bias too. size: of a in erf's 1 + 2 a. curved: GELU's part beside c / 4.
-    """
-
-    activation: str
-    depth: int
-    one: bool = False
-    he: Any = 2
-    readout_gain: Any = 1
-    with_readout: bool = True
-    arc: Any = sp.acos
-    slope_of: Any = 1
-    trained_bias: bool = True
-    biased_readout: bool = False
-    size: Any = 2
-    curved: Any = 1
+    activation: str  # of the hidden layers
+    depth: int  # layers of weights
+    one: bool = False  # a sample with itself, not two samples
+    he: Any = 2  # between ReLU layers; None: 2
+    readout_gain: Any = 1  # of the last layer
+    with_readout: bool = True  # its part is counted
+    arc: Any = sp.acos  # the inverse cosine
+    slope_of: Any = 1  # multiplies E[phi' phi']
+    trained_bias: bool = True  # the biases' own part is counted
+    biased_readout: bool = False  # the readout has a bias too
+    size: Any = 2  # of a in erf's 1 + 2 a
+    curved: Any = 1  # GELU's part beside c / 4
 
     def expression(self) -> sp.Expr:
         """In |x|^2, |z|^2, x.z and the biases' factor."""

@@ -60,10 +60,8 @@ def _constants(case: FederatedRun) -> dict:
 def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: float | None) -> FederatedRun:
     """The run with the theorem's width and step for these data.
 
-    Args:
-        problem: data. setup: of the run, width and steps aside.
-        width: as chosen; None: the least power of two with 1.3 times what the theorem asks for at the lambda of H_inf,
-            up to 2^16. share: eta_l and eta_g eta_l as a share of lambda/(1000 kappa n^2 K); None: the setup's eta_l.
+    Width None is the least power of two with 1.3 times what the theorem asks for at the lambda of H_inf, up to 2^16.
+    `share` is that of eta_l and eta_g eta_l in lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
     """
     if width is None:
         eigenvalue = float(np.linalg.eigvalsh(gram.infinite(problem.x))[0])

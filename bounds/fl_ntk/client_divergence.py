@@ -77,11 +77,7 @@ class DivergenceLadder(Rungs):
 
 
 def _ladder(partition: str, local_steps: int, seed: int) -> DivergenceLadder:
-    """The ladder on digits of four clients whose first network has this seed.
-
-    Args:
-        partition: iid or Dirichlet(.1). local_steps: K. seed: of the data too.
-    """
+    """The ladder on digits of four clients whose first network has this seed."""
     problem = data.digits(n=20, seed=seed, clients=4, partition=partition)
     return DivergenceLadder(problem, Setup(eta_local=0.3, local_steps=local_steps, rounds=ROUNDS), seed)
 

@@ -20,17 +20,13 @@ inner, both, local, outside, on, near = sp.symbols("g C C_local C_perp a A", rea
 
 @dataclass(frozen=True, eq=False)
 class GridNetwork:
-    """Samples, global weights and those of two clients, all of small integers: patterns are ties again and again.
+    """Samples, global weights and those of two clients, all of small integers: patterns are ties again and again."""
 
-    Args:
-        x: (n, d). owner: (n,). u: (m, d). w: (2, m, d). sevenths: R is 7/10 of this: no neuron is at the distance R.
-    """
-
-    x: np.ndarray
-    owner: np.ndarray
-    u: np.ndarray
-    w: np.ndarray
-    sevenths: int = 1
+    x: np.ndarray  # (n, d)
+    owner: np.ndarray  # (n,)
+    u: np.ndarray  # (m, d)
+    w: np.ndarray  # (2, m, d)
+    sevenths: int = 1  # R is 7/10 of this: no neuron is at the distance R
 
     @property
     def radius(self) -> float:
@@ -59,11 +55,7 @@ class GridNetwork:
 
 
 def _grid(n: int, width: int, seed: int) -> GridNetwork:
-    """Samples and neurons with entries from -3 to 3, in three dimensions.
-
-    Args:
-        n: samples. width: neurons. seed: of both.
-    """
+    """Samples and neurons with entries from -3 to 3, in three dimensions."""
     rng = np.random.default_rng([seed, 7])
     x = rng.integers(-3, 4, (n, 3))
     x[~x.any(axis=1), 0] = 1

@@ -26,16 +26,13 @@ AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 @dataclass(frozen=True, eq=False)
 class OrderedTraining:
-    """A network, and 24 steps from it: any batches and weights, every fifth step a mean of three models.
-
-    Args:
-        aim: what the adversary wants to grow. longer, server: as in `run_in_order`; above 1 they break the rules.
-    """
+    """A network, and 24 steps from it: any batches and weights, every fifth step a mean of three models."""
 
     problem: Problem
     weights: Weights
-    aim: Aim
+    aim: Aim  # what the adversary wants to grow
     seed: int
+    # longer, server: as in `run_in_order`; above 1 they break the rules
     longer: float = 1.0
     server: float = 1.0
     claimed: float = 0.5  # of the eps that steps keep to: what the theorem is asked for, so that it is no tie
@@ -97,13 +94,7 @@ def _small(seed: int) -> OrderedTraining:
 
 
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
-    """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some.
-
-    Args:
-        seed: of data, network and order. distance: of the labels, relative. width: m. aim: of the order, see
-            `run_in_order`.
-        broken: fields of the case that break a hypothesis.
-    """
+    """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some."""
     rng = np.random.default_rng([seed, 11])
     n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)
     x = rng.standard_normal((n, d))

@@ -42,7 +42,10 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     """The premise of theorem B.3 on these data, with the constants its proof prints; sigma = 1.
 
     Args:
-        problem: unit rows, one output. server_step: eta_g. share: of the squared residual. failure: delta.
+        problem: unit rows, one output.
+        server_step: eta_g.
+        share: of the squared residual.
+        failure: delta.
 
     Raises:
         ValueError: rows that are not unit, lambda_min(H_inf) not certified positive, several outputs, or a share or a

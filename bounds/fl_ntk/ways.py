@@ -70,9 +70,6 @@ def _every_way(d: int, n: int, width: int, seed: int) -> FederatedRun:
 
     All seeds have clients of the same sizes, so that what is compiled for one serves all. In two dimensions the clients
     have samples enough to be trained in weight space by what trains in groups, else by coefficients.
-
-    Args:
-        d: dimension. n: samples. width: neurons. seed: of samples and network.
     """
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     problem = Problem(whole.x, whole.y, (np.arange(n) < n // 2 - 1).astype(int), name=whole.name)

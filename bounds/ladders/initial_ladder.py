@@ -30,18 +30,14 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InitialLadder(Rungs):
-    """Networks over widths and seeds, looked at before training.
+    """Networks over widths and seeds, looked at before training."""
 
-    Args:
-        problem: data; the labels are not used. sigma: standard deviation of the weights.
-        widths, counts: the widths and how many networks there are of each; none share neurons. seed: the first seed.
-    """
-
-    problem: Problem
-    sigma: float
+    problem: Problem  # data; the labels are not used
+    sigma: float  # standard deviation of the weights
+    # widths, counts: the widths and how many networks there are of each; none share neurons
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int
+    seed: int  # the first seed
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
 
@@ -65,11 +61,7 @@ class InitialLadder(Rungs):
 
 
 def _ladder(options: Options, widths: tuple[int, ...], counts: tuple[int, ...], seed: int) -> InitialLadder:
-    """The ladder whose first seed is this one, on six points or on the user's data.
-
-    Args:
-        options: with the user's data and sigma. widths, counts, seed: as of `InitialLadder`.
-    """
+    """The ladder whose first seed is this one, on six points or on the user's data."""
     if options.data is None:
         problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
     else:

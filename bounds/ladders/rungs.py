@@ -76,8 +76,7 @@ class WidthFamily(Family):
     def of_rungs(cls, name: str, make: Make, generic: Generic, of: tuple[Any, ...], rungs: Mapping[int, int]) -> Self:
         """The family of ladders with so many networks at each width; 20 of them make a verdict.
 
-        Args:
-            name, make, generic, of: as of `Family`. rungs: networks by width.
+        `rungs` has the number of networks by width.
         """
         widths, counts = tuple(rungs), tuple(rungs.values())
         return cls(name, make, generic, of, trials=1, needs=20, fixed=True, widths=widths, counts=counts)

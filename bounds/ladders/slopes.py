@@ -39,11 +39,9 @@ class Slope(Estimate):
 def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Slope:
     """Slope of log(value) against log(size), with its interval.
 
-    Args:
-        sizes: (s,), at least four different. values: (s,) positive; or for each size the samples of its seeds, as many
-            as there are, whose RMS is fitted.
-        biased: whether the leading power is only approached in the limit; a ladder whose expectation follows the power
-            at every size needs no next-order term.
+    There are at least four different sizes. Of several samples a size the RMS is fitted. `biased` says that the leading
+    power is only approached in the limit; a ladder whose expectation follows the power at every size needs no
+    next-order term.
 
     The half-width is the larger change of the slope when the two smallest sizes are dropped and, on a biased ladder of
     six sizes or more, when a next-order term size^(-1/2) is fitted beside it, plus the noise at the 99% level: the

@@ -35,19 +35,15 @@ class WidthLadder(Rungs):
 
     The labels are y_m(0) + r_0 with one fixed r_0: at every width and seed the run starts from the same residual, so
     that what is left to vary is the width. No two networks share neurons, so that sizes may be resampled one by one.
-
-    Args:
-        problem: data, whose labels are r_0. setup: of every run but for its width and seed.
-        widths, counts: the widths and how many networks there are of each. seed: where their seeds start.
-        arithmetic: of the runs, as in `FederatedRun`; None: simulated.
     """
 
-    problem: Problem
-    setup: Setup
+    problem: Problem  # data, whose labels are r_0
+    setup: Setup  # of every run but for its width and seed
+    # widths, counts: the widths and how many networks there are of each
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int
-    arithmetic: Arithmetic | None = None
+    seed: int  # where their seeds start
+    arithmetic: Arithmetic | None = None  # of the runs, as in `FederatedRun`; None: simulated
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
@@ -115,11 +111,7 @@ class WidthLadder(Rungs):
 def _ladder(
     base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> WidthLadder:
-    """The ladder whose first seed is this one, on the data of a family or on six points of three clients.
-
-    Args:
-        base: the family. setup, widths, counts, seed: as of `WidthLadder`.
-    """
+    """The ladder whose first seed is this one, on the data of a family or on six points of three clients."""
     problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform") if base is None else base.problem(seed)
     return WidthLadder(problem, setup, widths, counts, seed)
 

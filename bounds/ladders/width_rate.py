@@ -19,21 +19,15 @@ WIDEST = 3  # rungs that a measured coefficient is taken from
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that goes like coefficient * width^exponent.
+    """A number that goes like coefficient * width^exponent."""
 
-    Args:
-        name: as the table of exponents calls it. exponent: the power claimed.
-        values: from a ladder one value a width, or the samples of its networks, whose RMS counts.
-        biased: whether a next-order term is to be admitted (see `slopes.slope`).
-        exact: whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC.
-        coefficient: the leading coefficient that the theory gives on a ladder, where it gives one.
-    """
-
-    name: str
-    exponent: sp.Rational
+    name: str  # as the table of exponents calls it
+    exponent: sp.Rational  # the power claimed
+    # from a ladder one value a width, or the samples of its networks, whose RMS counts
     values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
-    biased: bool = True
-    exact: bool = False
+    biased: bool = True  # whether a next-order term is to be admitted (see `slopes.slope`)
+    exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
+    # the leading coefficient that the theory gives on a ladder, where it gives one
     coefficient: Callable[[Any], float] | None = None
 
     def exponent_on(self, ladder: Any) -> Estimate:
@@ -85,12 +79,7 @@ def width_rate(
     note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
-    """The statement that each quantity has its exponent; its mutants are a quarter or a half away, either way.
-
-    Args:
-        id, title, source, says_left, note, uses: as of `Statement` and its formula. quantities: each with its exponent.
-        draws: families of ladders. form: the only one.
-    """
+    """The statement that each quantity has its exponent; its mutants are a quarter or a half away, either way."""
     return WidthRate(
         id=id,
         title=title,

@@ -19,11 +19,7 @@ CACHED = 2**15  # gates that are worked on at once, which stay in the processor'
 
 
 def case(units: int, count: int = 2, seed: int = 0) -> tuple[list[TwoLayer], np.ndarray, np.ndarray]:
-    """Permuted copies of one network on Gaussian inputs, with labels near its outputs: a barrier inside the segment.
-
-    Args:
-        units: hidden units of each network. count: copies. seed: of network, orders, inputs and labels.
-    """
+    """Permuted copies of one network on Gaussian inputs, with labels near its outputs: a barrier inside the segment."""
     rng = np.random.default_rng(seed)
     net = TwoLayer(rng.normal(size=(units, FEATURES)), rng.normal(size=units) / np.sqrt(units))
     orders = [np.arange(units), *(rng.permutation(units) for _ in range(count - 1))]
@@ -36,10 +32,6 @@ def on_grid(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, points: int)
     """The largest excess of the mean squared error on a grid, and its alpha, in float64.
 
     The products U x are computed once; samples are taken in blocks that stay in the cache for all alphas.
-
-    Args:
-        networks: two of one shape and one output, at alpha = 1 and 0. x: inputs, (n, l). y: labels, (n,). points: of
-            the grid.
     """
     first, second = networks
     rows = max(1, CACHED // len(first.hidden))
@@ -64,12 +56,7 @@ def on_grid(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, points: int)
 
 
 def in_long_precision(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, alpha: float) -> float:
-    """The excess at one alpha from a plain evaluation in long precision, which shares nothing with the pieces.
-
-    Args:
-        networks: two of one shape and one output, at alpha = 1 and 0. x: inputs, (n, l). y: labels, (n,). alpha: in [0,
-            1].
-    """
+    """The excess at one alpha from a plain evaluation in long precision, which shares nothing with the pieces."""
     first, second = networks
 
     def loss(weight: np.longdouble) -> np.longdouble:

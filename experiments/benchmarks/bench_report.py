@@ -18,12 +18,7 @@ FORMAT = "bench 1"
 def page(
     workloads: Sequence[Workload], timings: Sequence[Timing], earlier: Sequence[Timing], repetitions: int, threads: int
 ) -> str:
-    """The tables, one a workload, with the fitted exponents.
-
-    Args:
-        workloads: in the order of the page. timings: of all of them. earlier: of another run, set beside as a ratio.
-        repetitions, threads: with which they were measured.
-    """
+    """The tables, one a workload, with the fitted exponents."""
     load = os.getloadavg()[0]
     lines = [
         f"Medians of {repetitions}, in turn; {threads} threads on {os.cpu_count()} processors, load {load:.1f} at the "
@@ -53,11 +48,7 @@ def page(
 
 
 def as_json(timings: Sequence[Timing], repetitions: int, threads: int) -> str:
-    """The numbers, with where they come from.
-
-    Args:
-        timings: of all workloads. repetitions, threads: with which they were measured.
-    """
+    """The numbers, with where they come from."""
     about = {"format": FORMAT, "repetitions": repetitions, "threads": threads, "provenance": provenance()}
     return json.dumps(about | {"timings": [timing.to_json() for timing in timings]}, indent=1, allow_nan=False) + "\n"
 

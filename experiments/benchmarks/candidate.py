@@ -22,11 +22,7 @@ KEPT = 64  # numbers of a result that are compared, spread evenly
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:
-    """Serve until the input ends.
-
-    Args:
-        workload, candidate: their names. sizes: as JSON.
-    """
+    """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
     interruption().end_with(sys.stdin.fileno())

@@ -54,10 +54,6 @@ def by_script(
 ) -> tuple[Seconds, np.ndarray]:
     """Seconds of the repetitions after the first, and the last result.
 
-    Args:
-        script: its name, without .py. python: the interpreter that runs it. given: arrays, by the names that it reads.
-        repetitions: of the work, the first included. words: further arguments of the script. threads: that it may use.
-
     Raises:
         RuntimeError: the script failed; with the end of what it said.
     """
@@ -75,10 +71,7 @@ def by_script(
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
     """The last result, and the time of `counted` repetitions: so many times the median of those after the first.
 
-    Args:
-        script: its name, without .py. given: arrays, by the names that it reads. repetitions: of the work, the first
-            included.
-        words: further arguments of the script. counted: repetitions that one time is to stand for.
+    `counted` is the number of repetitions that one time stands for.
     """
     threads = int(os.environ.get(THREADS, "1"))
     seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)

@@ -23,11 +23,7 @@ scale = jnp.asarray(work["scale"])
 
 
 def loss(params, batch, key):
-    """|f - y|^2 / 2, summed over the client's samples.
-
-    Args:
-        params: hidden, (m, d). batch: x (n, d) and y (n,). key: of random numbers, not used.
-    """
+    """|f - y|^2 / 2, summed over the client's samples."""
     return ((jax.nn.relu(batch["x"] @ params["hidden"].T) @ scale - batch["y"]) ** 2).sum() / 2
 
 

@@ -51,11 +51,7 @@ class Clock(TrainingProcessCallback):
         self.marks: list[tuple[float, float]] = []
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
-        """As `TrainingProcessCallback` has it: whether to stop, and metrics, of which there are none.
-
-        Args:
-            aggregate_metrics, model, central_iteration: the round's metrics, the model, and which round; not used.
-        """
+        """As `TrainingProcessCallback` has it: whether to stop, and metrics, of which there are none."""
         self.marks.append((time.perf_counter(), time.process_time()))
         return False, Metrics()
 

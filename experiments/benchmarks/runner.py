@@ -24,8 +24,10 @@ class Timing:
     """One candidate on one case.
 
     Args:
-        clock, processor: medians, in seconds. memory: largest resident, in bytes. off: of its result from ours,
-            relative to our largest entry. skipped: why there is none.
+        clock, processor: medians, in seconds.
+        memory: largest resident, in bytes.
+        off: of its result from ours, relative to our largest entry.
+        skipped: why there is none.
     """
 
     workload: str
@@ -59,9 +61,12 @@ def measured(
     """The candidates' timings: in turn, one after the other, as often as asked for.
 
     Args:
-        workload: the work, and who does it. sizes: one of its cases. repetitions: times of each candidate.
-        threads: of every candidate. progress: told who starts. peers: interpreters of the peers that need their own, by
-            name.
+        workload: the work, and who does it.
+        sizes: one of its cases.
+        repetitions: times of each candidate.
+        threads: of every candidate.
+        progress: told who starts.
+        peers: interpreters of the peers that need their own, by name.
 
     Raises:
         RuntimeError: a candidate whose result is not ours within the workload's tolerance.
@@ -103,11 +108,7 @@ def measured(
 
 
 def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> tuple[float, int] | None:
-    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two.
-
-    Args:
-        timings: of one workload. workload: says along which size. candidate: its name.
-    """
+    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two."""
     own = [t for t in timings if t.candidate == candidate and not t.skipped]
     if not own:
         return None

@@ -54,11 +54,7 @@ def grid_of(work: int, count: int) -> Grid:
 
 
 def wall(grid: Grid, folder: StudyFolder, workers: Workers) -> float:
-    """Seconds that workers, which have done a first cell before, take for the cells of a grid.
-
-    Args:
-        grid: the cells. folder: where they are kept. workers: who does them.
-    """
+    """Seconds that workers, which have done a first cell before, take for the cells of a grid."""
     begun = time.perf_counter()
     statuses = [str(status) for _, status in workers.run(planned(grid, folder.store).todo)]
     if set(statuses) != {"done"}:
@@ -114,11 +110,7 @@ def overhead(cells: int, there: Path) -> None:
 
 
 def speed_up(work: int, cells: int, repeats: int, there: Path) -> None:
-    """Print how long one and two Dask workers take for the same cells, in turns; the ratio is of the shortest times.
-
-    Args:
-        work: of a cell, as `grid_of` takes it. cells: of a run. repeats: runs of each. there: a folder for the cells.
-    """
+    """Print how long one and two Dask workers take for the same cells, in turns; the ratio is of the shortest times."""
     times: dict[int, list[float]] = {1: [], 2: []}
     alone: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as stack:

@@ -37,17 +37,15 @@ PEERS = ("pfl", "flower", "fedjax")
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What is trained by all.
-
-    Args:
-        run: by the engine. module, loss: the same model for a plain loop, its parameters named as the engine's, and
-            (outputs, labels) -> scalar. given: arrays for the peers' scripts; empty if these do not do this work.
-    """
+    """What is trained by all."""
 
     name: str
-    run: Federation
+    run: Federation  # by the engine
+    # module, loss: the same model for a plain loop, its parameters named as the engine's, and (outputs, labels) ->
+    # scalar
     module: nn.Module
     loss: Callable[[Tensor, Tensor], Tensor]
+    # arrays for the peers' scripts; empty if these do not do this work
     given: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -79,11 +77,7 @@ class PlainCNN(nn.Module):
 
 
 def two_layer(clients: int, samples: int = 1000, features: int = 32, width: int = 4096, steps: int = 5) -> Workload:
-    """FL-NTK's Algorithm 1 on unit inputs with random signs as labels, float32, full batches, clients of one size.
-
-    Args:
-        clients: N. samples: in all, those that N does not divide left out. features: d. width: m. steps: local ones, K.
-    """
+    """FL-NTK's Algorithm 1 on unit inputs with random signs as labels, float32, full batches, clients of one size."""
     rng, rate, dtype = np.random.default_rng(0), 0.002, torch.float32
     x = rng.standard_normal((samples, features))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -111,11 +105,7 @@ def convolutional(data: FederatedData, device: torch.device | str = "cpu") -> Wo
 
 
 def loop_round(work: Workload, params: Params, number: int) -> Params:
-    """A round by nn.Module and torch.optim, one client after the other.
-
-    Args:
-        work: what is trained. params: before the round. number: of the round, from 0.
-    """
+    """A round by nn.Module and torch.optim, one client after the other."""
     run, members = work.run, work.run.data.members()
     assert isinstance(run.optimizer, SGD)
     total, mean = sum(map(len, members)), {name: torch.zeros_like(value) for name, value in params.items()}
@@ -136,13 +126,7 @@ def loop_round(work: Workload, params: Params, number: int) -> Params:
 
 
 def by_peer(peer: str, python: str, work: Workload, rounds: int, threads: int) -> tuple[Seconds, Params]:
-    """Seconds of the rounds after the first, and the last weights, from that simulator in a process of its own.
-
-    Args:
-        peer: one of PEERS. python: an interpreter that has it. work: what is trained. rounds: the first, uncounted,
-            included.
-        threads: that it may use.
-    """
+    """Seconds of the rounds after the first, and the last weights, from that simulator in a process of its own."""
     seconds, weights = by_script(f"rounds_by_{peer}", python, work.given, rounds, threads=threads)
     return seconds, {"hidden": torch.tensor(weights)}
 
@@ -171,23 +155,13 @@ def by_engine_and_loop(work: Workload, rounds: int) -> dict[str, tuple[Seconds, 
 
 
 def distance(first: Params, second: Params, start: Params) -> float:
-    """The largest difference of two models, relative to the largest change since the start.
-
-    Args:
-        first, second: two models after the same rounds. start: the model before them.
-    """
+    """The largest difference of two models, relative to the largest change since the start."""
     off = max(float((first[name] - second[name]).abs().max()) for name in start)
     return off / max(float((second[name] - start[name]).abs().max()) for name in start)
 
 
 def report(work: Workload, peers: dict[str, str], rounds: int, repetitions: int, threads: int) -> list[str]:
-    """The table of one workload: medians over all rounds but the first of each repetition.
-
-    Args:
-        work: what is trained. peers: their interpreters, by name. rounds: of a repetition, the first, uncounted,
-            included.
-        repetitions: of all, in turn. threads: that each may use.
-    """
+    """The table of one workload: medians over all rounds but the first of each repetition."""
     start = work.run.start().model
     seconds: dict[str, Seconds] = {}
     ends: dict[str, Params] = {}

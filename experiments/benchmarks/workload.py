@@ -20,40 +20,29 @@ class Timed(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to do the work.
-
-    Args:
-        name: as in the table. build: sizes -> a call that does the work once, after all that is not measured.
-        role: ours; a peer, which others offer for the same; or a limit, what the machine does at best (a matrix
-            product, a copy) and the same ratio is taken to. needs: the package without which it is skipped.
-        peer: of `experiments.benchmarks.elsewhere`, whose interpreter it needs. most: sizes up to which it can be run
-            at all (memory, patience). tolerance: its own, where it computes in float32.
-    """
+    """A way to do the work."""
 
     name: str
-    build: Callable[[Sizes], Call]
+    build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after all that is not measured
+    # ours; a peer, which others offer for the same; or a limit, what the machine does at best (a matrix product, a
+    # copy) and the same ratio is taken to
     role: str = "peer"
-    needs: str | None = None
-    peer: str | None = None
-    most: Sizes = field(default_factory=dict)
-    tolerance: float | None = None
+    needs: str | None = None  # the package without which it is skipped
+    peer: str | None = None  # of `experiments.benchmarks.elsewhere`, whose interpreter it needs
+    most: Sizes = field(default_factory=dict)  # sizes up to which it can be run at all (memory, patience)
+    tolerance: float | None = None  # its own, where it computes in float32
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured.
+    """What is measured."""
 
-    Args:
-        name: as on the command line. says: one line. sizes: the cases, each measured with all candidates.
-        along: the size whose growth the fitted exponent is of, among the cases that differ in it alone.
-        tolerance: how far a candidate's result may be from ours, relative to the largest entry; limits have none.
-    """
-
-    name: str
+    name: str  # as on the command line
     says: str
-    sizes: tuple[Sizes, ...]
+    sizes: tuple[Sizes, ...]  # the cases, each measured with all candidates
     candidates: tuple[Candidate, ...]
-    along: str
+    along: str  # the size whose growth the fitted exponent is of, among the cases that differ in it alone
+    # how far a candidate's result may be from ours, relative to the largest entry; limits have none
     tolerance: float = 1e-5
 
     @property
@@ -68,10 +57,6 @@ def said(sizes: Sizes) -> str:
 
 
 def unit_rows(n: int, d: int, seed: int = 0) -> np.ndarray:
-    """Random unit rows (n, d), float64.
-
-    Args:
-        n: rows. d: columns. seed: of numpy's generator.
-    """
+    """Random unit rows (n, d), float64."""
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

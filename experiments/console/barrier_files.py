@@ -38,10 +38,8 @@ def compared(
 ) -> Compared | None:
     """The networks and their data; None where all are runs of other models than two-layer ReLU networks.
 
-    Args:
-        paths: files of networks, or run folders. spec: the data, by name or file; None: those of the runs.
-        n: samples of them; None: all. unit: whether rows are divided by their norms. seed: of data that are drawn.
-        loss: "squared", "logistic" or "cross-entropy".
+    Without `n` all samples are taken. `unit` divides rows by their norms. The loss is "squared", "logistic" or
+    "cross-entropy".
 
     Raises:
         ValueError, OSError: files that cannot be read, or of which some are such networks and some are not.
@@ -120,10 +118,6 @@ def _samples(
 
 def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[np.ndarray, np.ndarray, str]:
     """The test samples of a run, in their shape, their labels (one-hot for the squared loss) and what to call them.
-
-    Args:
-        folder: of the run. n: samples taken; None: all. unit: whether to divide rows by norms, which is refused here.
-        loss: as in `compared`.
 
     Raises:
         ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.

@@ -19,9 +19,6 @@ from ntkfl.training.tree import Params
 def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) -> dict[str, Any]:
     """Barriers of every pair, and those of the group where there are more than two.
 
-    Args:
-        paths: run folders of one model. n, unit, loss: as in `samples_of_run`.
-
     Raises:
         ValueError: runs of different models, or as `samples_of_run`.
     """

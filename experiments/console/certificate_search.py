@@ -21,13 +21,7 @@ SHARE = 1e-6  # of the squared residual: rounds are counted until it is reached
 def search(
     problem: Problem, setup: Setup, after: int, every: int, *, steps: bool
 ) -> tuple[Setup, Certified, dict[str, Any]]:
-    """The setup at the boundary, what certifies there, and the search as a record; prints it beside Theorem B.3.
-
-    Args:
-        problem: data with scalar labels. setup: sizes, seed and steps from which the search starts.
-        after: rounds trained before the certificate. every: rounds of a leg.
-        steps: whether eta_local is searched, for the largest, or the width, for the smallest.
-    """
+    """The setup at the boundary, what certifies there, and the search as a record; prints it beside Theorem B.3."""
     from bounds.fl_ntk.theorem_requirements import requirements
     from verification.certificate_search import searched
 

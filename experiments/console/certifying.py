@@ -28,12 +28,7 @@ def to_certify(options: Options, test: int | None = None) -> tuple[Problem, Setu
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
-    """The command with what certifies the same again.
-
-    Args:
-        command: ntkfl certify, perhaps with a word more. options, setup: data, sizes, steps and seed.
-        more: words behind them.
-    """
+    """The command with what certifies the same again."""
     from bounds.options import Options
     from verification.judging.replaying import option_words
 

@@ -129,11 +129,8 @@ def chosen_problem(
 
     With `test` so many test samples of a named data set; a file brings its own.
 
-    Args:
-        options: with data, n, unit, owners and seed, as the user gave them. default: data where none are named.
-        n: samples of built-in data. test: test samples of a named data set.
-        condition: raises where rows make a kernel singular; default: that of FL-NTK's network.
-        duplicates: what becomes of equal rows, as the option says; None: the command has no such option.
+    `condition` raises where rows make a kernel singular, by default under the conditions of FL-NTK's network.
+    `duplicates` None means that the command has no such option.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min zero, unless duplicates are kept.
@@ -197,9 +194,6 @@ def one_output(problem: "Problem") -> "Problem":
 def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str = "") -> list[Thing]:
     """The things of these names.
 
-    Args:
-        names: as typed. known: the things there are. what: one of them is called. more: said behind their names.
-
     Raises:
         ValueError: an unknown one, with the nearest.
     """
@@ -220,11 +214,7 @@ def amount(found: "Estimate") -> str:
 
 
 def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:
-    """One line: the data and the fields of the setup that matter.
-
-    Args:
-        problem: named with n, d and N. setup: whose fields are shown. fields: their names.
-    """
+    """One line: the data and the fields of the setup that matter."""
     sizes = [f"n = {problem.n}", f"d = {problem.d}", f"N = {problem.n_clients}"]
     return ", ".join([problem.name, *sizes, *(f"{name} = {getattr(setup, name):g}" for name in fields)])
 

@@ -33,9 +33,8 @@ RELATIVE = 1e-12  # of the kernel of a finite network, to the root of the produc
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
     """The kernel matrices of a network by the names that tables have for them, the limit's first where there is one.
 
-    Args:
-        spec: as the option says. problem, setup: of the latter the width, sigma and seed of a finite network.
-        finite: whether that of the network at `setup.width` is wanted too; in a file it is all there is.
+    Of the setup a finite network has the width, sigma and seed. With `finite` the matrix of the network at
+    `setup.width` is there too; a file has no other.
 
     Raises:
         ValueError: a network that is not understood, or does not fit the data.
@@ -62,9 +61,6 @@ def problem_and_gram(
 ) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
     """Digits unless the options name other data, and the kernel matrix of a network; None for FL-NTK's, the default.
 
-    Args:
-        options: as the user gave them. spec: the network. samples: of built-in data. duplicates: what becomes of them.
-
     Raises:
         ValueError, OSError: as `chosen_problem` and `kernels`.
     """
@@ -79,9 +75,6 @@ def network_of(
     spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
 ) -> tuple[Model, WideNetwork | None]:
     """The network of this name for these data, at the setup's width; and itself of any width, where it has a limit.
-
-    Args:
-        spec: fc:..., conv:... or a file. problem, setup: as `kernels`. known: what else the command takes.
 
     Raises:
         ValueError: as `kernels`.
@@ -100,9 +93,6 @@ def network_of(
 
 def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | None:
     """The network of any depth and width of this name; None for a file.
-
-    Args:
-        spec: fc:..., conv:... or a file. known: what else the command takes.
 
     Raises:
         ValueError: none of these.
@@ -123,9 +113,6 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
 def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
     """What raises where rows are known to make this network's kernel singular: FL-NTK's has its own conditions.
 
-    Args:
-        spec: the network. known: what the command takes besides fc:..., conv:... and files, all of FL-NTK's network.
-
     Raises:
         ValueError: as `wide_of`.
     """
@@ -139,9 +126,6 @@ def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[
 
 def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Problem:
     """The problem that these kernels are of: `per_output` where a network has several outputs.
-
-    Args:
-        problem: the data. matrices: of `kernels`.
 
     Raises:
         ValueError: the labels have another number of columns than the network has outputs.
@@ -157,11 +141,7 @@ def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Prob
 
 
 def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
-    """J J^T of a network at its start, (n C, n C).
-
-    Args:
-        model: the network. problem: whose inputs. setup: whose seed.
-    """
+    """J J^T of a network at its start, (n C, n C)."""
     import numpy as np
 
     from ntkfl import gram
@@ -173,11 +153,7 @@ def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
 
 
 def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.ndarray) -> Trajectory:
-    """Algorithm 1 in the kernel regime of this matrix, from these outputs, in the shape that the network has them.
-
-    Args:
-        problem, setup: of the run. matrix: (n, n), for each output alone, or (n C, n C). outputs: at the start.
-    """
+    """Algorithm 1 in the kernel regime of this matrix, from these outputs, in the shape that the network has them."""
     import warnings
 
     from ntkfl import kernel_regime

@@ -38,11 +38,8 @@ def check_verifier(
 ) -> None:
     """Print which mutants are killed, by statement and by kind, faults of the library, false alarms on fresh cases.
 
-    Args:
-        statements, forms: whose mutants are judged. options: data, sizes, steps and seed of the cases.
-        write_json: takes what was found, as JSON.
-        whole: all statements are asked for: then 10,000 runs are made, otherwise one batch of fresh cases.
-        library: only the faults planted in the library; write_markdown: the page that shows them.
+    With `whole`, where all statements are asked for, 10,000 runs are made, otherwise one batch of fresh cases. With
+    `library` only the faults planted in the library are tried, and `write_markdown` gets their page.
 
     Exit status 1 where an own mutant of a statement survives, a fault of the library changes no verdict, or a true
     statement is called violated; 130 when interrupted.

@@ -16,12 +16,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Reporter:
-    """A context in which `report` says how far it is; the first line is said at once.
-
-    Args:
-        unit: what is counted, shown behind the counts on the bar ("": nothing); None: the bar has no counts.
-        text, total: beside the bar at first, and what it goes to, if that is known.
-    """
+    """A context in which `report` shows progress, the first line at once; a bar without a unit has no counts."""
 
     def __init__(self, unit: str | None = None, text: str = "starting", total: float | None = None) -> None:
         self._next_line = time.monotonic()
@@ -29,11 +24,7 @@ class Reporter:
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
-        """Move the bar, or where there is none print a line, unless one was printed a moment ago.
-
-        Args:
-            done, total: how much of how much. text: beside the bar. line: in its place. last: print it in any case.
-        """
+        """Move the bar, or where there is none print a line, unless one was printed a moment ago."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
         elif time.monotonic() >= self._next_line or last:
@@ -51,22 +42,14 @@ class Reporter:
 
 
 class ProgressBar(Reporter):
-    """A context in which `show` says how many are done; the last line is said always.
-
-    Args:
-        unit: what is counted: "rounds", "cases".
-    """
+    """A context in which `show` says how many are done; the last line is said always."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(unit)
         self._unit = unit
 
     def show(self, done: int, total: int, text: str) -> None:
-        """Say how far the work is.
-
-        Args:
-            done, total: how many of how many. text: what is to be read beside them.
-        """
+        """Say how far the work is."""
         self.report(done, total, text, f"{done} of {total} {self._unit}: {text}", last=done == total)
 
 

@@ -31,12 +31,7 @@ def option_lines(study: Study) -> list[str]:
 
 
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
-    """How many cells there are and are to do, and what they will take, by the study's own estimates.
-
-    Args:
-        grid: the study and its cells. folder: with the cells that there are. processes: that would work; default: the
-            cores.
-    """
+    """How many cells there are and are to do, and what they will take, by the study's own estimates."""
     from experiments.studies.runner import planned
     from verification.processes import cores
 
@@ -75,11 +70,7 @@ def status_lines(folder: StudyFolder) -> list[str]:
 
 
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
-    """The answers as a table, worst first, with the notes below them and how many cells they rest on.
-
-    Args:
-        study: for its caveats. cells: that were measured. answers: what they say.
-    """
+    """The answers as a table, worst first, with the notes below them and how many cells they rest on."""
     from bounds.statement import Outcome
     from experiments.studies.study import counted
 

@@ -21,7 +21,8 @@ class Cell:
     """What came out of one setting with one seed.
 
     Args:
-        keys: what was run. numbers: the quantities by name; empty where training failed, and `failure` says how.
+        keys: what was run.
+        numbers: the quantities by name; empty where training failed, and `failure` says how.
         curves: of those quantities that are measured in every round, one value a round.
         seconds: processor time, of the process that ended it.
     """
@@ -47,10 +48,13 @@ def run(
     """All cells, seed by seed.
 
     Args:
-        miniature: whose settings are run. seeds: each with every setting. progress: told each cell as it is done.
+        miniature: whose settings are run.
+        seeds: each with every setting.
+        progress: told each cell as it is done.
         out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
-            not run again; a miniature that keeps rounds goes on in the middle of a cell. quick: with the miniature's
-            quick keys. where: more keys: the `device` that trains, the `path` of the data.
+            not run again; a miniature that keeps rounds goes on in the middle of a cell.
+        quick: with the miniature's quick keys.
+        where: more keys: the `device` that trains, the `path` of the data.
 
     Raises:
         ValueError: a file in `out` is of other keys, or no cell. OSError: `out` cannot be written.
@@ -76,7 +80,10 @@ def planned_cell(
     """The cell before it is run.
 
     Args:
-        miniature: to which it belongs. setting: one of its settings. seed: of the run. quick: with the keys of a trial.
+        miniature: to which it belongs.
+        setting: one of its settings.
+        seed: of the run.
+        quick: with the keys of a trial.
         where: more keys, of the machine.
     """
     keys = {**setting.keys, **(miniature.quick if quick else {}), **(where or {})}

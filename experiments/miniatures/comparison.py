@@ -50,12 +50,15 @@ class Comparison:
 
     Args:
         mean, error: over the seeds, and its standard error; NaN: not known.
-        difference, difference_error: from its baseline. beyond, beyond_error: from its control; NaN: it has none.
-        finding: "higher", "lower", "within noise"; else why there is none. beyond_finding: the same of the control.
+        difference, difference_error: from its baseline.
+        beyond, beyond_error: from its control; NaN: it has none.
+        finding: "higher", "lower", "within noise"; else why there is none.
+        beyond_finding: the same of the control.
         paper, paper_difference: as printed; None: nothing is.
-        claim: the paper's ordering; None: it has none. verdict: what is found of it, "" where there is nothing to find.
-        plateau: what the curve does over its last third; None: it is not asked. settled: "" where setting, baseline and
-            control are at their plateaus, else what is missing.
+        claim: the paper's ordering; None: it has none.
+        verdict: what is found of it, "" where there is nothing to find.
+        plateau: what the curve does over its last third; None: it is not asked.
+        settled: "" where setting, baseline and control are at their plateaus, else what is missing.
     """
 
     setting: str

@@ -72,12 +72,6 @@ def settings(
 
     Beside a method that has a control (`step_size.control`) stands a setting that is that control, unless one of the
     names already is; several methods share it where they have the same step size.
-
-    Args:
-        common: keys of all. variations: own keys, by the setting's name. baseline: the name that the others are
-            compared with.
-        printed: what picks the paper's rows, by the setting's name; those without an entry have none.
-        named: what becomes of the names, "{}, 10% of the clients" say. claim: of all but the baseline.
     """
     printed = printed or {}
     found: dict[str, Setting] = {}

@@ -34,10 +34,6 @@ class Segments:
 def segments(scores: Scores, first: Params, second: Params, points: int = POINTS) -> Segments:
     """The segments from each row of `first` to that of `second`, or to the one model that `second` is.
 
-    Args:
-        scores: of stacked models. first: stacked parameters, (rows, ...). second: of the same rows, or one model.
-        points: of the grid, both ends included.
-
     Source: FedGuCci, Definition 2.1 and Table 1.
     """
     found = [
@@ -50,9 +46,6 @@ def segments(scores: Scores, first: Params, second: Params, points: int = POINTS
 
 def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
     """1 - accuracy of the mean of `size` models / mean of their accuracies, for each of the groups, one after another.
-
-    Args:
-        scores: of stacked models. models: stacked parameters, (groups times size, ...). size: models of a group.
 
     Raises:
         ValueError: the number of models is no multiple of `size`.

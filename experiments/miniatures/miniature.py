@@ -24,7 +24,8 @@ class Quantity:
     """One number that is measured.
 
     Args:
-        name, unit: as in the table. printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
+        name, unit: as in the table.
+        printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
         last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of so many at its end.
         flat: a curve that moves by less than this over its last third is at its plateau; None: it is not asked.
         chance: what a model that has learnt nothing has, at which no order means anything; None: there is no such.
@@ -45,7 +46,8 @@ class Setting:
     """One of the things that are compared.
 
     Args:
-        name: as in the table. keys: what `Miniature.measure` gets.
+        name: as in the table.
+        keys: what `Miniature.measure` gets.
         against: the setting of which it is a variation; None for such a setting itself.
         control: the setting that has its step size and nothing else of it; None: it has no such, or it is `against`.
             Where the baseline has one too, what the two have beyond their controls is compared.
@@ -66,14 +68,20 @@ class Miniature:
     """Settings that are run on the same data, initial models, cohorts and batches, seed by seed.
 
     Args:
-        name: as on the command line. question: what it answers. source: paper, and label of the table or figure.
+        name: as on the command line.
+        question: what it answers.
+        source: paper, and label of the table or figure.
         scale: what was made smaller, as (the paper's, here), by what it is.
-        measure: (keys of a setting, seed) -> the quantities, each a number or a curve. seeds: how many by default.
-        caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
-        draw: keys that replace a setting's -> a picture of the first seed. picture: where the repository keeps it.
-        at: the scale that this is, one of SCALES. larger: the same question on other scales, by their names.
-        no_paper: why it is not there on the paper's own scale. keeps_rounds: whether `measure` takes a folder `keep`
-            among the keys, in which every round is kept.
+        measure: (keys of a setting, seed) -> the quantities, each a number or a curve.
+        seeds: how many by default.
+        caveat: what its numbers cannot tell.
+        quick: keys that replace a setting's for a trial.
+        draw: keys that replace a setting's -> a picture of the first seed.
+        picture: where the repository keeps it.
+        at: the scale that this is, one of SCALES.
+        larger: the same question on other scales, by their names.
+        no_paper: why it is not there on the paper's own scale.
+        keeps_rounds: whether `measure` takes a folder `keep` among the keys, in which every round is kept.
     """
 
     name: str
@@ -130,9 +138,11 @@ class Miniature:
         """The same with one larger scale more, every round of whose runs is kept.
 
         Args:
-            at: the scale's name. settings: in place of these. here: what `scale` says of it; what is left out is as in
-                the paper.
-            adds: to the caveat. changes: other fields.
+            at: the scale's name.
+            settings: in place of these.
+            here: what `scale` says of it; what is left out is as in the paper.
+            adds: to the caveat.
+            changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}
         if adds:

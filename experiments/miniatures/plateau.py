@@ -16,8 +16,9 @@ class LastThird:
 
     Args:
         change, error: the mean over the seeds of what each seed's straight line through these rounds rises, and its
-            standard error; NaN: not known. state: "flat" where change and twice its error together are below the limit,
-            "moves" where it is beyond that error, else "unclear".
+            standard error; NaN: not known.
+        state: "flat" where change and twice its error together are below the limit, "moves" where it is beyond that
+            error, else "unclear".
     """
 
     change: float
@@ -29,7 +30,8 @@ def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -
     """The rule by which a plateau is called one.
 
     Args:
-        curves: of one setting, one a seed, a value a round. limit: what a flat curve moves by at most.
+        curves: of one setting, one a seed, a value a round.
+        limit: what a flat curve moves by at most.
         beyond: standard errors that a change must exceed to be called one.
 
     Raises:

@@ -25,14 +25,11 @@ ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of 
 
 @dataclass(frozen=True, eq=False)
 class Solo:
-    """How models are trained alone.
+    """How models are trained alone."""
 
-    Args:
-        data: of one client, who is every model. epochs, batch_size, rate, momentum: of the training.
-    """
-
-    data: FederatedData
+    data: FederatedData  # of one client, who is every model
     model: Model
+    # epochs, batch_size, rate, momentum: of the training
     epochs: int
     batch_size: int = 32
     rate: float = 0.05
@@ -63,10 +60,6 @@ class Solo:
         """The models, rows as in `starts`, after training with beta times the connectivity loss to the anchor.
 
         Every model has its own order of the samples, the same whatever beta is.
-
-        Args:
-            starts: stacked parameters, (rows, ...). anchor: one model. beta: weight of the connectivity loss; 0: none.
-            seed: of the orders of the samples.
         """
         count = len(next(iter(starts.values())))
         data = replace(

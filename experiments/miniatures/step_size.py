@@ -104,7 +104,9 @@ def way(steps: int, momentum: float, pull: float = 0.0) -> float:
     """How far steps of a constant unit gradient go at rate 1.
 
     Args:
-        steps: how many. momentum: of sgd. pull: the share of the way so far by which each step is drawn back.
+        steps: how many.
+        momentum: of sgd.
+        pull: the share of the way so far by which each step is drawn back.
     """
     return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))
 

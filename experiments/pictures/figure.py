@@ -31,8 +31,9 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     """The figure of one statement: a panel a form, then what the ratio of the sides goes with, then the failures.
 
     Args:
-        statement: whose words are used. seen: of each form that was checked. seed: the first of the cases, for the
-            caption.
+        statement: whose words are used.
+        seen: of each form that was checked.
+        seed: the first of the cases, for the caption.
 
     Raises:
         ValueError: no form was seen on any case.
@@ -99,7 +100,9 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
     """The figure as a .png or .svg file; the same bytes every time.
 
     Args:
-        figure: to be written. suffix: png or svg. name: what the ids of the SVG are made of.
+        figure: to be written.
+        suffix: png or svg.
+        name: what the ids of the SVG are made of.
     """
     import matplotlib
 

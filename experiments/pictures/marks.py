@@ -38,12 +38,7 @@ class Styles:
 def points(
     axes: Axes, x: np.ndarray, y: np.ndarray, errors: Iterable[Any], color: str, marker: str, line: bool = False
 ) -> None:
-    """Points with their error bars.
-
-    Args:
-        axes, x, y: where. errors: bars across and up, (2, points) each, or None. color, marker: of their family.
-        line: whether they are joined.
-    """
+    """Points with their error bars."""
     star = marker == "*"
     axes.plot(
         x,
@@ -72,11 +67,7 @@ def by_family(seen: Seen) -> list[tuple[str, list[int]]]:
 
 
 def shade_refuted(axes: Axes, kind: Kind, xs: Scale, ys: Scale) -> None:
-    """Shade where a case would refute the claim, and draw the line left = right.
-
-    Args:
-        axes: of the panel. kind: of the claim. xs, ys: its scales.
-    """
+    """Shade where a case would refute the claim, and draw the line left = right."""
     if kind is Kind.TWO_SIDED:
         for low, high in ((ys.low, 0), (1, ys.high)):
             axes.axhspan(low, high, **SHADE)

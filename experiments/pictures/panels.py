@@ -30,11 +30,7 @@ Draw = Callable[["Axes"], None]
 
 
 def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
-    """A panel a form, then what the ratio of the sides goes with, then the failures: titles, and what draws them.
-
-    Args:
-        statement: whose picture it is. seen: of its forms. styles: of the families of cases.
-    """
+    """A panel a form, then what the ratio of the sides goes with, then the failures: titles, and what draws them."""
     found: list[tuple[str, Draw]] = []
     for form, one in seen.items():
         head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}"

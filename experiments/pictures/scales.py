@@ -76,9 +76,7 @@ class Scale:
 def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e-3) -> Scale:
     """The scale that these numbers are drawn on: linear where one is negative, else logarithmic.
 
-    Args:
-        values: infinite ones are left out. log: logarithmic, whatever they are. zero: the place of 0 where nothing else
-            is there.
+    Infinite values are left out.
     """
     finite = [v for v in values if math.isfinite(v)]
     if log is None and any(v < 0 for v in finite):
@@ -114,11 +112,7 @@ def bring_together(xs: Scale, ys: Scale) -> None:
 
 
 def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | None:
-    """Error bars, (2, points): those that are long enough to be seen; None where none is.
-
-    Args:
-        scale: of the axis. at: where the points are on it. errors: half-widths.
-    """
+    """Error bars, (2, points): those that are long enough to be seen; None where none is."""
     half = np.asarray(errors, float)
     half = np.where(np.isfinite(half), half, 0.0)
     with np.errstate(all="ignore"):

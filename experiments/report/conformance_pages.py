@@ -20,21 +20,15 @@ VERDICTS = {  # the worst first, with the style of a statement's outcome
 
 @dataclass(frozen=True)
 class ConformancePage:
-    """What was found of an implementation.
+    """What was found of an implementation."""
 
-    Args:
-        name: the adapter's, without the file's ending. adapter: its file. path: where the page is in the report.
-        summary: how many methods are what. rows: method, verdict, cases, what it does, where it first differs.
-        left_out: methods that the adapter does not have. provenance: versions of what was run, and of the kit.
-    """
-
-    name: str
-    adapter: str
-    path: str
-    summary: str
-    rows: Sequence[tuple[str | Shown, ...]]
-    left_out: Sequence[str]
-    provenance: Sequence[tuple[str, str]]
+    name: str  # the adapter's, without the file's ending
+    adapter: str  # its file
+    path: str  # where the page is in the report
+    summary: str  # how many methods are what
+    rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, what it does, where it first differs
+    left_out: Sequence[str]  # methods that the adapter does not have
+    provenance: Sequence[tuple[str, str]]  # versions of what was run, and of the kit
 
 
 def conformance_page(path: Path) -> ConformancePage:

@@ -23,9 +23,7 @@ Element = ElementTree.Element
 def mathml(text: str, display: str = "inline", alt: str = "") -> Markup:
     """LaTeX as MathML; whatever stands in it is text there, never markup.
 
-    Args:
-        text: LaTeX.
-        display: "inline", or "block" for a formula of its own. alt: the formula in words; empty: none.
+    `display` is "inline", or "block" for a formula of its own; `alt` has the formula in words.
     """
     math = _element(text, display)
     if alt:

@@ -22,27 +22,19 @@ UNTRIED = "○", "no case broke it, and it allows a failure probability too smal
 
 @dataclass(frozen=True)
 class Shown:
-    """An outcome on a page.
+    """An outcome on a page."""
 
-    Args:
-        sign, word: stand side by side. style: its name in the style sheet. rank: its place among all; 0 is worst.
-        meaning: what the word says. differs: what is recorded instead, where that is another outcome, or open.
-    """
-
+    # sign, word: stand side by side
     sign: str
     word: str
-    style: str
-    rank: int
-    meaning: str = ""
-    differs: Outcome | None = None
+    style: str  # its name in the style sheet
+    rank: int  # its place among all; 0 is worst
+    meaning: str = ""  # what the word says
+    differs: Outcome | None = None  # what is recorded instead, where that is another outcome, or open
 
 
 def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False) -> Shown:
-    """How an outcome is shown; what is not refuted ranks a little worse than what holds.
-
-    Args:
-        outcome: that was found. differs: as of `Shown`. untried: whether it is not refuted, no more.
-    """
+    """How an outcome is shown; what is not refuted ranks a little worse than what holds."""
     sign, meaning = UNTRIED if untried else LOOKS[outcome]
     word = NOT_REFUTED if untried else outcome.value
     place = 2 * (ORDER.index(outcome) if outcome in ORDER else len(ORDER)) - untried

@@ -30,10 +30,6 @@ def built(
 ) -> dict[str, bytes]:
     """Every file of the report: the same bytes for the same verdicts, studies and implementations.
 
-    Args:
-        run: verdicts, or None. studies: pages of studies. changes: from another run to this one, for a page of its own.
-        implementations: pages of what was tested with the conformance kit.
-
     Raises:
         ValueError: two studies, or two adapters, of one name.
     """

@@ -21,8 +21,10 @@ def write_report(
     """Write the pages and return the first one.
 
     Args:
-        out: a folder that is new, empty, or an older report. verdicts: as `verdict_file.read` reads them.
-        studies: folders of studies. changes: between an older run and this one, from `comparison.compared`.
+        out: a folder that is new, empty, or an older report.
+        verdicts: as `verdict_file.read` reads them.
+        studies: folders of studies.
+        changes: between an older run and this one, from `comparison.compared`.
         conformance: files that `ntkfl conform run --json` wrote.
 
     Raises:

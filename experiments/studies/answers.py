@@ -51,9 +51,13 @@ def exponent(
     """A power of the size: the slope over the sizes that have cells, `samples` being those of each, against theory.
 
     Args:
-        claim: in words. source: of the theory. theory: the power. sizes: (k,). samples: the cells' numbers at each
-            size.
-        biased: whether the interval admits finite-width bias. note: beside the answer.
+        claim: in words.
+        source: of the theory.
+        theory: the power.
+        sizes: (k,).
+        samples: the cells' numbers at each size.
+        biased: whether the interval admits finite-width bias.
+        note: beside the answer.
     """
     pairs = [(size, found) for size, found in zip(sizes, samples, strict=True) if len(found)]
     cells = sum(len(found) for _, found in pairs)
@@ -82,7 +86,8 @@ def power_law(
     """A power of a numerical axis, from one number a cell, against theory.
 
     Args:
-        values: of all cells. axis: whose power they are.
+        values: of all cells.
+        axis: whose power they are.
         claim, source, theory, biased, note: as of `exponent`.
     """
     sizes = values[axis].to_numpy().astype(float)
@@ -93,7 +98,8 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
     """A power of the width that a statement measures on a ladder, where it has networks enough.
 
     Args:
-        claim, source, theory, measure: as of `measured_exponent`. ladder: of the cells that are there.
+        claim, source, theory, measure: as of `measured_exponent`.
+        ladder: of the cells that are there.
     """
     if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
         said = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
@@ -107,7 +113,10 @@ def measured_exponent(
     """A power that `measure` finds, or says to be lost in the noise, against theory.
 
     Args:
-        claim: in words. source: of the theory. theory: the power. measure: gives the slope, or raises `NoSlope`.
+        claim: in words.
+        source: of the theory.
+        theory: the power.
+        measure: gives the slope, or raises `NoSlope`.
         note: beside the answer.
     """
     try:
@@ -124,8 +133,11 @@ def at_most(claim: str, source: str, found: Estimate, bound: float, note: str = 
     """A number that theory only bounds: it holds where its interval is below, and is violated where it is above.
 
     Args:
-        claim: in words. source: of the theory. found: with its interval. bound: the most it may be. note: beside the
-            answer.
+        claim: in words.
+        source: of the theory.
+        found: with its interval.
+        bound: the most it may be.
+        note: beside the answer.
     """
     return Answer(claim, source, None, found, compare(Kind.UPPER, found, Estimate.exact(bound)).outcome, note)
 
@@ -144,8 +156,11 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
     """A number of order one against theory: in the interval it holds, outside it is violated.
 
     Args:
-        claim: in words. source: of the theory. theory: the number. measured: with its interval. note: beside the
-            answer.
+        claim: in words.
+        source: of the theory.
+        theory: the number.
+        measured: with its interval.
+        note: beside the answer.
     """
     outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
     if outcome is Outcome.UNRESOLVED:
@@ -157,8 +172,10 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
     """A mean or a share against theory: within its 99% interval it holds, outside that of `SURE` it is violated.
 
     Args:
-        claim: in words. source: of the theory. theory: the number. interval_at: level -> what is measured, with its
-            interval.
+        claim: in words.
+        source: of the theory.
+        theory: the number.
+        interval_at: level -> what is measured, with its interval.
         note: beside the answer.
     """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
@@ -185,8 +202,10 @@ def upper(
     Where it holds though some cells are unresolved, the worst of the others: theirs is the ratio that is known.
 
     Args:
-        claim: in words. source: of the theory.
-        left, right: the sides, a number a cell, NaN where there is none. left_error, right_error: of each number.
+        claim: in words.
+        source: of the theory.
+        left, right: the sides, a number a cell, NaN where there is none.
+        left_error, right_error: of each number.
         note: beside the answer.
         failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
@@ -233,8 +252,12 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
     """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported.
 
     Args:
-        claim: in words. source: of the theory. difference: of the two sides, a number a cell, NaN where there is none.
-        error: of each. scale: what the differences are relative to. note: beside the answer.
+        claim: in words.
+        source: of the theory.
+        difference: of the two sides, a number a cell, NaN where there is none.
+        error: of each.
+        scale: what the differences are relative to.
+        note: beside the answer.
     """
     values, known = np.broadcast_arrays(difference, _known(error, difference))
     there = ~np.isnan(values)
@@ -254,7 +277,10 @@ def untested(claim: str, source: str, theory: float | None, note: str) -> Answer
     """What the cells there are do not suffice to say anything about.
 
     Args:
-        claim: in words. source: of the theory. theory: its number, if it has one. note: what is missing.
+        claim: in words.
+        source: of the theory.
+        theory: its number, if it has one.
+        note: what is missing.
     """
     return Answer(claim, source, theory, None, Outcome.UNTESTED, note)
 

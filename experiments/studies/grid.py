@@ -17,7 +17,8 @@ class Grid:
     """The cells of a study on these axes.
 
     Args:
-        spec: the study's name, or the path of the user's file that has it. axes: the study's, with chosen values.
+        spec: the study's name, or the path of the user's file that has it.
+        axes: the study's, with chosen values.
     """
 
     spec: str

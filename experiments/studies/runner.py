@@ -68,7 +68,9 @@ def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> N
     """Refuse a run of which the largest cells do not fit into this machine's memory, by the study's own estimates.
 
     Args:
-        grid: the study and its cells. todo: cells that are not there. processes: that will work; default: the cores.
+        grid: the study and its cells.
+        todo: cells that are not there.
+        processes: that will work; default: the cores.
 
     Raises:
         TooLittleMemory: with the sizes, or the number of processes, that would fit.
@@ -99,9 +101,12 @@ def run(
     """Measure and store cells; those that another process has are waited for. What fails is stored as failed.
 
     Args:
-        grid: the study and its cells. store: where they are kept. todo: those that are not there.
+        grid: the study and its cells.
+        store: where they are kept.
+        todo: those that are not there.
         processes: on this machine; None: as many as cores, or none beside this one where starting them takes longer.
-        cluster: measure there instead. report: called with each cell and what became of it.
+        cluster: measure there instead.
+        report: called with each cell and what became of it.
 
     Raises:
         RunStopped: the disk is full, a worker has other code, the scheduler is lost. What is stored stays.

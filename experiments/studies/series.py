@@ -52,22 +52,14 @@ def _columns(points: list[tuple[float, float, float]]) -> Columns:
 
 
 def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square) -> Series:
-    """Measured points along an axis, with their intervals.
-
-    Args:
-        name: in the legend. values: of all cells. axis: one of their dimensions. over: what becomes of a place's cells.
-    """
+    """Measured points along an axis, with their intervals."""
     return Series(name, "measured", places(values, axis), *over(along(values, axis)))
 
 
 def line(
     name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
 ) -> Series:
-    """The same as a line without intervals: what theory says of each cell.
-
-    Args:
-        name, values, axis, over: as of `points`. role: theory (dashed) or bound (dotted). of: the points it belongs to.
-    """
+    """The same as a line without intervals: what theory says of each cell."""
     return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
 
 
@@ -77,24 +69,14 @@ def places(values: Numbers | Cells, axis: str) -> list[float]:
 
 
 def power_line(power: float, x: Sequence[float], last: float, *, name: str = "", of: str = "") -> Series:
-    """The power of x that has this value at the last place.
-
-    Args:
-        power: the exponent. x: places. last: value at the last of them. name: in the legend, m^(power) unless given.
-        of: the points that it is the theory of.
-    """
+    """The power of x that has this value at the last place."""
     return Series(name or f"m^({power:g})", "theory", x, [last * (place / x[-1]) ** power for place in x], of=of)
 
 
 def width_panels(
     title: str, y: Label, values: Numbers, axis: str, members: Sequence[str], powers: Mapping[float, str]
 ) -> list[Panel]:
-    """A quantity against the width, a series for each of some places of an axis, six a panel.
-
-    Args:
-        title, y: of every panel. values: of all cells. axis, members: whose places are shown.
-        powers: of the width, with their names: lines through the mean of the widest networks.
-    """
+    """A quantity against the width, a series for each of some places of an axis, six a panel."""
     widths, panels = places(values, "width"), []
     for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
         measured = [points(one, values.sel({axis: one}), "width") for one in some]
@@ -105,11 +87,7 @@ def width_panels(
 
 
 def measured_numbers(name: str, at: Sequence[float], found: Sequence[Estimate | None]) -> Series:
-    """Numbers with their intervals at these places; NaN where none was measured.
-
-    Args:
-        name: in the legend. at: the places. found: as many numbers.
-    """
+    """Numbers with their intervals at these places; NaN where none was measured."""
     value, low, high = (
         [np.nan if one is None else float(getattr(one, end)) for one in found] for end in ("value", "lo", "hi")
     )
@@ -117,10 +95,5 @@ def measured_numbers(name: str, at: Sequence[float], found: Sequence[Estimate | 
 
 
 def numbers_panel(title: str, names: Sequence[str], series: Sequence[Series], says: str = "exponent") -> Panel:
-    """Numbers with their intervals, a name a line.
-
-    Args:
-        title: of the panel. names: of the lines, from the top. series: with the places 0, 1, 2, ... of the lines.
-        says: what the numbers are.
-    """
+    """Numbers with their intervals, a name a line."""
     return Panel(title, Label("", names=tuple(names)), Label(says), tuple(series), sideways=True)

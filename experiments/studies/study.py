@@ -27,8 +27,10 @@ class Axis:
     """One direction of a grid, or of what a cell measures.
 
     Args:
-        name: the dimension's, as in the results. values: by default, all of one type.
-        says: what it is. unit: "1" for pure numbers.
+        name: the dimension's, as in the results.
+        values: by default, all of one type.
+        says: what it is.
+        unit: "1" for pure numbers.
         option: on the command line, the name unless given (`widths` for `--widths 64,128`); the seeds' takes how many.
         least, above, below: what a number must be at least, above, and below.
         read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
@@ -93,9 +95,12 @@ class Answer:
     """One sentence of a study's summary, compared with theory.
 
     Args:
-        claim: what theory says, in one line. source: paper and label. theory: its number; None: an inequality or order.
+        claim: what theory says, in one line.
+        source: paper and label.
+        theory: its number; None: an inequality or order.
         measured: the same of the runs; its error is the half-width of the interval that decides.
-        outcome: holds, violated, unresolved or untested. note: what a reader must know beside it.
+        outcome: holds, violated, unresolved or untested.
+        note: what a reader must know beside it.
         recorded: what is known to come out; violated for a claim that is wrong as printed.
     """
 
@@ -127,11 +132,14 @@ class Study:
     """A question and how it is answered.
 
     Args:
-        name: as on the command line. question: in one line. source: paper and label that raise it.
+        name: as on the command line.
+        question: in one line.
+        source: paper and label that raise it.
         axes: of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
-        inner: axes of what a cell measures. quantities: what it measures, by name.
-        measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME
-            and NAME_error.
+        inner: axes of what a cell measures.
+        quantities: what it measures, by name.
+        measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
+            NAME_error.
         summarise: all cells (missing ones NaN) -> answers, returned or yielded.
         charts: the same -> its figures; None: those of `default_charts`.
         seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has

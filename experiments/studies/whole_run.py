@@ -23,7 +23,8 @@ def run_study(
     """The results of a study and its answers, as `ntkfl study run` leaves them in the folder; cells there are kept.
 
     Args:
-        name: of the study, or the path of your file. out: its folder; the same again goes on.
+        name: of the study, or the path of your file.
+        out: its folder; the same again goes on.
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
         processes, cluster: as in `runner.run`.
 

@@ -14,10 +14,6 @@ def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iter
     The last leg is shorter where `every` does not divide `rounds`. Legs are part of what reproduces the weights to the
     last bit: each starts from the float64 weights that the one before has left.
 
-    Args:
-        problem: data with scalar labels. setup: sizes, seed and steps; its rounds are not used.
-        rounds: how many are trained in all. every: rounds of a leg.
-
     Raises:
         ValueError: rounds negative or every not positive. FloatingPointError: as `simulate`.
     """

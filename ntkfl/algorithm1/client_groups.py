@@ -35,13 +35,9 @@ def run(
 ) -> Outputs:
     """Run Algorithm 1.
 
-    Args:
-        x, y: (N, c, d) and (N, c), padded with zero rows. weights: the initial network. keep: rounds whose u(t) are
-            returned, ascending. setup: steps and rounds. linearised: patterns stay those of the start. dtype: of all
-            that is computed.
-        devices: they share the neurons; each local step they exchange the outputs of one group, no more. Of several
-            hosts all call this, with all of their devices, after `jax.distributed.initialize`.
-        memory: bytes a device, as in `clients_at_once`.
+    `x` is (N, c, d) and `y` (N, c), padded with zero rows; `keep` names the rounds whose u(t) are returned, ascending.
+    The devices share the neurons and exchange one group's outputs in each local step. With several hosts every host
+    calls this function, with all devices, after `jax.distributed.initialize`. `memory` is in bytes a device.
 
     Raises:
         ValueError: weights to keep that are spread over several hosts, or too little memory.

@@ -41,9 +41,7 @@ def run(
 ) -> Outputs:
     """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
 
-    Args:
-        x, y, weights, keep, setup, linearised, dtype, memory: as of `client_groups.run`.
-        tracked: use `switch_tracking` where it is faster, which takes three seconds to compile, once a process.
+    `tracked` allows `switch_tracking` where that is faster; compiling it takes three seconds, once a process.
     """
     n_clients, rounds = len(x), setup.rounds
     x, y = x.astype(dtype), y.astype(dtype)
@@ -69,12 +67,7 @@ def run(
 
 
 def numbers_held(samples: int, d: int, dtype: str) -> float:
-    """How many numbers for a neuron the `Room` of a client has; a pattern is a byte.
-
-    Args:
-        samples: of the largest client. d: of an input. dtype: "float64" or "float32", the unit that patterns are
-            counted in.
-    """
+    """How many numbers for a neuron the `Room` of a client has; a pattern is a byte."""
     return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
 
 
@@ -117,10 +110,8 @@ class Room(NamedTuple):
 class ClientProducts:
     """Training by groups of clients, all of one size.
 
-    Args:
-        network: it is read, and its `total` added to. x: (N, c, d). y: (N, c). linearised: patterns stay those of the
-            network as it is now. fit: how many clients are trained together at most.
-        pool, threads: they train groups together or, where only one group fits, share its neurons.
+    The network is read, and its `total` added to. `fit` is how many clients are trained together at most. The threads
+    train groups together or, where only one group fits, share its neurons.
     """
 
     def __init__(

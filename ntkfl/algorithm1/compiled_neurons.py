@@ -18,12 +18,7 @@ LANES = 64
 
 
 class CompiledNeurons:
-    """What `neurons.Neurons` does, with the same arguments; results differ in rounding, as sums have other orders.
-
-    Args:
-        x: samples by client, (N, c, d), zero rows where a client has fewer. hidden, signs: the initial network.
-        linearised: patterns stay those of the start. movements: whether the squared lengths are wanted; 0 otherwise.
-    """
+    """What `neurons.Neurons` does, with the same arguments; results differ in rounding, as sums have other orders."""
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
         self.passes = passes()

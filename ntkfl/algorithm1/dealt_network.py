@@ -8,11 +8,7 @@ from ntkfl.problem import Weights
 
 
 class DealtNetwork:
-    """Weights (chunks, d, LANES), signs (chunks, LANES), and what a round adds to the weights; filled up with zeros.
-
-    Args:
-        weights: the network. dtype: of all that is computed.
-    """
+    """Weights (chunks, d, LANES), signs (chunks, LANES), and what a round adds to the weights; filled up with zeros."""
 
     def __init__(self, weights: Weights, dtype: str) -> None:
         self.weights, self.signs = _dealt(weights.hidden.T, dtype), _dealt(weights.signs[None], dtype)[:, 0]

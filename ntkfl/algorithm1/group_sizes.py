@@ -30,11 +30,6 @@ def clients_at_once(
 ) -> int:
     """Of how many clients the arrays fit, beside four numbers for each weight of the global network.
 
-    Args:
-        n_clients: in all. d: of an input. itemsize: bytes of a number.
-        each: numbers for a neuron that a client holds. width: neurons of one device. kept: rounds whose weights are
-            kept. memory: bytes; None: whatever it takes.
-
     Raises:
         ValueError: one client alone does not fit.
     """
@@ -55,9 +50,6 @@ def in_groups(x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.n
     """The clients by groups, (groups, size, c, d) and (groups, size, c).
 
     The last group is filled up with clients of zero rows, which do nothing.
-
-    Args:
-        x: (N, c, d). y: (N, c). size: clients of a group.
     """
     missing = ((0, -len(x) % size), (0, 0))
     x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)

@@ -23,9 +23,8 @@ class Seen(NamedTuple):
 class Neurons:
     """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, moved round by round.
 
-    Args:
-        x: samples by client, (N, c, d), zero rows where a client has fewer. hidden, signs: the initial network.
-        linearised: patterns stay those of the start. movements: whether the squared lengths are wanted; 0 otherwise.
+    `x` has the samples by client, (N, c, d), with zero rows where a client has fewer. The squared lengths are 0 unless
+    `movements` asks for them.
     """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
@@ -92,12 +91,7 @@ class Neurons:
 
 
 def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.ndarray) -> None:
-    """X X^T array, (..., n, m), by the cheaper order of the products.
-
-    Args:
-        x: samples of each client, (..., n, d). gram: X X^T, (..., n, n). array: (..., n, m).
-        out: where the product is written, (..., n, m).
-    """
+    """X X^T array, (..., n, m), by the cheaper order of the products."""
     if len(x) >= 2 * x.shape[1]:
         np.matmul(x, x.T @ array, out=out)
     else:

@@ -124,11 +124,8 @@ def plain_run(
 
     Neurons that must move alike are moved once, as a kind.
 
-    Args:
-        linearised: freeze the activation patterns at their initial values.
-        problem, setup, weights: as for `simulate`; inputs are taken as the exact numbers their floats are.
-        arithmetic: DOUBLE, EXTENDED or BALL. bits: precision of the balls; their radii grow with the rounds.
-        keep: rounds whose hidden weights u(t) are kept, as numbers of the arithmetic.
+    Inputs are taken as the exact numbers that their floats are. `bits` is the precision of the balls, whose radii grow
+    with the rounds.
 
     Raises:
         Undecided: (balls) some activation pattern is not decided with this many bits.

@@ -11,27 +11,15 @@ def padded_samples(problem: Problem) -> int:
 
 
 def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
-    """All neurons at once, with the record of movements: nine arrays (N c, m), the weights at the start and kept.
-
-    Args:
-        samples: N c, as of `padded_samples`. d: of an input. width: m. kept: rounds whose weights are kept.
-    """
+    """All neurons at once, with the record of movements: nine arrays (N c, m), the weights at the start and kept."""
     return 8 * width * (9 * samples + (2 + kept) * d)
 
 
 def grouped_bytes(largest: int, d: int, width: int) -> float:
-    """The least that a run without movements takes, client by client: four networks and one client.
-
-    Args:
-        largest: samples of the largest client. d: of an input. width: m.
-    """
+    """The least that a run without movements takes, client by client: four networks and one client."""
     return 8 * width * (4 * d + largest / 8 + min(d, 2 * largest))
 
 
 def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
-    """The outputs of every round and local step: in the padded order, in that of the data, and once more meanwhile.
-
-    Args:
-        samples: N c, as of `padded_samples`. rounds: T. local_steps: K.
-    """
+    """The outputs of every round and local step: in the padded order, in that of the data, and once more meanwhile."""
     return 24 * samples * (rounds + 1) * (local_steps + 2)

@@ -45,7 +45,8 @@ def simulate(
     """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
 
     Args:
-        problem: data with scalar labels. setup: sizes and steps.
+        problem: data with scalar labels.
+        setup: sizes and steps.
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
         keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
@@ -122,10 +123,6 @@ def simulate(
 
 def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> Weights:
     """The given weights as float64 arrays of the right shapes, or those drawn from the setup's seed.
-
-    Args:
-        problem: its d and one-dimensional labels. setup: its width; seed and sigma where weights are drawn.
-        weights: hidden (m, d) and signs (m,), or None to draw them.
 
     Raises:
         ValueError: labels with several outputs, wrong shapes, entries that are not finite, signs that are not +-1.

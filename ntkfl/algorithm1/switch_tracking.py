@@ -38,8 +38,7 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
     step, half of it in float32; counting pairs c/200; an entry takes 50, and as some of them are computed a step,
     12 + c/7 a step, in both.
 
-    Args:
-        samples: of a client. d: of an input. local_steps: of a round. itemsize: bytes of a number.
+    `samples` counts those of one client, `itemsize` the bytes of a number.
     """
     by_weights, share = in_weight_space(samples, d), itemsize / 8
     products = share * local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)
@@ -70,10 +69,8 @@ class Start(NamedTuple):
 class SwitchTracking:
     """Rounds of Algorithm 1 for clients of one size.
 
-    Args:
-        network: it is read, and its `total` added to. x: (N, c, d). y: (N, c). linearised: patterns stay those of the
-            first round. most: the share of entries among all pairs of neuron and sample up to which it is worth it.
-        pool: threads, which share the neurons.
+    The network is read, and its `total` added to. `most` is the share of entries among all pairs of neuron and sample
+    up to which tracking is worth it.
     """
 
     def __init__(

@@ -41,7 +41,8 @@ class Attack:
             above |a| |X| D. None: nothing was found.
         order: from the checkpoint on; empty if nothing was found.
         before, after: |W - W*| before and after the last round, or what |y - f(W)| may be and what it is.
-        trials: steps looked at. kept: the largest |W+ - W*| / |W - W*| of all other steps.
+        trials: steps looked at.
+        kept: the largest |W+ - W*| / |W - W*| of all other steps.
     """
 
     broken: Claim | None
@@ -78,7 +79,9 @@ def attack_any_order(
     network is not certified, W* is that of no held pairs.
 
     Args:
-        found: of the network that is attacked, certified or not. trials: steps looked at, at most. seed: of all draws.
+        found: of the network that is attacked, certified or not.
+        trials: steps looked at, at most.
+        seed: of all draws.
         longer, server: steps times the one, and the server's step on a mean; above 1 they break the theorem's rules.
 
     Raises:
@@ -97,7 +100,10 @@ def replayed(
     """The hidden weights in long precision, first the given ones, then those after each round of an order.
 
     Args:
-        problem: data. weights: before the first round. order: the rounds. server: the server's step on a mean.
+        problem: data.
+        weights: before the first round.
+        order: the rounds.
+        server: the server's step on a mean.
     """
     network = Network(problem, weights)
     w = network.start

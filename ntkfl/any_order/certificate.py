@@ -33,12 +33,15 @@ class AnyOrderCertificate:
     """Whether the theorem of `ntkfl.any_order` holds for a network on its data, and with which numbers.
 
     Args:
-        certified: whether it is proved. why: what is in the way; empty if certified.
+        certified: whether it is proved.
+        why: what is in the way; empty if certified.
         margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down; above 0 if certified.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
-        held: A, rows (neuron, sample), (q, 2). residual: |y - f(W0)|, enclosed.
+        held: A, rows (neuron, sample), (q, 2).
+        residual: |y - f(W0)|, enclosed.
         smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
-        width: m. problem, weights: what was given.
+        width: m.
+        problem, weights: what was given.
     """
 
     certified: bool
@@ -202,7 +205,8 @@ def certify_any_order(
         problem: data, labels (n,) or (n, C); rows of any norm, biases as a constant feature. Clients decide only which
             batches a step limit is for. Samples that are equal up to a power of two count once.
         weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout.
-        memory: bytes that may be taken. most_held: pairs that A may have; fewer where memory allows no more.
+        memory: bytes that may be taken.
+        most_held: pairs that A may have; fewer where memory allows no more.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory

@@ -28,14 +28,12 @@ class Dependent(ArithmeticError):
 class ConstraintRows:
     """C for one set A: rows c b_ar s_ri x_i of each sample and output, sample by sample, then x_i (x) e_r of each pair.
 
-    Args:
-        found: the pass over the neurons. neuron, row: the pairs of A, (q,) each.
-
     Raises:
         Dependent: by `smallest`, or by what needs it, where C is not shown to have full row rank.
     """
 
-    found: Pass
+    found: Pass  # the pass over the neurons
+    # neuron, row: the pairs of A, (q,) each
     neuron: Int[np.ndarray, " q"]
     row: Int[np.ndarray, " q"]
 
@@ -188,13 +186,9 @@ class ConstraintRows:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """W* = W0 + C' a* to within `slack`.
+    """W* = W0 + C' a* to within `slack`."""
 
-    Args:
-        solution: a in float64, (p,); W0 + C' a is at most `slack` from W* (Frobenius), which lies in W0 + rows(C) too.
-        distance: D = |W* - W0|, enclosed.
-    """
-
+    # a in float64, (p,); W0 + C' a is at most `slack` from W* (Frobenius), which lies in W0 + rows(C) too
     solution: Float[np.ndarray, " p"]
     slack: float
-    distance: Estimate
+    distance: Estimate  # D = |W* - W0|, enclosed

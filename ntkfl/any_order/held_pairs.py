@@ -17,30 +17,17 @@ _FIRST, _ENTRIES = 2048, 2**22  # pairs looked at first, which fail first; entri
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """Where the search for A has ended.
+    """Where the search for A has ended."""
 
-    Args:
-        why: empty if every pair off A meets the condition; else what is in the way.
-        rows: C with the last A. nearest: its W*; None where C is not shown to have full rank.
-        margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down.
-        failing: the pairs that failed last.
-    """
-
-    why: str
-    rows: ConstraintRows
-    nearest: Nearest | None
-    margin: float
-    failing: Pairs
+    why: str  # empty if every pair off A meets the condition; else what is in the way
+    rows: ConstraintRows  # C with the last A
+    nearest: Nearest | None  # its W*; None where C is not shown to have full rank
+    margin: float  # the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down
+    failing: Pairs  # the pairs that failed last
 
 
 def grown(found: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
-    """A, from the empty set on.
-
-    Args:
-        found: the pass over the neurons, with all patterns.
-        most_held, most_near: pairs in A, and pairs within 8 D of a kink, beyond which the search ends.
-        scale: of the residual, as in `ConstraintRows.target`.
-    """
+    """A, from the empty set on."""
     failing, pairs, nearest, margin = NO_PAIRS, NO_PAIRS, None, -np.inf
     reach, first = 0.0, 0
     rows = ConstraintRows(found, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -87,10 +74,6 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
     """The least margin over the pairs off A, rounded down, and those whose margin is not positive (or NaN).
 
     It stops looking once more than `most` fail.
-
-    Args:
-        rows: C with the pairs held so far. nearest: its W*. pairs: candidates, those most likely to fail first.
-        most: failures after which the search may stop.
     """
     net = rows.found.network
     held = np.zeros(len(pairs), bool)
@@ -111,9 +94,6 @@ def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.nd
     """(sign w*_r.x_i - D kappa_ri) / |x_i| of pairs off A, rounded down; negative or NaN: not shown to be positive.
 
     W* differs from what is computed by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
-
-    Args:
-        rows: C with the pairs of A. nearest: its W*, with the distance D. pairs: (k,) pairs off A.
     """
     net, solution = rows.found.network, nearest.solution
     columns, error = rows.columns(pairs.neuron, pairs.row)

@@ -16,22 +16,17 @@ _ENTRIES = 2**20  # of a block of pre-activations
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One pass over the neurons.
-
-    Args:
-        gram: x x^T, (n, n), exactly symmetric, each entry to within gram_error.
-        bits: the patterns that the certificate guesses, the signs of w_r.x_i, packed along the samples, (m, n/8).
-        pairs: sum_r b_ar b_br s_ri s_rj, (C, C, n, n), to within pairs_error (C, C); integers for signs.
-        sums: sum_r b_ar s_ri w_r.x_i in long precision, (n, C), to within sums_error.
-    """
+    """One pass over the neurons."""
 
     network: ScaledNetwork
-    gram: Float[np.ndarray, "n n"]
+    gram: Float[np.ndarray, "n n"]  # x x^T, (n, n), exactly symmetric, each entry to within gram_error
     gram_error: float
+    # the patterns that the certificate guesses, the signs of w_r.x_i, packed along the samples, (m, n/8)
     bits: UInt8[np.ndarray, "m bytes"]
+    # sum_r b_ar b_br s_ri s_rj, (C, C, n, n), to within pairs_error (C, C); integers for signs
     pairs: Float[np.ndarray, "C C n n"]
     pairs_error: Float[np.ndarray, "C C"]
-    sums: np.ndarray
+    sums: np.ndarray  # sum_r b_ar s_ri w_r.x_i in long precision, (n, C), to within sums_error
     sums_error: Float[np.ndarray, "n C"]
 
     def patterns(self, neurons: Int[np.ndarray, " q"]) -> Bool[np.ndarray, "q n"]:
@@ -78,9 +73,7 @@ def add_pairs(
 ) -> None:
     """pairs_ab += sign sum_r b_ar b_br s_ri s_rj; exact where b is +-1: sums of integers.
 
-    Args:
-        pairs: what is added to, in place. readout: b of q neurons. active: their patterns on the n samples.
-        sign: 1.0 to add, -1.0 to take away.
+    The sum is added in place; `sign` is 1.0 to add and -1.0 to take away.
     """
     for first, one in enumerate(readout):
         for second in range(first, len(readout)):
@@ -122,10 +115,6 @@ def near_pairs(found: Pass, reach: float, most: int) -> Pairs | None:
     """Every pair with |w_r.x_i| <= reach |x_i|, and perhaps others, nearest first; None if there are more than `most`.
 
     All pairs left out have |w_r.x_i| > reach |x_i|, and the sign that the pass has found.
-
-    Args:
-        found: the pass, with the patterns. reach: a distance in the space of a neuron's weights. most: pairs to list at
-            most.
     """
     network = found.network
     x, norms = network.x, np.linalg.norm(network.x, axis=1)

@@ -39,12 +39,7 @@ class Network:
         return np.maximum(x @ w.T, 0) @ self.readout.T
 
     def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
-        """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64.
-
-        Args:
-            w: hidden weights, (m, d). samples: rows of the batch, (k,). shape: positive relative weights of these
-                samples, (k,).
-        """
+        """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64."""
         x, readout, root = self.x[samples].astype(float), self.readout.astype(float), np.sqrt(shape)
         on = (self.x[samples] @ w.T >= 0)[:, None, :] * readout  # (k, C, m)
         pairs = np.einsum("iar,jbr->iajb", on, on, optimize=True)
@@ -62,12 +57,7 @@ class Network:
 
 
 def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: float, count: int) -> Iterator[Batch]:
-    """Random batches with equal or unequal weights, each at a step that the patterns at W just allow, or shorter.
-
-    Args:
-        network: whose samples are drawn. w: hidden weights, (m, d), whose patterns bound the steps. count: tried.
-        rng: draws samples, weights and lengths. eps: the theorem's; |E J J' E| stays below 2 - eps.
-    """
+    """Random batches with equal or unequal weights, each at a step that the patterns at W just allow, or shorter."""
     n = len(network.x)
     for _ in range(count):
         samples = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
@@ -78,30 +68,20 @@ def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: floa
 
 
 def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndarray, share: float) -> Batch | None:
-    """These samples with weights of these ratios, at a share of the longest step; None where no gradient is left.
-
-    Args:
-        network: with its data. w: hidden weights. samples: of the batch. shape: ratios of their weights.
-        share: of the longest step.
-    """
+    """These samples with weights of these ratios, at a share of the longest step; None where no gradient is left."""
     longest = network.longest(w, samples, shape)
     return Batch(samples, share * (1 - SAFETY) * longest * shape) if np.isfinite(longest) else None
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedRun:
-    """What a run leaves: after each of T steps.
+    """What a run leaves: after each of T steps."""
 
-    Args:
-        distance: |W - W*|, (T+1,). spent: eps sum eta_i |r_i|^2 so far, means counted with their weights, (T+1,).
-        residual: |y - f(W)|, (T+1,). outputs: on the probes, (T+1, k, C). weights: the last W.
-    """
-
-    distance: np.ndarray
-    spent: np.ndarray
-    residual: np.ndarray
-    outputs: np.ndarray
-    weights: np.ndarray
+    distance: np.ndarray  # |W - W*|, (T+1,)
+    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, means counted with their weights, (T+1,)
+    residual: np.ndarray  # |y - f(W)|, (T+1,)
+    outputs: np.ndarray  # on the probes, (T+1, k, C)
+    weights: np.ndarray  # the last W
 
 
 def run_in_order(
@@ -120,13 +100,9 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    Args:
-        problem: data. weights: where training goes on from. seed: of the batches and orders.
-        probes: other inputs, for the aim "probe". tries: batches of which one is taken.
-        point: W*. steps: T. aim: which of a few random batches is taken: any, or the one after which |W - W*|, |r|, or
-            the change of the outputs on the probes is largest.
-        eps: |E J J' E| <= 2 - eps at every step.
-        longer, server: steps times the one, and the server's step on the mean; above 1 to break the rules.
+    The aim "any" takes a random batch; the other aims take, out of `tries` random batches, the one after which |W -
+    W*|, |r|, or the change of the outputs on the probes is largest. `longer` and `server` multiply the steps and the
+    server's step on the mean; above 1 they break the theorem's rules.
     """
     network, rng = Network(problem, weights), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)

@@ -29,9 +29,6 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
     """An enclosure of f_W(x_i) for every W with |W - W*|_F <= D, (k, C).
 
     |f_W(x) - f_W*(x)|^2 is at most |W - W*|^2 |x|^2 times the sum of a_r^2 over the neurons that can be active on x.
-
-    Args:
-        rows: C with the pairs of A. nearest: its W*, with the distance D. x: other inputs, not scaled.
     """
     net = rows.found.network
     radius = above(float(nearest.distance.hi) + nearest.slack)

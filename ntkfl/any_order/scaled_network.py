@@ -21,25 +21,18 @@ class ScaledNetwork:
     """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ, up to powers of two.
 
     f is homogeneous: x_i / 2^e_i with the label 2^g y_i / 2^e_i says what x_i with y_i says, and dividing is exact.
-
-    Args:
-        x: (n, d), rows of norm about 1. y: scaled labels, (n, C). hidden: (m, d). readout: b, (C, m).
-        factor: c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two.
-        gain: g.
-        row: of each given sample, which row of x it is. exponent: e of each given sample.
-        sample: of each row of x, the first given sample that it is.
     """
 
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, "n C"]
-    hidden: Float[np.ndarray, "m d"]
-    readout: Float[np.ndarray, "C m"]
-    factor: np.floating
+    x: Float[np.ndarray, "n d"]  # (n, d), rows of norm about 1
+    y: Float[np.ndarray, "n C"]  # scaled labels, (n, C)
+    hidden: Float[np.ndarray, "m d"]  # (m, d)
+    readout: Float[np.ndarray, "C m"]  # b, (C, m)
+    factor: np.floating  # c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two
     factor_squared: float
-    gain: int
-    row: Int[np.ndarray, " N"]
-    exponent: Int[np.ndarray, " N"]
-    sample: Int[np.ndarray, " n"]
+    gain: int  # g
+    row: Int[np.ndarray, " N"]  # of each given sample, which row of x it is
+    exponent: Int[np.ndarray, " N"]  # e of each given sample
+    sample: Int[np.ndarray, " n"]  # of each row of x, the first given sample that it is
 
     @property
     def n(self) -> int:

@@ -14,14 +14,10 @@ from ntkfl.gram.spectrum import largest_eigenvalue
 
 @dataclass(frozen=True, eq=False)
 class GradientProducts:
-    """Entries of J J' for all given samples and outputs, sample by sample, whatever the patterns on A are.
+    """Entries of J J' for all given samples and outputs, sample by sample, whatever the patterns on A are."""
 
-    Args:
-        entries: (N C, N C). universal: |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: J J' is at most that
-            in norm whatever the patterns are.
-    """
-
-    entries: Estimate
+    entries: Estimate  # (N C, N C)
+    # |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: J J' is at most that in norm whatever the patterns are
     universal: Estimate
     n_outputs: int
 

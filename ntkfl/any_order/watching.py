@@ -36,8 +36,10 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
     """The network of setup.seed, and those after every `every` rounds with the tuned heavy ball at the server.
 
     Args:
-        problem: data with scalar labels. setup: width, sigma, seed, eta_local and local_steps; not its server step.
-        rounds: how many are trained in all. every: rounds between checkpoints.
+        problem: data with scalar labels.
+        setup: width, sigma, seed, eta_local and local_steps; not its server step.
+        rounds: how many are trained in all.
+        every: rounds between checkpoints.
 
     Raises:
         ValueError: as `tuned_momentum` and `checkpoints`. FloatingPointError: as `simulate`.
@@ -64,9 +66,10 @@ def watch_any_order(
     """Train on until a checkpoint certifies: each round looked at, and what is found there.
 
     Args:
-        problem: data with scalar labels. setup: sizes, seed and steps; its rounds are not used.
-        rounds, every: at most so many rounds, and a look after each so many. momentum: at the server, tuned, until a
-            round certifies; what is certified holds for plain steps from there on.
+        problem: data with scalar labels.
+        setup: sizes, seed and steps; its rounds are not used.
+        rounds, every: at most so many rounds, and a look after each so many.
+        momentum: at the server, tuned, until a round certifies; what is certified holds for plain steps from there on.
     """
     for reached, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
         found = certify_any_order(problem, weights)
@@ -81,9 +84,10 @@ def certify_after_in_any_order(
     """What is found after so many rounds, trained as by `watch_any_order`.
 
     Args:
-        problem: data with scalar labels. setup: sizes, seed and steps.
-        rounds: after which the certificate is made. every: rounds of a leg, on which the last bits of the weights
-            depend.
+        problem: data with scalar labels.
+        setup: sizes, seed and steps.
+        rounds: after which the certificate is made.
+        every: rounds of a leg, on which the last bits of the weights depend.
         momentum: at the server, tuned as by `tuned_momentum`.
     """
     for _, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):

@@ -25,9 +25,9 @@ class Case:
     """A federated problem, a method with its options, and who trains on which samples in every round.
 
     Args:
-        document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`). arrays: what `case.npz` has: x (n, d), y (n,),
-            owner (n,), the client of each sample, start/NAME for every tensor of the model, and noise (rounds, P),
-            standard normal, where the method adds some.
+        document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`).
+        arrays: what `case.npz` has: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for every
+            tensor of the model, and noise (rounds, P), standard normal, where the method adds some.
 
     `start` and all that `flat` returns are vectors (P,), the tensors one after the other.
 
@@ -117,37 +117,26 @@ class Case:
         """Of the loss of these samples at w, (P,): their mean, or their sum where `loss` says so.
 
         Args:
-            w: flat, (P,). x, y: samples.
+            w: flat, (P,).
+            x, y: samples.
         """
         total = GRADIENTS[self.model](self.tensors(w), x, y)
         return self.flat(total) / (1 if self.loss == "sum" else len(y))
 
 
 def line(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The gradient of the sum of (w.x - y)^2 / 2.
-
-    Args:
-        w: "w", (d,). x: (n, d). y: (n,).
-    """
+    """The gradient of the sum of (w.x - y)^2 / 2."""
     return {"w": x.T @ (x @ w["w"] - y)}
 
 
 def logistic(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The gradient of the sum of the cross-entropies of weight x + bias.
-
-    Args:
-        w: "head.weight" (C, d) and "head.bias" (C,). x: (n, d). y: classes (n,).
-    """
+    """The gradient of the sum of the cross-entropies of weight x + bias."""
     error = _error(x @ w["head.weight"].T + w["head.bias"], y)
     return {"head.weight": error.T @ x, "head.bias": error.sum(axis=0)}
 
 
 def network(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The gradient of the sum of the cross-entropies of head(tanh(body(x))), both layers with a bias.
-
-    Args:
-        w: weight and bias of "body.0" and "head". x: (n, d). y: classes (n,).
-    """
+    """The gradient of the sum of the cross-entropies of head(tanh(body(x))), both layers with a bias."""
     hidden = np.tanh(x @ w["body.0.weight"].T + w["body.0.bias"])
     error = _error(hidden @ w["head.weight"].T + w["head.bias"], y)
     back = (error @ w["head.weight"]) * (1 - hidden**2)
@@ -160,11 +149,7 @@ def network(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str,
 
 
 def lora(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The gradient of the sum of the cross-entropies of (base + B A) x, where base stays as it is.
-
-    Args:
-        w: "base.weight" (C, d), "lora_A" (r, d) and "lora_B" (C, r). x: (n, d). y: classes (n,).
-    """
+    """The gradient of the sum of the cross-entropies of (base + B A) x, where base stays as it is."""
     whole = _error(x @ adapted(w).T, y).T @ x
     return {
         "base.weight": np.zeros_like(w["base.weight"]),

@@ -161,12 +161,7 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
 def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> Case:
-    """The case of these options; those not given have the method's defaults, and all stand in the case.
-
-    Args:
-        method: its name. name: of the case. setting: data, model and work. given: options that are not the defaults.
-        limit: what must hold exactly, in words. rounds: how many.
-    """
+    """The case of these options; those not given have the method's defaults, and all stand in the case."""
     known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0

@@ -23,11 +23,7 @@ class Difference:
 
 
 def first_difference(found: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
-    """The first round, and in it the first name, where `found` is farther off than is allowed in that round.
-
-    Args:
-        found, reference: arrays by name, a row a round. allowed: the largest difference of each round.
-    """
+    """The first round, and in it the first name, where `found` is farther off than is allowed in that round."""
     for number, most in enumerate(allowed):
         for name in (name for name in reference if name in found):
             size = float(np.abs(found[name][number] - reference[name][number]).max())
@@ -52,12 +48,7 @@ def allowed(case: KitCase, precision: str) -> np.ndarray:
 def rounds_allowed(
     run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]], case: Case, values: Trajectory, precision: str
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
-    """What a computation has after every round, and how far `values` of this precision may be off there.
-
-    Args:
-        run: the computation; in float32 values may be off by what it loses itself. case: to be run.
-        values: arrays by name, a row a round. precision: "float64" or "float32".
-    """
+    """What a computation has after every round, and how far `values` of this precision may be off there."""
     if precision == "float64":
         for number, double in enumerate(run(case)):
             yield double, _of_double(values, number)

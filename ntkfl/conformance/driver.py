@@ -21,12 +21,7 @@ WANTED = "run(case) must return, or yield, a dictionary of arrays after every ro
 
 
 def main(adapter: Path, folder: Path, first: int) -> None:
-    """Load the adapter, say so, and give it the cases.
-
-    Args:
-        adapter: a file with the function `run`. folder: of the cases, where answers are written.
-        first: number of the first case.
-    """
+    """Load the adapter, say so, and give it the cases."""
     try:
         import numpy
 
@@ -58,11 +53,7 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """What the adapter made of the case: a file of arrays and which of them are one memory, or why there is no file.
-
-    Args:
-        run: the adapter's function. case: to be run. path: where its arrays are written.
-    """
+    """What the adapter made of the case: a file of arrays and which of them are one memory, or why there is no file."""
     import numpy
 
     try:

@@ -32,18 +32,14 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its.
-
-    Args:
-        one_memory: names whose values were returned in the same memory for all rounds.
-    """
+    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
     fault: str = ""
     seconds: float = 0.0
     hung: bool = False
-    one_memory: tuple[str, ...] = ()
+    one_memory: tuple[str, ...] = ()  # names whose values were returned in the same memory for all rounds
 
 
 @dataclass
@@ -59,10 +55,6 @@ def answers(adapter: Path, cases: Sequence[KitCase], python: str, limit: float, 
 
     The cases, each method's beside each other, go one after the other to one process; after a crash or a hang the next
     ones go to a new one.
-
-    Args:
-        adapter: a file with the function `run`. cases: to be run. python: the interpreter that loads it.
-        limit: seconds for each case. peer: told what the interpreter has.
 
     Raises:
         AdapterError: the interpreter or the adapter cannot be started.

@@ -32,11 +32,7 @@ def nothing(w: np.ndarray) -> float:
 
 
 def train(case: Case, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
-    """Where client i ends in round t: SGD from w with momentum, `added(w)` added to each gradient.
-
-    Args:
-        case: data and plan. w: the model received, (P,). t: the round. i: the client. added: w -> what is added.
-    """
+    """Where client i ends in round t: SGD from w with momentum, `added(w)` added to each gradient."""
     rate = case.rates[t]
     velocity = np.zeros_like(w)
     for x, y, _, _ in case.batches(t, i):
@@ -57,11 +53,7 @@ def clipped(case: Case, gradient: np.ndarray) -> np.ndarray:
 
 
 def displacement(case: Case, steps: int, pull: float = 0.0) -> float:
-    """a_i, by walking `steps` steps against a unit gradient with the optimizer's momentum.
-
-    Args:
-        case: with the momentum. steps: how many. pull: of a proximal term, times the rate.
-    """
+    """a_i, by walking `steps` steps against a unit gradient with the optimizer's momentum."""
     position = velocity = 0.0
     for _ in range(steps):
         velocity = case.momentum * velocity + (1 + pull * position)
@@ -77,32 +69,20 @@ def shares(case: Case, t: int) -> list[float]:
 
 
 def mean_move(case: Case, w: np.ndarray, t: int, added: Added = nothing) -> Any:
-    """D = sum_i p_i Delta_i over the cohort of round t.
-
-    Args:
-        case: data and plan. w: the model sent, (P,). t: the round. added: as in `train`.
-    """
+    """D = sum_i p_i Delta_i over the cohort of round t."""
     clients = case.cohort(t)
     moves = [train(case, w, t, i, added) - w for i in clients]
     return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
 def uniform_move(case: Case, w: np.ndarray, t: int) -> Any:
-    """The mean of the moves of the cohort of round t, all clients counting alike.
-
-    Args:
-        case: data and plan. w: the model sent, (P,). t: the round.
-    """
+    """The mean of the moves of the cohort of round t, all clients counting alike."""
     clients = case.cohort(t)
     return sum(train(case, w, t, i) - w for i in clients) / len(clients)
 
 
 def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
-    """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0.
-
-    Args:
-        case: data and plan. server_rate: of the server's step. mu: of the proximal term.
-    """
+    """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0."""
     w = case.start
     for t in range(case.rounds):
         d = mean_move(case, w, t, lambda v, w=w: mu * (v - w))
@@ -132,11 +112,7 @@ def cyclic(case: Case, server_rate: float = 1.0) -> States:
 
 
 def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Of the orders of the network's hidden units the one that is nearest to w; other models have none.
-
-    Args:
-        case: whose model it is. end: a client's model. w: the one it received.
-    """
+    """Of the orders of the network's hidden units the one that is nearest to w; other models have none."""
     if case.model != "network":
         return end
     found, own = end, case.tensors(end)
@@ -149,29 +125,17 @@ def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def fed_avg_m(case: Case, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:
-    """Hsu et al. 2019.
-
-    Args:
-        case: data and plan. momentum, nesterov, server_rate: of the server.
-    """
+    """Hsu et al. 2019."""
     yield from with_momentum(case, mean_move, momentum, nesterov, server_rate)
 
 
 def diloco(case: Case, momentum: float = 0.9, server_rate: float = 0.7) -> States:
-    """Douillard et al. 2023: the mean of the workers' moves is a gradient for Nesterov's method; inner steps are SGD.
-
-    Args:
-        case: data and plan. momentum, server_rate: of the outer optimizer.
-    """
+    """Douillard et al. 2023: Nesterov's method on the workers' mean move; inner steps are SGD."""
     yield from with_momentum(case, uniform_move, momentum, True, server_rate)
 
 
 def with_momentum(case: Case, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
-    """A server with momentum.
-
-    Args:
-        case: data and plan. mean: (case, w, t) -> the clients' mean move. momentum, nesterov, server_rate: its own.
-    """
+    """A server with momentum."""
     w = case.start
     v = np.zeros_like(w)
     for t in range(case.rounds):
@@ -216,11 +180,7 @@ def fed_dyn(case: Case, alpha: float = 0.01) -> States:
 
 
 def scaffold(case: Case, option: str = "II", server_rate: float = 1.0) -> States:
-    """Karimireddy et al. 2020.
-
-    Args:
-        case: data and plan. option: "I" or "II", how controls are renewed. server_rate: of the server's step.
-    """
+    """Karimireddy et al. 2020."""
     w = case.start
     c_i, c = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
     for t in range(case.rounds):
@@ -263,12 +223,7 @@ def fed_adam(
     tau: float = 1e-3,
     yogi: bool = False,
 ) -> States:
-    """Reddi et al. 2021.
-
-    Args:
-        case: data and plan. server_rate: of the server's step. first, second: decays of the moments.
-        tau: beside the root. yogi: FedYogi's second moment.
-    """
+    """Reddi et al. 2021."""
     w = case.start
     m, v = np.zeros_like(w), np.zeros_like(w)
     for t in range(case.rounds):
@@ -281,11 +236,7 @@ def fed_adam(
 
 
 def fed_adagrad(case: Case, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
-    """Reddi et al. 2021: all squares are added up, from tau^2, the least that Algorithm 2 allows.
-
-    Args:
-        case: data and plan. server_rate: of the server's step. first: decay of the mean. tau: beside the root.
-    """
+    """Reddi et al. 2021: all squares are added up, from tau^2, the least that Algorithm 2 allows."""
     w = case.start
     mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
     for t in range(case.rounds):
@@ -297,12 +248,7 @@ def fed_adagrad(case: Case, server_rate: float = 0.1, first: float = 0.0, tau: f
 
 
 def dp_fed_avg(case: Case, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
-    """DP-FedAvg, McMahan et al. 2018: moves are clipped, the sum gets noise, and is divided by its expected weight.
-
-    Args:
-        case: data and plan. bound: largest norm of a move. noise: standard deviation, in units of the bound.
-        cap: samples from which on a client counts as one.
-    """
+    """DP-FedAvg, McMahan et al. 2018: moves are clipped, the sum gets noise, and is divided by its expected weight."""
     w = case.start
     counts = [min(n / cap, 1.0) for n in case.sizes]
     for t in range(case.rounds):
@@ -326,9 +272,7 @@ def fed_gma(
 ) -> States:
     """Tenison et al. 2023; `released`: the code of the IMA paper, order of clients left out.
 
-    Args:
-        case: data and plan. threshold: share of clients that agree on a sign. mask: "soft" or "hard".
-        released: as the code has it. server_rate: of the server's step.
+    The threshold is the share of clients that agree on a sign.
     """
     if released:
         yield from fed_gma_released(case, threshold, overwritten=False)
@@ -346,11 +290,7 @@ def fed_gma(
 
 
 def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> States:
-    """Literally: the sum over clients replaces the model received while it runs (`overwritten`), or it does not.
-
-    Args:
-        case: data and plan. threshold: as in `fed_gma`. overwritten: whether the sum takes the model's place.
-    """
+    """Literally: the sum over clients replaces the model received while it runs (`overwritten`), or it does not."""
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

@@ -27,11 +27,7 @@ def run(case: Case) -> States:
 
 
 def task_vectors(case: Case, w: np.ndarray, t: int) -> np.ndarray:
-    """The moves of the cohort of round t, (clients, P).
-
-    Args:
-        case: data and plan. w: the model sent, (P,). t: the round.
-    """
+    """The moves of the cohort of round t, (clients, P)."""
     return np.array([train(case, w, t, i) - w for i in case.cohort(t)])
 
 
@@ -46,12 +42,7 @@ def task_arithmetic(case: Case, scale: float = 0.4) -> Iterator[np.ndarray]:
 
 
 def ties(case: Case, density: float = 0.2, scale: float = 1.0, weighted: bool = False) -> Iterator[np.ndarray]:
-    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average what has it.
-
-    Args:
-        case: data and plan. density: share of each task vector that is kept. scale: of what is merged.
-        weighted: whether clients count by their samples in the average; the election never does.
-    """
+    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average what has it."""
     w = case.start
     for t in range(case.rounds):
         p = shares(case, t) if weighted else [1.0 for _ in case.cohort(t)]
@@ -66,21 +57,13 @@ def ties(case: Case, density: float = 0.2, scale: float = 1.0, weighted: bool = 
 
 
 def trim(case: Case, vector: np.ndarray, density: float) -> np.ndarray:
-    """The largest numbers of a vector, as many as its share, the others 0.
-
-    Args:
-        case: whose vector it is. vector: (P,). density: the share.
-    """
+    """The largest numbers of a vector, as many as its share, the others 0."""
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 
 
 def factors(case: Case, w: np.ndarray, t: int) -> Factors:
-    """Where the cohort of round t ends.
-
-    Args:
-        case: data and plan. w: the model sent, (P,). t: the round.
-    """
+    """Where the cohort of round t ends."""
     ends = [case.tensors(train(case, w, t, i)) for i in case.cohort(t)]
     return [(p, end["lora_B"], end["lora_A"]) for p, end in zip(shares(case, t), ends, strict=True)]
 

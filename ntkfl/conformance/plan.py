@@ -40,15 +40,7 @@ def case(
     draws: int = 0,
     noise: bool = False,
 ) -> Case:
-    """A case of so many rounds.
-
-    Args:
-        method, options: as in training. setting: the problem and the local work. rounds: how many.
-        name: of the case. limit: what must hold exactly.
-        data: samples and the model's first tensors by name, in place of those of the setting's problem.
-        clients: how many there are, where some own nothing. draws: uniform numbers that a step gets.
-        noise: whether a round gets a standard normal vector of the model's size.
-    """
+    """A case of so many rounds."""
     (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]

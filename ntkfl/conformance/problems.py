@@ -22,18 +22,13 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A model of `SHAPES` and the samples of clients, drawn from a seed.
-
-    Args:
-        sizes: how many samples each client has. copies: clients that all have the samples of the first.
-        lacking: whether clients lack classes, the first sample's among them. rank: of LoRA's factors.
-    """
+    """A model of `SHAPES` and the samples of clients, drawn from a seed."""
 
     model: str
-    sizes: tuple[int, ...] = SIZES
-    copies: int = 0
-    lacking: bool = False
-    rank: int = 2
+    sizes: tuple[int, ...] = SIZES  # how many samples each client has
+    copies: int = 0  # clients that all have the samples of the first
+    lacking: bool = False  # whether clients lack classes, the first sample's among them
+    rank: int = 2  # of LoRA's factors
     seed: int = 0
 
     def samples(self) -> Samples:

@@ -47,10 +47,6 @@ def document(path: Path) -> dict[str, Any]:
 def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collection[str]) -> dict[str, np.ndarray]:
     """Finite arrays of these names and shapes, all of one precision, float64 or float32.
 
-    Args:
-        path: an .npz file.
-        shapes: of every name that may be there. required: the names that must be.
-
     Raises:
         Refused: with the name, what was found, and what would be right.
     """

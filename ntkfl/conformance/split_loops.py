@@ -61,11 +61,7 @@ def nll(scores: Tensor, y: Any) -> Tensor:
 
 
 def plus(w: W, v: W, scale: float = 1.0) -> W:
-    """w + scale v.
-
-    Args:
-        w, v: tensors by name. scale: a number.
-    """
+    """w + scale v."""
     return {name: w[name] + scale * v[name] for name in w}
 
 
@@ -102,13 +98,7 @@ def counts(case: Case, client: int) -> list[int]:
 def descend(
     case: Case, w: W, t: int, i: int, losses: Any, direction: Callable[[Loss, W], W] = gradient, after: Any = None
 ) -> W:
-    """SGD with momentum and weight decay; losses(x, y, draws) are stepped on in turn, then after(before, w, batch).
-
-    Args:
-        case: data and plan. w: the model received. t: the round. i: the client.
-        losses: (x, y, draws) -> functions of w. direction: (loss, w) -> what is descended.
-        after: what changes w then, or None.
-    """
+    """SGD with momentum and weight decay; losses(x, y, draws) are stepped on in turn, then after(before, w, batch)."""
     velocity, rate = {name: torch.zeros_like(value) for name, value in w.items()}, case.rates[t]
     for x, y, draws, ends in case.batches(t, i):
         before, batch = w, (torch.tensor(x), torch.tensor(y), draws, ends)
@@ -140,11 +130,7 @@ def weighted(shares: list[float], tensors: list[Tensor]) -> Tensor:
 
 
 def moon(case: Case, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> States:
-    """Li, He, Song 2021.
-
-    Args:
-        case: data and plan. mu: of the contrastive term. temperature: of it. released: as the code has it.
-    """
+    """Li, He, Song 2021."""
     previous: dict[int, W] = {}
 
     def train(w: W, t: int, i: int) -> W:
@@ -198,11 +184,7 @@ def clients_rows(case: Case, kept: dict[int, W]) -> np.ndarray:
 
 
 def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tensor:
-    """The softmax runs over the classes that the client has, and over no other column.
-
-    Args:
-        scores: (b, C). y: classes (b,). sizes: the client's samples of each class. tau: of the shift.
-    """
+    """The softmax runs over the classes that the client has, and over no other column."""
     if tau == 0:
         return nll(scores, y)
     present = [c for c in range(3) if sizes[c]]
@@ -222,11 +204,7 @@ def fed_lc(case: Case, tau: float = 0.1) -> States:
 
 
 def fed_sam(case: Case, rho: float = 0.05, eta: float | None = None) -> States:
-    """Qu et al. 2022; with eta FedASAM, Caldarola et al. 2022.
-
-    Args:
-        case: data and plan. rho: radius. eta: of FedASAM's scaling; None: FedSAM.
-    """
+    """Qu et al. 2022; with eta FedASAM, Caldarola et al. 2022."""
 
     def train(w: W, t: int, i: int) -> W:
         return descend(case, w, t, i, lambda x, y, _: [lambda v: nll(logits(v, x), y)], sharp(rho, eta))
@@ -244,13 +222,7 @@ def fed_fa(
     anchor_avg: str = "size",
     released: bool = False,
 ) -> States:
-    """Zhou et al. 2023; anchors (C, k) begin as the unit axes.
-
-    Args:
-        case: data and plan. strength: of the alignment. anchor_momentum: of the anchors.
-        calibration_rate: of the head's step.
-        calibrate_from: the first round with one. anchor_avg: "size" or "present_only". released: as the code has it.
-    """
+    """Zhou et al. 2023; anchors (C, k) begin as the unit axes."""
     first = start(case)["body.0.bias"]
     anchors = torch.eye(3, len(first), dtype=first.dtype)
     uploads: list[tuple[int, list[int], Tensor]] = []
@@ -319,10 +291,7 @@ def fed_gucci(
 ) -> States:
     """FedGuCci, eq. 7 and 12 (KDD 2025); with tau and rho FedGuCci+.
 
-    Args:
-        case: data and plan. beta: of the connectivity loss. anchors: how many.
-        alpha, step, anchor_history, released: as the method has them. tau: of calibrated logits.
-        rho: of sharpness-aware steps.
+    `tau` calibrates the logits and `rho` is the length of the sharpness-aware step.
     """
     alpha, step = alpha or ("half" if released else "uniform"), step or ("sequential" if released else "joint")
     sent: list[W] = []

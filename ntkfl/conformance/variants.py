@@ -26,7 +26,8 @@ class Variant:
     """A known way to differ.
 
     Args:
-        name: what reports call it. says: what is done, in words.
+        name: what reports call it.
+        says: what is done, in words.
         changes: the lines of the plain loop and what stands in their place, without indentation; nearly always one.
         methods: whose, where the line is not another one for all whose loops pass it; (): of these all.
     """

@@ -41,8 +41,9 @@ class MethodVerdict:
     """Of a method: of its cases, and what explains every answer of those that differ.
 
     Args:
-        outcome: the worst of its cases'. explained: each a variant, or two together, with which every answer agrees;
-            () where no known one does. in_part: then, variants with which some answers agree, and of how many cases.
+        outcome: the worst of its cases'.
+        explained: each a variant, or two together, with which every answer agrees; () where no known one does.
+        in_part: then, variants with which some answers agree, and of how many cases.
     """
 
     method: str
@@ -83,8 +84,10 @@ def conformance(
     Args:
         adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
             the model's tensors; a `NotImplementedError` leaves a case out. `ntkfl.conformance.case.Case` is a case.
-        methods: their names; None: all. python: the interpreter that runs it, with numpy.
-        limit: seconds for each case. seen: is told each method's verdict when it is there.
+        methods: their names; None: all.
+        python: the interpreter that runs it, with numpy.
+        limit: seconds for each case.
+        seen: is told each method's verdict when it is there.
 
     Raises:
         ValueError: an unknown method, an adapter or interpreter that is not there or cannot be loaded, a limit that

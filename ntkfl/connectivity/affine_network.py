@@ -15,8 +15,10 @@ class AffineTwoLayer:
     """f(x) = readout . relu(hidden x + bias) + output_bias.
 
     Args:
-        hidden: (h, l). readout: (h,) or (C, h), as in `TwoLayer`. bias: (h,). output_bias: one number, or (C,). None:
-            there is no such bias.
+        hidden: (h, l).
+        readout: (h,) or (C, h), as in `TwoLayer`.
+        bias: (h,).
+        output_bias: one number, or (C,). None: there is no such bias.
 
     Raises:
         ValueError: biases that do not fit, or that are not finite; weights that `TwoLayer` refuses.

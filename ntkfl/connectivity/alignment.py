@@ -50,7 +50,8 @@ def align(
 
     Args:
         first, second: networks of one shape.
-        by: what a unit is described by, as in `unit_rows`. x: inputs, for activations and outputs.
+        by: what a unit is described by, as in `unit_rows`.
+        x: inputs, for activations and outputs.
 
     Raises:
         ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.

@@ -55,11 +55,13 @@ def loss_barrier(
     """sup over alpha of L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2), L the mean loss.
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape. x: inputs.
-        y: labels, see `LOSSES`; loss: squared, absolute, logistic or cross-entropy. The first two are piecewise
-            polynomials, their supremum is exact up to rounding; the others are bounded by halving intervals of alpha
-            until the bound is within 1e-10 of a value that is taken, or `most_points` are evaluated. Between confident
-            networks that may leave 5e-4 of an error; the error of `value` and `stopped` say so.
+        first, second: the networks w_1 and w_2, of one shape.
+        x: inputs.
+        y: labels, see `LOSSES`.
+        loss: squared, absolute, logistic or cross-entropy. The first two are piecewise polynomials, their supremum is
+            exact up to rounding; the others are bounded by halving intervals of alpha until the bound is within 1e-10
+            of a value that is taken, or `most_points` are evaluated. Between confident networks that may leave 5e-4 of
+            an error; the error of `value` and `stopped` say so.
         most_points: at which a logistic or cross-entropy loss is evaluated: more of them bound it closer.
 
     Raises:
@@ -84,7 +86,8 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     """sup over alpha of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A(w_1) + (1 - alpha) A(w_2)), A the accuracy.
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape. x: inputs.
+        first, second: the networks w_1 and w_2, of one shape.
+        x: inputs.
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong. The supremum is over 0, 1 and the
             open intervals on which A is constant, both their ends as limits: what happens at single points between
             them, where changes may coincide, is not counted. Where rounding cannot tell, integers decide; what there
@@ -143,7 +146,9 @@ def connectivity_loss(
     Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
+        first, second: the networks at alpha = 1 and at alpha = 0.
+        x: inputs.
+        y: labels, see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy.
 
     Raises:
@@ -164,8 +169,11 @@ def sampled_connectivity_loss(
     """The mean loss at one uniform alpha: its expectation is `connectivity_loss` (FedGuCci, Eq (8)).
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
-        loss: squared, absolute, logistic or cross-entropy. rng: draws alpha.
+        first, second: the networks at alpha = 1 and at alpha = 0.
+        x: inputs.
+        y: labels, see `LOSSES`.
+        loss: squared, absolute, logistic or cross-entropy.
+        rng: draws alpha.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     at = between(first, second, rng.uniform())
@@ -176,7 +184,8 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
     """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, one output: what the theorems bound.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0, f_1 and f_2. x: inputs.
+        first, second: the networks at alpha = 1 and at alpha = 0, f_1 and f_2.
+        x: inputs.
     """
     segment = Segment(first, second, x)
     if first.n_outputs > 1:
@@ -191,7 +200,9 @@ def largest_loss(
     """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
+        first, second: the networks at alpha = 1 and at alpha = 0.
+        x: inputs.
+        y: labels, see `LOSSES`.
         loss: squared or absolute.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
@@ -207,7 +218,9 @@ def group_barrier(
     """L(mean of the networks) - mean of their losses; negative where averaging helps.
 
     Args:
-        networks: two or more of one shape, all of one weight. x: inputs. y: labels, see `LOSSES`.
+        networks: two or more of one shape, all of one weight.
+        x: inputs.
+        y: labels, see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy.
 
     Raises:
@@ -229,7 +242,8 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
     """1 - A(mean of the networks) / mean of their accuracies; may be negative.
 
     Args:
-        networks: two or more of one shape, all of one weight. x: inputs.
+        networks: two or more of one shape, all of one weight.
+        x: inputs.
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:

@@ -16,15 +16,11 @@ LONGEST = 2 * np.pi / 1024  # pieces are cut to this: two Gauss points then leav
 
 @dataclass(frozen=True, eq=False)
 class CircleOutputs:
-    """Outputs of networks at the Gauss points of their common pieces.
+    """Outputs of networks at the Gauss points of their common pieces."""
 
-    Args:
-        angles: t of the points, (q,). shares: of the circle, (q,), their sum is 1. outputs: (networks, q).
-    """
-
-    angles: Float[np.ndarray, " q"]
-    shares: Float[np.ndarray, " q"]
-    outputs: Float[np.ndarray, "networks q"]
+    angles: Float[np.ndarray, " q"]  # t of the points, (q,)
+    shares: Float[np.ndarray, " q"]  # of the circle, (q,), their sum is 1
+    outputs: Float[np.ndarray, "networks q"]  # (networks, q)
 
     def mean(self, values: Float[np.ndarray, "... q"]) -> np.ndarray:
         """The mean over the circle of a function given at the points."""

@@ -16,11 +16,6 @@ def trained_clients(
     What Algorithm 1 has in its first round before the server averages: step `setup.eta_local` on half the sum of
     squares, signs fixed. A client is carried by its pre-activations, moved by X_c X_c^T times the coefficients.
 
-    Args:
-        problem: data with scalar labels. setup: eta_local and local_steps. weights: hidden (m, d) and signs (m,) at the
-            start.
-        labels: in place of the problem's, say shifted by the outputs at the start.
-
     Raises:
         ValueError: labels or weights of the wrong shape. FloatingPointError: the step is too large.
     """

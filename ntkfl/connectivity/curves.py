@@ -15,7 +15,9 @@ class GridBarrier:
     """The largest excess on a grid: a lower bound on the barrier, which between the points may be higher.
 
     Args:
-        value: largest excess over the line between the ends. at: its alpha. points: number of points of the grid.
+        value: largest excess over the line between the ends.
+        at: its alpha.
+        points: number of points of the grid.
     """
 
     value: float
@@ -46,7 +48,8 @@ def interpolation_curve(
     """evaluate(alpha first + (1 - alpha) second) at every alpha; these may lie outside of [0, 1].
 
     Args:
-        evaluate: the function, of one vector of weights. first, second: the points at alpha = 1 and at alpha = 0.
+        evaluate: the function, of one vector of weights.
+        first, second: the points at alpha = 1 and at alpha = 0.
         alphas: where it is evaluated.
 
     Raises:

@@ -19,8 +19,9 @@ def ensemble_outputs(
     """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
 
     Args:
-        networks: of one shape, each with `outputs(x)`. x: inputs, as the networks take them. weights: p_k, one a
-            network.
+        networks: of one shape, each with `outputs(x)`.
+        x: inputs, as the networks take them.
+        weights: p_k, one a network.
 
     Raises:
         ValueError: as `combination`; inputs that do not fit.
@@ -37,7 +38,8 @@ def averaging_gap(
     """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
 
     Args:
-        networks: of one shape, each with `outputs(x)`. x: inputs, as the networks take them.
+        networks: of one shape, each with `outputs(x)`.
+        x: inputs, as the networks take them.
         weights: p_k, one a network, of sum 1; equal ones unless they are given.
 
     Raises:

@@ -11,8 +11,8 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
     """evaluate(mean of the networks) - mean of what it gives for them; negative where averaging helps.
 
     Args:
-        evaluate: the mean loss of a network. networks: `TorchNetwork` of any module; `group_barrier` has `TwoLayer`
-            ones with their rounding.
+        evaluate: the mean loss of a network.
+        networks: `TorchNetwork` of any module; `group_barrier` has `TwoLayer` ones with their rounding.
 
     Raises:
         ValueError: fewer than two networks, different shapes, or a value that is not finite.
@@ -26,7 +26,8 @@ def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], ne
     """1 - evaluate(mean of the networks) / mean of what it gives for them; may be negative.
 
     Args:
-        evaluate: the accuracy of a network, from 0 to 1. networks: two or more of one shape.
+        evaluate: the accuracy of a network, from 0 to 1.
+        networks: two or more of one shape.
 
     Raises:
         ValueError: as `evaluated_group_barrier`; an accuracy of 0 of all networks.

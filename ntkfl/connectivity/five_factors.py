@@ -13,9 +13,10 @@ class ErrorFactors:
     """E(y - f_FMA)^2 = bias + variance + covariance + remainder, means over draws of the models and over samples.
 
     Args:
-        train_bias, heterogeneity_bias: means of the squares of the two parts of the bias. cross: twice the mean of
-            their product; bias is the sum of the three, so the two parts do not act separately.
-        variance: sum_k p_k^2 Var f_k. covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
+        train_bias, heterogeneity_bias: means of the squares of the two parts of the bias.
+        cross: twice the mean of their product; bias is the sum of the three, so the two parts do not act separately.
+        variance: sum_k p_k^2 Var f_k.
+        covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
         remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], of either sign; of order E[locality^2].
         ensemble_error, averaged_error: E(y - f_WENS)^2 and E(y - f_FMA)^2, computed directly.
     """
@@ -46,9 +47,11 @@ def error_factors(
 
     Args:
         y: the labels.
-        outputs: f_k of every draw on every sample. averaged: f_FMA, the outputs at the draw's mean weights.
-        owner: the client whose training set has the sample, -1 for none: TrainBias is over the client's own
-            samples, HeterBias over all others. weights: p_k.
+        outputs: f_k of every draw on every sample.
+        averaged: f_FMA, the outputs at the draw's mean weights.
+        owner: the client whose training set has the sample, -1 for none: TrainBias is over the client's own samples,
+            HeterBias over all others.
+        weights: p_k.
 
     Raises:
         ValueError: shapes that do not fit, weights that do not sum to 1, an entry that is not finite, or an owner

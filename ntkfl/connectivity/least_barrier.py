@@ -19,7 +19,9 @@ class LeastBarrier:
     """The smallest barrier that was found, and what that says of all orders of the units.
 
     Args:
-        permutation: (h,), of the second network's units. barrier: with it. tried: how many orders were evaluated.
+        permutation: (h,), of the second network's units.
+        barrier: with it.
+        tried: how many orders were evaluated.
         proved: whether every order was, so that `barrier` encloses the smallest of all; otherwise it bounds that from
             above only.
         local: whether no exchange of two units lowers it further; False where the search ended before.
@@ -47,8 +49,9 @@ def least_barrier(
     `loss_barrier` leaves open of a logistic or cross-entropy barrier is in the error, and hides what is within it.
 
     Args:
-        first, second, x, y, loss: as in `loss_barrier`. start: where the search begins, say an alignment's; default:
-            the order given. evaluations: barriers that the search may take.
+        first, second, x, y, loss: as in `loss_barrier`.
+        start: where the search begins, say an alignment's; default: the order given.
+        evaluations: barriers that the search may take.
 
     Raises:
         ValueError: as `loss_barrier`; a start that is no permutation; fewer than one evaluation.

@@ -47,11 +47,16 @@ class LinearRounds:
     Client c's loss is scale_c / degree times the sum over its samples of (f - y)^degree.
 
     Args:
-        features: phi, (n, p). labels: (n,). owner: (n,), the client of each sample, 0..N-1, none without samples.
+        features: phi, (n, p).
+        labels: (n,).
+        owner: (n,), the client of each sample, 0..N-1, none without samples.
         scale: (N,), of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
         weights: (N,), positive, of the clients in the server's mean; renormalised over those that take part.
-        start: w_0, (p,). participants: for each round the clients that take part.
-        eta_local, eta_global: step sizes. local_steps: gradient steps a round. decay: coefficient of weight decay.
+        start: w_0, (p,).
+        participants: for each round the clients that take part.
+        eta_local, eta_global: step sizes.
+        local_steps: gradient steps a round.
+        decay: coefficient of weight decay.
         degree: 2, the squared loss, or 4.
 
     Raises:
@@ -105,8 +110,9 @@ class LinearRounds:
         """The weighted mean of the participants' models.
 
         Args:
-            clients: who takes part; their `weights` are renormalised. models: the model of each, (p,). arithmetic: of
-                the weights.
+            clients: who takes part; their `weights` are renormalised.
+            models: the model of each, (p,).
+            arithmetic: of the weights.
         """
         weights = [arithmetic(self.weights[c])[()] for c in clients]
         total = sum(weights[1:], weights[0])
@@ -120,8 +126,10 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
     the first rounds), among them the one that they start from. Source: FedGuCci, Eqs (7), (11), (12), Algorithm 1.
 
     Args:
-        run: data, start, steps and participants. beta: the weight of the connectivity losses.
-        anchors: how many. arithmetic: `double`, `extended` or `rational`.
+        run: data, start, steps and participants.
+        beta: the weight of the connectivity losses.
+        anchors: how many.
+        arithmetic: `double`, `extended` or `rational`.
 
     Raises:
         ValueError: no anchor.
@@ -149,10 +157,12 @@ def fedavg(
     """The global weights of every round of FedAvg with the given steps in place of the run's, (T+1, p).
 
     Args:
-        run: data, start and participants. eta_local, eta_global: step sizes.
+        run: data, start and participants.
+        eta_local, eta_global: step sizes.
         pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
             server adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
-        anchors: how many global models `pull` goes by. arithmetic: `double`, `extended` or `rational`.
+        anchors: how many global models `pull` goes by.
+        arithmetic: `double`, `extended` or `rational`.
     """
     local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))
     decay = arithmetic(run.decay)[()]

@@ -70,7 +70,9 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
     """The labels as the loss (None: the accuracy) wants them.
 
     Args:
-        loss: None for the accuracy. y: (n,), or (n, C) for the squared loss of C outputs. n: samples.
+        loss: None for the accuracy.
+        y: (n,), or (n, C) for the squared loss of C outputs.
+        n: samples.
         n_outputs: of the network.
 
     Raises:

@@ -28,8 +28,12 @@ def region_size(
     """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points: for few parameters (S <= 8, say).
 
     Args:
-        points: drawn uniformly. rng: draws them.
-        losses: L at points (N, S). below: eps. centre, side: of the cube. level: of the exact binomial interval.
+        points: drawn uniformly.
+        rng: draws them.
+        losses: L at points (N, S).
+        below: eps.
+        centre, side: of the cube.
+        level: of the exact binomial interval.
 
     Raises:
         ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
@@ -51,7 +55,9 @@ def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
     """A probability from independent trials, by the exact binomial interval of Clopper and Pearson.
 
     Args:
-        hits: of the trials that succeeded. points: trials. level: of the two-sided interval.
+        hits: of the trials that succeeded.
+        points: trials.
+        level: of the two-sided interval.
     """
     tail = (1 - level) / 2
     low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
@@ -77,8 +83,13 @@ def split_region_size(
     on a ball, S = 20, 1.4% of d_eps with 150 particles, below 1% with 500.
 
     Args:
-        losses: L at points (N, S). below: eps. centre, side: of the cube. rng: draws points and moves.
-        particles: of a level. runs: independent ones. level: of Student's interval.
+        losses: L at points (N, S).
+        below: eps.
+        centre, side: of the cube.
+        rng: draws points and moves.
+        particles: of a level.
+        runs: independent ones.
+        level: of Student's interval.
 
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
@@ -101,8 +112,11 @@ def log_share(
     """One run of the splitting: log of the share of the cube on which L < eps.
 
     Args:
-        losses: L at points (N, S). below: eps. centre, side: of the cube. rng: draws points and moves. particles: of a
-            level.
+        losses: L at points (N, S).
+        below: eps.
+        centre, side: of the cube.
+        rng: draws points and moves.
+        particles: of a level.
     """
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)
     heights, total = _heights(losses, at), 0.0

@@ -41,7 +41,8 @@ class TwoLayer:
     """A network of h hidden units on l features.
 
     Args:
-        hidden: U, (h, l). readout: v, (h,) for one output, (C, h) for C outputs.
+        hidden: U, (h, l).
+        readout: v, (h,) for one output, (C, h) for C outputs.
 
     Raises:
         ValueError: shapes that do not fit, or a weight that is not finite.
@@ -122,7 +123,8 @@ def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1).
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape. alpha: any number; 1 is the first, 0 the second.
+        first, second: the networks w_1 and w_2, of one shape.
+        alpha: any number; 1 is the first, 0 the second.
     """
     return combination((first, second), (alpha, 1 - alpha))
 

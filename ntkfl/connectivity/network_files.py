@@ -65,7 +65,9 @@ def from_arrays(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> 
     """The network of these arrays, named as in this module's files.
 
     Args:
-        arrays: by name. where: what messages call them. ordered: whether their order is that of the layers.
+        arrays: by name.
+        where: what messages call them.
+        ordered: whether their order is that of the layers.
 
     Raises:
         ValueError: as `load_affine_network`.

@@ -19,7 +19,8 @@ class Plane:
     """The points origin + s first + t second of weight space; the directions are orthonormal.
 
     Args:
-        origin, first, second: (S,). corners: coordinates (s, t) of the three points that it was made from, (3, 2).
+        origin, first, second: (S,).
+        corners: coordinates (s, t) of the three points that it was made from, (3, 2).
     """
 
     origin: Float[np.ndarray, " S"]
@@ -81,7 +82,10 @@ def plane_losses(
     U x is affine in the coordinates, so three matrix products serve all points.
 
     Args:
-        networks: three, not on one line. x: inputs. y: labels, see `LOSSES`. s, t: coordinates, see `Plane`.
+        networks: three, not on one line.
+        x: inputs.
+        y: labels, see `LOSSES`.
+        s, t: coordinates, see `Plane`.
         loss: squared, absolute, logistic or cross-entropy.
 
     Raises:
@@ -125,6 +129,8 @@ def plane_grid(
     """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known.
 
     Args:
-        plane: from `plane_through`. evaluate: the function, of one vector of weights. s, t: coordinates, see `Plane`.
+        plane: from `plane_through`.
+        evaluate: the function, of one vector of weights.
+        s, t: coordinates, see `Plane`.
     """
     return np.array([[float(evaluate(plane.point(a, b))) for b in t] for a in s])

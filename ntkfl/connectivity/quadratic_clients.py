@@ -19,7 +19,9 @@ class QuadraticClient:
     """A client with the loss (w - w*)' H (w - w*) / 2 + const, strongly convex.
 
     Args:
-        hessian: H, (S, S), symmetric, positive definite. minimiser: w*, (S,). weight: its share, positive.
+        hessian: H, (S, S), symmetric, positive definite.
+        minimiser: w*, (S,).
+        weight: its share, positive.
 
     Raises:
         ValueError: shapes that do not fit, a Hessian that is not symmetric or not positive definite, a bad weight.

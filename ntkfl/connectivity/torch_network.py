@@ -18,8 +18,8 @@ class TorchNetwork:
     Args:
         module: gives the architecture; it is neither trained nor changed, and one serves for many networks.
         state: parameters and buffers by name, as `module.state_dict()` has them. Those that are no real numbers, such
-            as batch norm's counters, are no weights: `at` keeps them. Its running averages are weights, and averaged.
-            A tied weight counts as often as it is named.
+            as batch norm's counters, are no weights: `at` keeps them. Its running averages are weights, and averaged. A
+            tied weight counts as often as it is named.
 
     Raises:
         ValueError: names or shapes that are not the module's, or a weight that is not finite.

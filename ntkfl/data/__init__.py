@@ -43,8 +43,8 @@ def digits(
     Args:
         n: number of training images, drawn without replacement.
         seed: of the draw and of the partition.
-        target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these,
-            y = -1 for the first and +1 for the second. "one-hot": y of shape (n, 10).
+        target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these, y =
+            -1 for the first and +1 for the second. "one-hot": y of shape (n, 10).
         center: subtract the mean of all 1797 images, before normalising.
         clients, partition: as in `ntkfl.partition.assign_owners`.
         test: number of further images, disjoint from the training ones, as x_test and y_test.
@@ -147,9 +147,9 @@ def load(
             of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or names.
             What was taken as what is logged by `ntkfl.data.user_files`, at the level INFO.
         unit: divide every row by its norm.
-        clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
-            file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as
-            many as there are samples.
+        clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the file's
+            owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as many as there
+            are samples.
         duplicates: of equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the first stays,
             with the mean of their labels. What is left out is said in a warning.
 

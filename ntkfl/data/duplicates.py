@@ -17,8 +17,8 @@ def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Pro
 
     Args:
         problem: whose x_test stays as it is.
-        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has their mean.
-            "keep": all rows stay.
+        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has their mean. "keep": all
+            rows stay.
 
     Raises:
         ParallelRows: to be dropped, and their labels differ.

@@ -16,10 +16,6 @@ UNSIGNED_BYTE = 0x08  # the only element type that the family uses
 def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
     """The array of unsigned bytes in an idx file, plain or (suffix .gz) compressed, with its declared shape.
 
-    Args:
-        path: the file.
-        dimensions: how many the array must have: 3 for images, 1 for labels.
-
     Raises:
         ValueError: a damaged gzip stream, another magic number, a size of zero, or fewer or more bytes than declared.
     """

@@ -37,10 +37,7 @@ class ImageDraw:
     def problem(self, source: str, images: np.ndarray, classes: np.ndarray) -> Problem:
         """The drawn images as unit rows; their pixel scale cancels in the normalisation.
 
-        Args:
-            source: what the images are called.
-            images: the whole pool, one row each, any real dtype, shape (N, d).
-            classes: of the images, integers 0..9, shape (N,).
+        `images` is the whole pool, (N, d), of any real type; `classes` are integers 0..9.
 
         Raises:
             ValueError: an unknown target or partition, or fewer distinct images than asked for.

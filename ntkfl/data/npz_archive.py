@@ -29,10 +29,6 @@ def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
 def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path, words: bool = False) -> np.ndarray:
     """An array of an archive.
 
-    Args:
-        archive: open, as `npz_archive` gives it. name: of the array. path: of the file, for messages.
-        words: whether a vector of text is accepted too.
-
     Raises:
         ValueError: it is damaged, or holds anything but real numbers.
     """

@@ -12,9 +12,6 @@ INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 def taken(names: tuple[str, ...], found: Sequence[str], where: str) -> str | None:
     """The one of the names found that is among `names`, whatever its case; the first of `names` itself goes before all.
 
-    Args:
-        names: in lower case. found: those of columns or arrays. where: what messages call the file.
-
     Raises:
         ValueError: several are.
     """

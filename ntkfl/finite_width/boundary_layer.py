@@ -42,26 +42,21 @@ class KinkLayer:
     """Neurons near the kink of one sample i, in arrays (rows, 2, 2, starts).
 
     Axes: row (replicate and pattern), sign a = +1, -1, side of the start z < 0, z >= 0, and start.
-
-    Args:
-        sample: i. patterns: 1{w.x_j >= 0} of the rows, (rows, n), with 1 for j = i.
-        replicate: which repetition a row belongs to, (rows,).
-        start: z(0), (rows, 2, 2, starts). measure: weight of each start, (rows, 2, 2, 1), so that a sum over all
-            starts of a replicate is m^(-1/2)'s coefficient in the mean over neurons.
-        pull: eta_l sum_j G_ij s_j r_j^{(k)}(t) over the others, (T, K, rows): own client's samples (`pull`), and
-            eta_l sum_k of it over all clients' (`server_pull`, (T, rows)).
-        own: eta_l G_ii r_i^{(k)}(t), (T, K). share: eta_g / N.
     """
 
-    sample: int
-    patterns: Float[np.ndarray, "rows n"]
-    replicate: np.ndarray
-    start: np.ndarray
+    sample: int  # i
+    patterns: Float[np.ndarray, "rows n"]  # 1{w.x_j >= 0} of the rows, (rows, n), with 1 for j = i
+    replicate: np.ndarray  # which repetition a row belongs to, (rows,)
+    start: np.ndarray  # z(0), (rows, 2, 2, starts)
+    # weight of each start, (rows, 2, 2, 1), so that a sum over all starts of a replicate is m^(-1/2)'s coefficient in
+    # the mean over neurons
     measure: np.ndarray
+    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over the others, (T, K, rows): own client's samples (`pull`), and eta_l sum_k of
+    # it over all clients' (`server_pull`, (T, rows))
     pull: Float[np.ndarray, "T K rows"]
     server_pull: Float[np.ndarray, "T rows"]
-    own: Float[np.ndarray, "T K"]
-    share: float
+    own: Float[np.ndarray, "T K"]  # eta_l G_ii r_i^{(k)}(t), (T, K)
+    share: float  # eta_g / N
 
     def walk(self) -> Iterator[Step]:
         """Every local step k = 0..K-1 of a round, then the server's, for all rounds in order."""
@@ -106,13 +101,10 @@ def kink_layers(
 ) -> Iterator[KinkLayer]:
     """The layer of each sample in turn, along the infinite-width run whose initial residual is problem.y.
 
-    Args:
-        seed: of the draws.
-        problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
-        gram: H, (n, n), which the residuals follow; default: H_inf. Where the readout is trained too, it is more.
-        draws: weights orthogonal to x_i drawn in each of the 8 replicates; 48 where most of them differ in pattern.
-        starts: start positions on either side of the kink, stratified.
-        margin: starts are taken up to this distance (of z) beyond those that can cross the kink.
+    `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
+    the residuals follow, by default H_inf; where the readout is trained too, it is larger. `draws` counts weights
+    orthogonal to x_i in each of the 8 replicates: 48 where most of them differ in pattern. Starts are taken up to
+    `margin`, in units of z, beyond those that can cross the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.
@@ -190,9 +182,7 @@ class PatternChange(NamedTuple):
 def pattern_change(problem: Problem, setup: Setup, **sampling) -> PatternChange:
     """The flip coefficient F(t) and the kernel drift B(t); the sampling is that of `kink_layers`, errors at 99%.
 
-    Args:
-        problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
-        sampling: gram, draws, starts, margin and seed, as of `kink_layers`.
+    `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
     """
     n, rounds = problem.n, setup.rounds
     flips, change = np.zeros((REPLICATES, rounds + 1)), np.zeros((REPLICATES, rounds + 1, n, n))

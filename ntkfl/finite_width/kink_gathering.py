@@ -18,9 +18,7 @@ def pairs_near_kinks(
     across its own kink, and all others push back, stays there and follows the falling steps: later the number within
     any fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
 
-    Args:
-        problem: y is the residual y - y(0) at the start. setup: sigma and steps; the width is not used.
-        rounds: from 0..T, (q,). radii: positive, (q,). draws, starts, seed: as in `boundary_layer.kink_layers`.
+    `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
     Raises:
         ValueError: rounds outside 0..T, radii of another shape or not positive; as `kink_layers`. Source: fl-ntk/X.13.

@@ -19,8 +19,7 @@ from ntkfl.problem import Problem, Weights
 class Sliding:
     """Pairs (neuron, sample) at their kinks, (q, 2), and the patterns of all others, as a residual drives them.
 
-    Args:
-        patterns: 1{w_r.x_i >= 0}, and 0 at the pairs, (m, n). signs: a, (m,). x: (n, d).
+    The patterns, (m, n), are 1{w_r.x_i >= 0}, and 0 at the pairs; `signs` is a, (m,).
     """
 
     pairs: Int[np.ndarray, "q 2"]
@@ -76,9 +75,6 @@ class Sliding:
 
 def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -> Sliding:
     """These pairs of a network taken to be at their kinks, all others on the side where they are.
-
-    Args:
-        problem: data. weights: of the network. pairs: (neuron, sample), a row each.
 
     Raises:
         ValueError: pairs that are not (neuron, sample), or one twice.

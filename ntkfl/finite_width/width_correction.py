@@ -23,9 +23,6 @@ def response_derivative(
     In the eigenbasis it multiplies by the divided differences f_K[q_i, q_j]; these are summed as -eta_l^2 sum_{k<K} of
     the complete homogeneous polynomials of degree k-1 in 1 - eta_l q_i and 1 - eta_l q_j, so that equal eigenvalues
     are no special case and close ones lose no digits.
-
-    Args:
-        block: A, a client's block of the Gram matrix. change: the direction, symmetric. eta_local: eta_l. steps: K.
     """
     values, vectors = np.linalg.eigh(block)
     factor = 1 - eta_local * values
@@ -41,9 +38,6 @@ def map_derivative(
     problem: Problem, setup: Setup, gram: Float[np.ndarray, "n n"], change: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, "n n"]:
     """dM = -(eta_g/N)(dH P + H dP): how the round map M = I - (eta_g/N) H P of a Gram matrix changes with it.
-
-    Args:
-        problem: who owns which sample. setup: local steps, eta_local and eta_global. gram: H. change: dH, symmetric.
 
     Source: fl-ntk/X.10.
     """
@@ -65,9 +59,7 @@ def gram_correction(
     It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0) = problem.y: the residual moves by the sum, the outputs by
     minus the sum (with a plus sign, r is y(0) - y). Source: fl-ntk/X.10.
 
-    Args:
-        problem: y is the residual y - y(0) at the start. setup: steps and rounds. change: dH, symmetric.
-        gram: H; default: `ntkfl.gram.infinite(problem.x)`.
+    `problem.y` is the residual y - y(0) at the start.
     """
     gram = infinite(problem.x) if gram is None else gram
     moved = map_derivative(problem, setup, gram, change)
@@ -87,9 +79,7 @@ def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     Their effect on every local step and on every server step is carried on by the infinite-width dynamics. Nothing in
     it depends on the draw of the network. problem.y is the residual at the start, sampling that of `kink_layers`.
 
-    Args:
-        problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
-        sampling: draws, starts, margin and seed, as of `kink_layers`.
+    `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
     Raises: as `kink_layers`. Source: fl-ntk/X.9, X.10.
     """

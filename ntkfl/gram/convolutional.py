@@ -37,7 +37,9 @@ def convolutional(
     with the square of the number of pixels.
 
     Args:
-        x: images. z: other images; None: x. depth: layers of weights, at least 2; 2 is one convolution.
+        x: images.
+        z: other images; None: x.
+        depth: layers of weights, at least 2; 2 is one convolution.
         activation: one of `ACTIVATIONS`.
 
     Raises:
@@ -98,9 +100,6 @@ def _patches(pixels: Pairs, s: np.ndarray, t: np.ndarray) -> Pairs:
     With a and b the norms of a patch's pixels over that of the patch, 1 - cos is |a - b|^2 / 2 and the sum of a b times
     the pixels' own 1 - cos. Only positive terms are added: of patches of any norms a small angle keeps its digits, and
     one near pi as well.
-
-    Args:
-        pixels: the angles between pixels. s, t: their norms, (1, h, w) and (p, h, w).
     """
     (left, right), (h, w) = (_shares(norms) for norms in (s, t)), s.shape[1:]
     near, far = (np.pad(each, _BORDER) for each in (pixels.h, pixels.g))

@@ -25,19 +25,14 @@ _ENTRIES = 2**18  # of a block of distances: stays in cache; counts of a block a
 
 @dataclass(frozen=True, eq=False)
 class InitialCounts:
-    """What one pass over the neurons finds.
+    """What one pass over the neurons finds."""
 
-    Args:
-        at_least, at_most: bounds of #{r: w_r.x_i >= 0 and w_r.x_j >= 0}, (n, n), integers.
-        doubtful: how many of the n m patterns 1{w_r.x_i >= 0} rounding leaves undecided.
-        output_sums: sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,).
-        distances: |s_ri| of the first neurons, not rigorous, (any, n): tells which radii are worth trying.
-    """
-
+    # at_least, at_most: bounds of #{r: w_r.x_i >= 0 and w_r.x_j >= 0}, (n, n), integers
     at_least: Float[np.ndarray, "n n"]
     at_most: Float[np.ndarray, "n n"]
-    doubtful: int
-    output_sums: Estimate
+    doubtful: int  # how many of the n m patterns 1{w_r.x_i >= 0} rounding leaves undecided
+    output_sums: Estimate  # sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,)
+    # |s_ri| of the first neurons, not rigorous, (any, n): tells which radii are worth trying
     distances: Float[np.ndarray, "b n"]
 
 
@@ -76,9 +71,7 @@ def changes_within(
     D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R.
     Neurons farther than R from all samples count in neither and are skipped.
 
-    Args:
-        x: samples, of any norms. hidden: weights; distances are s_ri = w_r.x_i / |x_i|. radii: R, in the units of the
-            weights.
+    A radius has the unit of the weights; `hidden` has the distances s_ri = w_r.x_i / |x_i| from the kinks.
 
     Raises:
         ValueError: a radius that is not positive and finite, or numbers as in `initial_counts`.

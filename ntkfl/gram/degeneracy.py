@@ -83,7 +83,8 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
     networks without biases.
 
     Args:
-        x: rows. kernel: what the message calls it.
+        x: rows.
+        kernel: what the message calls it.
 
     Raises:
         ParallelRows: so they are; the message names all of them. ValueError: as `degenerate_pairs`.

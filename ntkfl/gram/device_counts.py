@@ -27,9 +27,7 @@ def summed_on_devices(
 
     A neuron with a sign that float64 leaves open goes to the processor, where all of its signs are exact.
 
-    Args:
-        x: samples.
-        pieces: of fewer than 2^31 neurons. devices: of this host; they take the pieces in turn and add up their own.
+    A piece has fewer than 2^31 neurons, since a device counts in 32 bits.
 
     Raises:
         ValueError: a TPU, whose float64 is put together from shorter numbers, with errors of its own.

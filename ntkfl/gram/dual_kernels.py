@@ -50,21 +50,13 @@ class Activation(Protocol):
         """The pairs at these angles, each off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The error of pairs that are off by a share of the error they had and by an angle of rounding.
-
-        Args:
-            pairs: moved, with the error they had. share: of it that is left. angle: radians.
-        """
+        """The error of pairs that are off by a share of the error they had and by an angle of rounding."""
 
     def rows(self, rows: Rows) -> Rows:
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """What the layer makes of the pairs.
-
-        Args:
-            pairs: the angles of the pre-activations. left, right: their root variances, which broadcast to the pairs.
-        """
+        """What the layer makes of the pairs."""
 
 
 def biased(rows: Rows, bias: float) -> Rows:
@@ -73,11 +65,7 @@ def biased(rows: Rows, bias: float) -> Rows:
 
 
 def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation: Activation) -> Pairs:
-    """The angles after `biased`: only positive terms are added.
-
-    Args:
-        pairs: before. left, right: root variances before, (n, 1) and (1, p). bias: positive. activation: whose error.
-    """
+    """The angles after `biased`: only positive terms are added."""
     ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
     (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
     both, level = s * t, c * d
@@ -99,11 +87,7 @@ class Relu:
         return Pairs(np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2, error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """A common bias never widens an angle.
-
-        Args:
-            pairs: moved, with the error they had. share: of it that is left. angle: radians.
-        """
+        """A common bias never widens an angle."""
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:
@@ -112,9 +96,6 @@ class Relu:
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
         """The arc-cosine kernels of degree 0 and 1.
-
-        Args:
-            pairs: the angles of the pre-activations. left, right: their root variances, which broadcast to the pairs.
 
         Source: Cho and Saul 2009, Kernel methods for deep learning.
         """

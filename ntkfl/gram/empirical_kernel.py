@@ -43,9 +43,11 @@ def empirical(
     the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
 
     Args:
-        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function. params: its parameters by
-            name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well as tensors.
-        x: samples, of any shape that the network takes. z: other samples; None: x.
+        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function.
+        params: its parameters by name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well
+            as tensors.
+        x: samples, of any shape that the network takes.
+        z: other samples; None: x.
 
     Raises:
         ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
@@ -102,17 +104,13 @@ class _NotOfRankOne(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Gradients:
-    """The gradients of a network, by parameter: whole, or as two vectors.
-
-    Args:
-        network, params: as in `empirical`. outputs: C. held: bytes for gradients that are held.
-        whole: the parameters whose gradients are not taken apart; more are added as they are found.
-    """
+    """The gradients of a network, by parameter: whole, or as two vectors."""
 
     network: Model
     params: dict[str, Tensor]
-    outputs: int
-    held: float
+    outputs: int  # C
+    held: float  # bytes for gradients that are held
+    # the parameters whose gradients are not taken apart; more are added as they are found
     whole: set[str] = field(default_factory=set)
 
     def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
@@ -203,8 +201,7 @@ def _sides(value: Tensor) -> tuple[int, int]:
 def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None:
     """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None where one is not of rank one.
 
-    Args:
-        gradients: the matrices. scratch: at least as many numbers, overwritten; new memory would take most of the time.
+    The scratch array is overwritten: new memory would take most of the time.
     """
     import torch
 

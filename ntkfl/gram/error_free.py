@@ -26,8 +26,7 @@ def row_exponents(x: np.ndarray) -> np.ndarray:
 def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """out[i, j] 2^(left_i + right_j), in place: products of scaled rows as those of the rows themselves.
 
-    Args:
-        out: (n, p), overwritten. left, right: integers, (n,) and (p,).
+    `out` is (n, p); `left`, (n,), and `right`, (p,), are integers.
 
     Raises:
         ValueError: one that is beyond the largest float64.
@@ -53,11 +52,7 @@ def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def product_error(
     product: np.ndarray, a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """a b - product exactly, where product is a b in float64 and a, b are given by their halves (barring underflow).
-
-    Args:
-        product: a b in float64. a, b: the `halves` of the factors.
-    """
+    """a b - product exactly, where product is a b in float64 and a, b are given by their halves (barring underflow)."""
     return ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
 
 

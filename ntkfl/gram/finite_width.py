@@ -36,7 +36,10 @@ def finite(
     Exactly symmetric when neither is given, asymmetric in general otherwise.
 
     Args:
-        x: samples. u: hidden weights. w: other hidden weights, of the same width. z: other samples.
+        x: samples.
+        u: hidden weights.
+        w: other hidden weights, of the same width.
+        z: other samples.
 
     Raises:
         ValueError: input that is not finite, a zero row, or shapes that do not agree.
@@ -54,7 +57,8 @@ def jacobian_gram(
     The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
 
     Args:
-        x: samples. u, w: hidden weights of two networks with the same signs; w = u where it is not given.
+        x: samples.
+        u, w: hidden weights of two networks with the same signs; w = u where it is not given.
 
     Raises:
         ValueError: as `finite`.
@@ -72,7 +76,9 @@ def finite_estimate(
     norm per neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
 
     Args:
-        x: samples. u: hidden weights. error: how far each neuron's weights may be from these.
+        x: samples.
+        u: hidden weights.
+        error: how far each neuron's weights may be from these.
 
     Raises:
         ValueError: as `finite`, or a negative or NaN error.
@@ -106,9 +112,11 @@ def initial(
     It does not depend on sigma but for rounding.
 
     Args:
-        x: samples. width, seed, sigma: of the network.
-        block: chunks of 1024 neurons drawn at a time. devices: JAX devices of this host, CPUs or GPUs, that count
-            instead of the processor, which draws the weights and counts what float64 leaves open.
+        x: samples.
+        width, seed, sigma: of the network.
+        block: chunks of 1024 neurons drawn at a time.
+        devices: JAX devices of this host, CPUs or GPUs, that count instead of the processor, which draws the weights
+            and counts what float64 leaves open.
 
     Raises:
         ValueError: as `finite` and `draw`, or a device that is a TPU.
@@ -136,8 +144,10 @@ def local_gram(
     """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, c(j) the owner of j.
 
     Args:
-        x: samples. owner: the client of each, 0..N-1.
-        u: the global hidden weights u(t). w: those of each client after k local steps.
+        x: samples.
+        owner: the client of each, 0..N-1.
+        u: the global hidden weights u(t).
+        w: those of each client after k local steps.
         neurons: the sets the sum runs over, all by default; with ~safe_neurons(...) the result is H(t,k)^perp.
 
     Raises:

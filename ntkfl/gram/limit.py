@@ -43,7 +43,8 @@ def infinite(
     and blocks of 2^17 entries.
 
     Args:
-        x: samples. z: other samples; None: x.
+        x: samples.
+        z: other samples; None: x.
         out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
 
     Raises:
@@ -115,11 +116,7 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
 
 
 def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
-    """Bytes of so many matrices with a row for each of n samples.
-
-    Args:
-        count: measured, at the most. x, z: the rows; the same array where there is one set of samples.
-    """
+    """Bytes of so many matrices with a row for each of n samples."""
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
 
@@ -139,9 +136,6 @@ class _Rows(NamedTuple):
 
 def pair_of_inputs(x, z, *, zeros: bool = False) -> tuple[np.ndarray, np.ndarray, bool]:
     """Checked rows, x again where z is None, and whether it is.
-
-    Args:
-        x, z: as `infinite`. zeros: whether rows of zeros are allowed.
 
     Raises:
         ValueError: as `infinite`.

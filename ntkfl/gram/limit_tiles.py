@@ -16,11 +16,9 @@ Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, steep: float, repair: Repair) -> None:
     """out[i, j] = x_i.z_j (pi - angle) / (2 pi), in place; the diagonal is left to the caller where z is x.
 
-    Args:
-        out: (n, p), overwritten. repair: gives entries (i, j) anew, to full accuracy.
-        left, right: rows x_i and z_j, whose norms neither overflow nor vanish when they are squared. alone: right is
-            left; one triangle is computed and mirrored.
-        steep: where |cosine| is above this, arccos loses digits and the entries are those of `repair(i, j)`.
+    The squares of the rows' norms must neither overflow nor vanish. With `alone` both sides are one set of rows, and
+    one triangle is computed and mirrored. Where |cosine| is above `steep`, arccos loses digits, and `repair(i, j)`
+    gives the entries.
     """
     one_pass, scales = entries(), [1 / np.sqrt(np.einsum("ij,ij->i", rows, rows)) for rows in (left, right)]
     tiles = iter([(i, j) for i in _parts(left) for j in _parts(right) if j.start >= i.start or not alone])

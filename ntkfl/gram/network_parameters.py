@@ -17,9 +17,6 @@ def in_float64(
 ) -> dict[str, Tensor]:
     """Parameters as tensors of float64, from tensors or from the arrays of a trajectory's `weights`; without gradients.
 
-    Args:
-        params: by name. device: to move them to; None: where they are.
-
     Raises:
         ValueError: no dict, an empty one, or a value that is no array of real numbers.
     """

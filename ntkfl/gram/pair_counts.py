@@ -26,9 +26,7 @@ Part = Callable[[bool], tuple[Side, Side | None]]  # None: the same as the first
 def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool = False) -> Int[np.ndarray, "n p"]:
     """#{r: both active}, over all blocks of neurons; where this is much, as many threads as BLAS has share the blocks.
 
-    Args:
-        parts: each gives the patterns of one block when called, perhaps in a thread. shape: (n, p). width: neurons.
-        same: all second patterns are None, the same as the first.
+    A part gives the patterns of one block when it is called, perhaps in a thread.
     """
     work = math.prod(shape) * width
     packed = packing.loaded() or work > LOADING

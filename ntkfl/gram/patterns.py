@@ -90,7 +90,9 @@ def doubtful(
     the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
 
     Args:
-        x: samples. u: hidden weights. error: how far each neuron's weights may be from these.
+        x: samples.
+        u: hidden weights.
+        error: how far each neuron's weights may be from these.
 
     Raises:
         ValueError: as `activations`, or a negative or NaN error.
@@ -113,7 +115,9 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
     these ends counts as unsafe, so that every neuron listed is safe.
 
     Args:
-        x: samples. u0: hidden weights at the start. radius: R, in the units of the weights.
+        x: samples.
+        u0: hidden weights at the start.
+        radius: R, in the units of the weights.
 
     Raises:
         ValueError: as `activations`, or a negative or NaN radius.

@@ -68,11 +68,7 @@ class Smooth(ABC):
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """h is moved by half the sine of its angle, and to second order.
-
-        Args:
-            pairs: moved, with the error they had. share: of it that is left. angle: radians.
-        """
+        """h is moved by half the sine of its angle, and to second order."""
         return share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + angle**2
 
     def rows(self, rows: Rows) -> Rows:
@@ -80,11 +76,7 @@ class Smooth(ABC):
         return Rows(self.units(rows) * self.roots(rows), self.growth * rows.error + 20 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """Both moments; the pairs of equal rows stay equal exactly.
-
-        Args:
-            pairs: the angles of the pre-activations. left, right: their root variances, which broadcast to the pairs.
-        """
+        """Both moments; the pairs of equal rows stay equal exactly."""
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
         # The error of the cosine enters as the formulas have it, or by Price's theorem, d E[f f] / dc = E[f' f'], and

@@ -45,8 +45,9 @@ class Tiles:
         """The kernel of all pairs of samples.
 
         Args:
-            kernel: (x, z) -> (p, n), with z None: x itself. x: samples. dtype: "float64", or "float32" for half the
-                memory.
+            kernel: (x, z) -> (p, n), with z None: x itself.
+            x: samples.
+            dtype: "float64", or "float32" for half the memory.
 
         Raises:
             ValueError: too little memory; a kernel that is not symmetric, not finite, of another shape, or with an
@@ -95,7 +96,8 @@ class Tiles:
         """The same bound of the block of some samples.
 
         Args:
-            owned: the samples. block: what is stored of it.
+            owned: the samples.
+            block: what is stored of it.
         """
         return self._error(float(np.linalg.norm(block)), self.of_kernel[owned])
 

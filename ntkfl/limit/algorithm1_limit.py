@@ -24,9 +24,8 @@ class UnstableSteps(UserWarning):
 def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> KernelRegime:
     """The exact dynamics of Algorithm 1, as `ntkfl.kernel_regime` gives and checks them; it warns of nothing.
 
-    Args:
-        problem: data. setup: eta_local, eta_global, local_steps and rounds. gram: H, (n, n), or its kernel; default:
-            H_inf. Of a problem `per_output` a kernel is called with the samples, and may be of one output or of all.
+    `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output` a kernel is called with the samples and
+    may give one output or all of them.
     """
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
     if gram is None:
@@ -43,7 +42,9 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     """Warn the caller's caller when the steps pass the stability limit at infinite width (or of `gram`).
 
     Args:
-        problem: data. setup: eta_local, eta_global and local_steps. gram: H, (n, n); default: H_inf.
+        problem: data.
+        setup: eta_local, eta_global and local_steps.
+        gram: H, (n, n); default: H_inf.
 
     Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
     """

@@ -20,9 +20,8 @@ def batch_noise(
     E D Y D = gamma Y + (n/b - gamma) diag(Y), gamma = n (b - 1) / (b (n - 1)). What is left of r before step k + 1 is
     u = (I - Q f_k) r - Q e, and e <- (I - eta (Q + pull)) e + eta (D - I) u, whose mean is 0.
 
-    Args:
-        second: E r r^T of the client's residual at the start of the round. basis, values: Q = basis diag(values)
-            basis^T, the client's block of the Gram matrix. step: eta. steps: K. batch: b, at most n. pull: of FedProx.
+    `second` is E r r^T of the client's residual r at the start of the round, and Q = basis diag(values) basis^T the
+    client's block of the Gram matrix.
 
     Source: docs/proofs/random_rounds.md#noise-of-the-batches; of the noise alone, which loses no digits.
     """

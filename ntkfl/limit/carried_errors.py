@@ -15,43 +15,32 @@ SAFE = 1.01  # covers the rounding of the bounds themselves
 
 
 class BoundedRound(NamedTuple):
-    """r(t) and c_t of a run, and what they may be off by.
+    """r(t) and c_t of a run, and what they may be off by."""
 
-    Args:
-        residual, moved: r(t) and c_t, (n, C). norm_error: of the residual in |.|_F. entry_error: of each entry of it.
-        energy_error: of the coefficients, (e' H e)^(1/2), all columns together.
-    """
-
+    # residual, moved: r(t) and c_t, (n, C)
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
-    norm_error: float
-    entry_error: float
-    energy_error: float
+    norm_error: float  # of the residual in |.|_F
+    entry_error: float  # of each entry of it
+    energy_error: float  # of the coefficients, (e' H e)^(1/2), all columns together
 
 
 @dataclass(frozen=True)
 class Margins:
-    """How far what is computed in a round is from H and P = u(H_D); norms are spectral, or bounds of them.
+    """How far what is computed in a round is from H and P = u(H_D); norms are spectral, or bounds of them."""
 
-    Args:
-        product: of H v, over |v|. size: at least |H|. entry: at least each diagonal entry of H. response: of P.
-        least, most: between which P is. largest: at least every eigenvalue of H P.
-    """
-
-    product: float
-    size: float
-    entry: float
-    response: float
+    product: float  # of H v, over |v|
+    size: float  # at least |H|
+    entry: float  # at least each diagonal entry of H
+    response: float  # of P
+    # least, most: between which P is
     least: float
     most: float
-    largest: float
+    largest: float  # at least every eigenvalue of H P
 
     @classmethod
     def of(cls, tiles: Tiles, work: Blocks, round: LinearRound) -> "Margins":
         """Those of a round.
-
-        Args:
-            tiles: H. work: clients' blocks and local steps. round: plain averaging.
 
         Raises:
             ValueError: a round that is something else, or steps for which no bound is proved.
@@ -107,9 +96,6 @@ def bounded_rounds(
     tiles: Tiles, round: LinearRound, margins: Margins, initial: Float[np.ndarray, "n C"]
 ) -> Iterator[BoundedRound]:
     """Round 0, 1, ... with bounds.
-
-    Args:
-        tiles: H. round: plain averaging. margins: of the two. initial: r(0).
 
     Source: docs/proofs/linear_methods.md#errors-of-tiles.
     """

@@ -10,14 +10,10 @@ from jaxtyping import Float
 
 @dataclass(frozen=True, eq=False)
 class CohortWeights:
-    """Moments of the weights p_c of the clients in the mean, 0 where a client is not in the round.
+    """Moments of the weights p_c of the clients in the mean, 0 where a client is not in the round."""
 
-    Args:
-        mean: (N,). covariance: (N, N); exactly 0 where every client is in every round.
-    """
-
-    mean: Float[np.ndarray, " N"]
-    covariance: Float[np.ndarray, "N N"]
+    mean: Float[np.ndarray, " N"]  # (N,)
+    covariance: Float[np.ndarray, "N N"]  # (N, N); exactly 0 where every client is in every round
 
     @property
     def second(self) -> Float[np.ndarray, " N"]:
@@ -28,9 +24,8 @@ class CohortWeights:
     def of(cls, sizes: Float[np.ndarray, " N"], cohort: int, weighting: str) -> CohortWeights:
         """The moments when `cohort` of the clients take part, every choice of them being as likely.
 
-        Args:
-            sizes: n_c, whole numbers. cohort: s, from 1 to N.
-            weighting: "uniform": p_c = 1/s; "size": p_c = n_c over the samples of the clients that take part.
+        The weighting "uniform" is p_c = 1/s for a cohort of s clients; "size" is p_c = n_c over the samples of the
+        cohort.
         """
         sizes = np.asarray(sizes, int)
         clients = len(sizes)

@@ -44,9 +44,6 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
 
     It is that of the zero found, as exact as a dense solver's. A zero farther out is missed at most where it is as near
     to one that was found as |R W^-1|, some 1e-12 (1 + |D|), and that one was found twice.
-
-    Args:
-        damping: D, symmetric. stiffness: A, symmetric.
     """
     tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
     if not tried:
@@ -82,10 +79,6 @@ def others_within(
     """Whether all zeros of w^2 + w D + A but for these and their conjugates are proved to have |1 + w| < radius.
 
     False: not proved.
-
-    Args:
-        radius: positive. damping: D. stiffness: A. w: zeros, not real, no two of them conjugate. vectors: theirs.
-        extra: c, of what is added to D.
     """
     turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as can be
     turned /= np.linalg.norm(turned, axis=0)
@@ -136,11 +129,7 @@ def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np
 def _nearest(
     damping: Square, stiffness: Square, shift: complex, inverse: Callable[[np.ndarray], np.ndarray], wanted: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The zeros nearest to the shift that are above the real line, with their vectors, outermost first.
-
-    Args:
-        damping: D. stiffness: A. shift: not a zero. inverse: of Q(shift). wanted: how many.
-    """
+    """The zeros nearest to the shift that are above the real line, with their vectors, outermost first."""
     n = len(damping)
 
     def solve(state: np.ndarray) -> np.ndarray:

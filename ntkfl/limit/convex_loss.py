@@ -14,7 +14,10 @@ class ConvexLoss:
     """A loss l(f, y) >= 0 of one output, convex in f, with |l'|^2 <= 2 b l; functions of arrays, entry by entry.
 
     Args:
-        name: of it. value: l(f, y). slope: l', its derivative in f. curvature: l'', used in Newton's method only.
+        name: of it.
+        value: l(f, y).
+        slope: l', its derivative in f.
+        curvature: l'', used in Newton's method only.
         smoothness: b; a bound on l'' is one, as l is not negative.
         accepts: what labels must be, in words; `labels`: whether these are.
     """

@@ -32,7 +32,7 @@ class ConvexRegime(Regime):
     With f = f_0 + H alpha a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own copy, and the server adds
     eta_g / N times their coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
 
-    Args: those of `Regime`; and
+    Args:
         loss: of an output and its label.
 
     Source: docs/proofs/convex_loss.md#the-recursion and, for `bound`, docs/proofs/convex_loss.md#the-mean-loss.

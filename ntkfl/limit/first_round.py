@@ -19,9 +19,6 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
     with s: rounds that this bound keeps above the target are skipped, all others are evaluated. Every mode must have
     0 <= rho nu < 2.
 
-    Args:
-        modes: of a round. initial: the residual at round 0. target: a Frobenius norm.
-
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
     """

@@ -38,7 +38,7 @@ class KernelRegime(Regime):
     has in the mean. Everything is float64: rounding enters at the eigendecomposition, about n eps for every round that
     a mode lasts, as in the recursion; also at eta_local q = 2 and next to it, where K even makes f_K(q) rounding noise.
 
-    Args: those of `Regime`; of setup, eta_local, eta_global, local_steps and rounds are used.
+    Args:
     """
 
     def at(self, setup: Setup) -> KernelRegime:

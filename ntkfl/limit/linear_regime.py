@@ -31,8 +31,10 @@ class LinearRegime(Regime):
     The state is the residual r(t) = y - y(t) with what server and clients remember, each of n coefficients; a round is
     a linear map of it, `state_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
 
-    Args: those of `Regime`; and
-        method: its name. round: one round of it. step_factors: of eta_local in each local step; (): 1 in all.
+    Args:
+        method: its name.
+        round: one round of it.
+        step_factors: of eta_local in each local step; (): 1 in all.
         at_server_rate: the same at another server rate, where no formula has its limit and the method has one.
 
     Source: docs/proofs/linear_methods.md#state-maps.
@@ -171,7 +173,9 @@ class LinearRegime(Regime):
         """First t with |r(t)|_2 <= eps |r(0)|_2, counted one by one.
 
         Args:
-            eps: positive. initial_outputs: y(0), 0 unless given. at_most: rounds that are tried.
+            eps: positive.
+            initial_outputs: y(0), 0 unless given.
+            at_most: rounds that are tried.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
@@ -240,10 +244,6 @@ class LinearRegime(Regime):
 
 def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, rate: Callable[[], float]) -> int:
     """The first round in which a size is at most the target.
-
-    Args:
-        target: positive. sizes: in round 0, 1, ... at_most: rounds that are looked at.
-        what: it is whose size is looked at, for the message. rate: by which it falls in the long run, also for that.
 
     Raises:
         ValueError: it takes more rounds, or none may be looked at.

@@ -26,8 +26,11 @@ class Blocks:
     """What a linear round is made of: H, the clients' blocks of it, and the local steps.
 
     Args:
-        gram: H, (n, n). clients: the decomposed blocks H_cc. eta_local: step on the sum of the client's losses.
-        steps: K, full-batch local steps. cohort: clients that each round draws, without replacement; None: all.
+        gram: H, (n, n).
+        clients: the decomposed blocks H_cc.
+        eta_local: step on the sum of the client's losses.
+        steps: K, full-batch local steps.
+        cohort: clients that each round draws, without replacement; None: all.
         client_steps: K_c of each client, (N,), where they differ; `steps` is then the largest.
         factors: of eta_local in the first, second, ... local step, the last one for all that follow; (): all 1.
     """
@@ -96,7 +99,8 @@ class LinearRound:
 
     Args:
         step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
-        memory: how many vectors are remembered; all are 0 before the first round. length: of each, n unless given.
+        memory: how many vectors are remembered; all are 0 before the first round.
+        length: of each, n unless given.
         response: where the state map has the eigenvalues `roots(nu)` of every eigenvalue nu of H u(H_D): the values
             u(q). Then the spectrum costs a symmetric eigenproblem of size n.
         roots: nu (n,) -> (n, 1 + memory).
@@ -105,8 +109,8 @@ class LinearRound:
         pull: by which clients are drawn back to where they began: a step of theirs contracts for eta_l (q + pull) < 2.
             NaN where that is not known.
         server: where the clients take plain steps with that pull and send their displacements alone, what the server
-            makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is
-            what `random_rounds` needs.
+            makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is what
+            `random_rounds` needs.
         outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
     """
 
@@ -134,7 +138,9 @@ def averaging(
     """The server goes `server_rate` (None: 1) times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
 
     Args:
-        blocks: of the data. response: u(q), the mean of the clients' displacements being u(H_D) r. server_rate: g.
+        blocks: of the data.
+        response: u(q), the mean of the clients' displacements being u(H_D) r.
+        server_rate: g.
         pull: as in `LinearRound`.
     """
     rate = 1.0 if server_rate is None else server_rate
@@ -155,8 +161,11 @@ def heavy_ball(
     """The server keeps v <- b v + mean and goes g v, or g (mean + b v) with Nesterov's momentum.
 
     Args:
-        blocks: of the data. response: the mean of the clients' displacements is response(H_D) r. server_rate: g.
-        momentum: b. nesterov: whether the model is the point that Nesterov's step extrapolates to.
+        blocks: of the data.
+        response: the mean of the clients' displacements is response(H_D) r.
+        server_rate: g.
+        momentum: b.
+        nesterov: whether the model is the point that Nesterov's step extrapolates to.
 
     Heavy ball: z^2 - (1 + b - nu) z + b = 0, stable for 0 < nu < 2 (1 + b). Nesterov, with mu = 1 - nu:
     z^2 - (1 + b) mu z + b mu = 0, stable for 0 < nu < (2 + 2 b) / (1 + 2 b).

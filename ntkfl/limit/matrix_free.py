@@ -34,9 +34,6 @@ DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gra
 def tiles_of(problem: Problem, kernel: Kernel, how: bool | str) -> Tiles | None:
     """The Gram matrix as `kernel_regime(..., matrix_free=how)` wants it; None: whole.
 
-    Args:
-        problem: data. kernel: (x, z) -> (p, n). how: False, True, "auto", "float64" or "float32".
-
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`.
     """
@@ -67,7 +64,7 @@ class MatrixFreeRegime(LinearRegime):
     It answers as `LinearRegime` does; many rounds of plain averaging take few products (`skipped_rounds`). What needs
     every eigenvalue of a large matrix is NaN, or refused with the reason.
 
-    Args: those of `LinearRegime`, the Gram matrix being `ntkfl.gram.tiles.Tiles`; and
+    Args:
         work: the clients' blocks and local steps.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
@@ -210,7 +207,8 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) from f(x, 0) = 0 with a bound of its error, of the shape of `predict`.
 
         Args:
-            x: points, (n', d). rounds, initial_outputs: as in `outputs`.
+            x: points, (n', d).
+            rounds, initial_outputs: as in `outputs`.
 
         Raises:
             ValueError: as `residual_estimate`.

@@ -33,25 +33,17 @@ POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 
 @dataclass(frozen=True, eq=False)
 class MeanSquare:
-    """What the mean square of the residual does in the long run.
+    """What the mean square of the residual does in the long run."""
 
-    Args:
-        round: in the mean, with a `server`. nu: eigenvalues of H u(H_D), ascending, at server rate 1; of the modes.
-        modes: F, (n, r). covariance: E r r^T -> the covariance of the mean displacement; None: it is 0.
-    """
-
-    round: LinearRound
-    nu: Float[np.ndarray, " r"]
-    modes: Float[np.ndarray, "n r"]
+    round: LinearRound  # in the mean, with a `server`
+    nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D), ascending, at server rate 1; of the modes
+    modes: Float[np.ndarray, "n r"]  # F, (n, r)
+    # E r r^T -> the covariance of the mean displacement; None: it is 0
     covariance: Callable[[np.ndarray], np.ndarray] | None
 
     @classmethod
     def of(cls, gram: np.ndarray, round: LinearRound, blocks: Blocks, covariance) -> MeanSquare:
-        """The modes of a round.
-
-        Args:
-            gram: H, (n, n). round: in the mean, with a `server`. blocks: of the data. covariance: as in `MeanSquare`.
-        """
+        """The modes of a round."""
         values, basis = np.linalg.eigh(gram)
         kept = values > len(gram) * np.finfo(float).eps * values[-1]
         root = basis[:, kept] * np.sqrt(values[kept])
@@ -127,9 +119,6 @@ class MeanSquare:
 
         With F the modes, that covariance is F S F^T, S = h(1) (F^T Noise(F S F^T + rest rest^T) F + s^2 I), entry by
         entry. Source: docs/proofs/random_rounds.md#gaussian-noise.
-
-        Args:
-            rest: what the mean tends to. gaussian: s.
 
         Raises:
             ValueError: the equation could not be solved to 1e-9, as happens where the draws are all but unstable.

@@ -18,7 +18,8 @@ class MovingWindow:
     """The mean of the last models, as in training; no more models than there are.
 
     Args:
-        size: how many. start: rounds after which the mean takes the model's place.
+        size: how many.
+        start: rounds after which the mean takes the model's place.
         fed_back: whether it is sent out and what the next round starts from; else it is evaluated only.
 
     Raises:
@@ -42,8 +43,9 @@ class WindowedRegime(LinearRegime):
 
     Where the mean is evaluated only, they are the method's own.
 
-    Args: those of `LinearRegime`, `round` being with a full window; and
-        inner: the method's own round. window: of the models that it computes.
+    Args:
+        inner: the method's own round.
+        window: of the models that it computes.
 
     Source: IMA, eq. 5; docs/proofs/linear_methods.md#state-maps.
     """
@@ -86,9 +88,6 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     What is remembered is the method's own memory and u_j, the last models but one each less their mean. Where the
     method remembers nothing and has the factor l = 1 - nu, z^Q = (l/Q) (1 + z + ... + z^(Q-1)). On the unit circle that
     has a real l at l = 1 and l = -Q only, so that it is stable for -Q < l < 1.
-
-    Args:
-        own: the method's round. size: Q. n: samples.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

@@ -40,15 +40,11 @@ INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
 
 @dataclass(frozen=True, eq=False)
 class OuterSpectrum:
-    """T of a round, by its functions' values at the clients' eigenvalues.
+    """T of a round, by its functions' values at the clients' eigenvalues."""
 
-    Args:
-        scale: s, (n,). zero: p, (n,). pole: b, (n,).
-    """
-
-    scale: Float[np.ndarray, " n"]
-    zero: Float[np.ndarray, " n"]
-    pole: Float[np.ndarray, " n"]
+    scale: Float[np.ndarray, " n"]  # s, (n,)
+    zero: Float[np.ndarray, " n"]  # p, (n,)
+    pole: Float[np.ndarray, " n"]  # b, (n,)
 
     @property
     def known(self) -> bool:
@@ -57,11 +53,7 @@ class OuterSpectrum:
         return bool(np.isfinite(each).all() and each.min() > 0 and self.pole.max() <= 1)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
-        """All eigenvalues of the state map that are larger are real.
-
-        Args:
-            turned: H / N in the basis in which H_D is diagonal.
-        """
+        """All eigenvalues of the state map that are larger are real."""
         lost = ROUNDING * (self.pole + self.zero)
         discs = np.sqrt(self.pole * np.maximum(self.pole - self.zero + lost, 0))
         largest = float((1 - self.pole + discs).max())
@@ -80,9 +72,6 @@ class OuterSpectrum:
         Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
         roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where
         H is singular.
-
-        Args:
-            gram: H, (n, n). clients: its blocks.
         """
         if not self.known:
             return None
@@ -126,9 +115,6 @@ def _last_zero(
 
     At the upper end of what encloses it there is a Cholesky factor; at the lower end there is none, or a Rayleigh
     quotient is 0.
-
-    Args:
-        matrix: symmetric. values: the diagonal. low: from there on it increases. first: where an upper end is tried.
 
     Raises:
         OverflowError: no float64 is an upper end.

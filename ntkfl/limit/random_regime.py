@@ -32,19 +32,13 @@ MOST_ROUNDS = 100_000  # that are counted one by one
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """What the draws of clients and batches add to the clients' mean displacement.
+    """What the draws of clients and batches add to the clients' mean displacement."""
 
-    Args:
-        blocks: of the data, with the steps. weights: of the clients in the server's mean. pull: of FedProx.
-        batch: samples a local step, at most; None: all of a client.
-        gaussian: s, the standard deviation of the noise that is added to every weight of the mean.
-    """
-
-    blocks: Blocks
-    weights: CohortWeights
-    pull: float
-    batch: int | None
-    gaussian: float = 0.0
+    blocks: Blocks  # of the data, with the steps
+    weights: CohortWeights  # of the clients in the server's mean
+    pull: float  # of FedProx
+    batch: int | None  # samples a local step, at most; None: all of a client
+    gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
     @cached_property
     def nothing_drawn(self) -> bool:
@@ -88,8 +82,9 @@ class RandomRegime(Regime):
     `outputs`, `residual` and `predict` are means over the draws of clients and batches; `deviation` and `mean_square`
     come from the exact covariance, which is run round by round at the cost of four products of (n, n) matrices each.
 
-    Args: those of `Regime`; and
-        mean: the round in the mean. noise: what the draws add to it.
+    Args:
+        mean: the round in the mean.
+        noise: what the draws add to it.
 
     Source: docs/proofs/random_rounds.md#server-memory.
     """
@@ -166,7 +161,9 @@ class RandomRegime(Regime):
         """First t with sqrt(E |r(t)|^2) <= eps |r(0)|, counted one by one.
 
         Args:
-            eps: positive. initial_outputs: y(0), 0 unless given. at_most: rounds that are tried.
+            eps: positive.
+            initial_outputs: y(0), 0 unless given.
+            at_most: rounds that are tried.
 
         Raises:
             ValueError: as `LinearRegime.rounds_to`.
@@ -196,7 +193,9 @@ class RandomRegime(Regime):
         """Covariance of f(x, t) over the draws and the noise, (p, p), or (C, p, p) for y of shape (n, C).
 
         Args:
-            x: points, (p, d). rounds: t. initial_outputs, cross_gram: as in `predict`.
+            x: points, (p, d).
+            rounds: t.
+            initial_outputs, cross_gram: as in `predict`.
             own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed where the Gram
                 matrix was given as a matrix.
 
@@ -249,11 +248,7 @@ class RandomRegime(Regime):
         return self._finite(np.array([found[int(now)] for now in t]))
 
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ...
-
-        Args:
-            initial: r(0). gram: the kernel of the p points that are followed, the n samples first; H unless given.
-        """
+        """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ..."""
         gram = self.gram if gram is None else gram
         points, outputs, parts = len(gram), initial.shape[1], 1 + self.mean.round.memory
         size = points * parts
@@ -307,10 +302,8 @@ def random_regime(
 ) -> RandomRegime:
     """The regime of random rounds whose mean round, of these blocks, is known.
 
-    Args:
-        mean: the regime of the mean round. blocks: with the cohort. weighting: of the clients in the server's mean.
-        batch: samples a local step, at most; None: all of a client.
-        gaussian: standard deviation of the noise that is added to every weight of the mean.
+    A batch has at most `batch` samples, and None means all of a client. `gaussian` is the standard deviation of the
+    noise on every weight of the mean.
 
     Raises:
         ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean.

@@ -21,18 +21,13 @@ Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n,
 
 @dataclass(frozen=True, eq=False)
 class Regime(ABC):
-    """Training that is linear in the weights: f(x, t) = f(x, 0) + h(x) . c_t, with coefficients c_t of the samples.
+    """Training that is linear in the weights: f(x, t) = f(x, 0) + h(x) . c_t, with coefficients c_t of the samples."""
 
-    Args:
-        problem: data; y (n,) or (n, C). setup: the steps.
-        gram: H, (n, n), symmetric and positive semi-definite.
-        kernel: that H is of, (x, z) -> (p, n); None: H was given as a matrix, so that kernel values at other points
-            must be given too.
-    """
-
-    problem: Problem
-    setup: Setup
-    gram: Float[np.ndarray, "n n"]
+    problem: Problem  # data; y (n,) or (n, C)
+    setup: Setup  # the steps
+    gram: Float[np.ndarray, "n n"]  # H, (n, n), symmetric and positive semi-definite
+    # that H is of, (x, z) -> (p, n); None: H was given as a matrix, so that kernel values at other points must be given
+    # too
     kernel: Kernel | None = infinite
 
     @property
@@ -81,7 +76,8 @@ class Regime(ABC):
         H too.
 
         Args:
-            x: points, (n', d); of a problem `per_output` there are n' C predictions. rounds: as in `outputs`.
+            x: points, (n', d); of a problem `per_output` there are n' C predictions.
+            rounds: as in `outputs`.
             initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
             cross_gram: h, the kernel between x and the training points, (n', n). Default: by the regime's kernel;
@@ -162,10 +158,6 @@ class Regime(ABC):
         what: str = "every residual",
     ) -> int:
         """The round that a search finds, given r(0) and eps |r(0)|; 0 where that takes no round.
-
-        Args:
-            eps: positive. initial_outputs: y(0), 0 unless given. search: (r(0), eps |r(0)|) -> t.
-            what: is to fall, for the message.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit; as the search.

@@ -25,11 +25,7 @@ def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
 
 
 def geometric_sum(q: np.ndarray, step: float, terms: np.ndarray | int) -> np.ndarray:
-    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast; q = 0 and q < 0 included.
-
-    Args:
-        q: any numbers. step: a number. terms: how many, at least 0; an array broadcasts with q.
-    """
+    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast; q = 0 and q < 0 included."""
     q, terms = np.asarray(q, float), np.asarray(terms)
     x = step * q
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -45,17 +41,12 @@ def _log_modulus(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ClientModes:
-    """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal.
+    """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal."""
 
-    Args:
-        members: the index set S_c of each client.
-        vectors: V_c of each client, (n_c, n_c).
-        values: the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which only rounding
-            makes in a positive semi-definite H, are set to 0.
-    """
-
-    members: tuple[np.ndarray, ...]
-    vectors: tuple[np.ndarray, ...]
+    members: tuple[np.ndarray, ...]  # the index set S_c of each client
+    vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
+    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which only rounding makes in a
+    # positive semi-definite H, are set to 0
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -86,9 +77,6 @@ class ClientModes:
     def local_residuals(self, residual: Float[np.ndarray, "T n C"], eta_local: float, steps: int) -> np.ndarray:
         """(I - eta_l H_cc)^k r_c for k = 0..steps, on each client's own samples, (T, steps+1, n, C).
 
-        Args:
-            residual: at the start of each of T rounds. eta_local: the step. steps: K.
-
         Source: fl-ntk/X.1.
         """
         powers = decay(eta_local * self.values, np.arange(steps + 1)[:, None])
@@ -112,25 +100,18 @@ class RoundModes:
 
     Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
     powers keep the relative accuracy as r(t) -> 0.
-
-    Args:
-        nu: eigenvalues of H P that belong to the modes, (r,), ascending; the other n - r are 0.
-        outward: modes of the residual, (n, r). coefficients: modes of c_t, (n, r). drive: (r, n).
-        energy: c^T H c of each mode, (r,). start: (r, n), or None where the modes do not span the residual.
-        gain: smallest and largest singular value that `outward` can have.
-        rho: eta_global / N.
-        powers_after: the modes' time rho nu t from which r(t) is taken from the powers: 0 where they cost no accuracy,
-            otherwise 1, reckoned with the slowest mode.
     """
 
-    nu: Float[np.ndarray, " r"]
-    outward: Float[np.ndarray, "n r"]
-    coefficients: Float[np.ndarray, "n r"]
-    drive: Float[np.ndarray, "r n"]
-    energy: Float[np.ndarray, " r"]
-    start: Float[np.ndarray, "r n"] | None
-    gain: tuple[float, float]
-    rho: float
+    nu: Float[np.ndarray, " r"]  # eigenvalues of H P that belong to the modes, (r,), ascending; the other n - r are 0
+    outward: Float[np.ndarray, "n r"]  # modes of the residual, (n, r)
+    coefficients: Float[np.ndarray, "n r"]  # modes of c_t, (n, r)
+    drive: Float[np.ndarray, "r n"]  # (r, n)
+    energy: Float[np.ndarray, " r"]  # c^T H c of each mode, (r,)
+    start: Float[np.ndarray, "r n"] | None  # (r, n), or None where the modes do not span the residual
+    gain: tuple[float, float]  # smallest and largest singular value that `outward` can have
+    rho: float  # eta_global / N
+    # the modes' time rho nu t from which r(t) is taken from the powers: 0 where they cost no accuracy, otherwise 1,
+    # reckoned with the slowest mode
     powers_after: float = 0.0
 
     @classmethod
@@ -141,9 +122,6 @@ class RoundModes:
 
         Eigenvalues within n eps of the largest count as 0, and so do negative ones where P is positive, and those
         within K n eps of eta_local |H| where it is not: so much rounding in the clients' eigenvalues moves them.
-
-        Args:
-            gram: H. clients: the modes of its blocks. eta_local: the local step. steps: K. rho: eta_global / N.
 
         Source: fl-ntk/X.2.
         """

@@ -19,8 +19,7 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
     Beyond at_most it is what the share that is left then amounts to. A residual that rises again for more than 64
     rounds may pass eps earlier. Where part of the residual stays, its distance from where it ends is looked at.
 
-    Args:
-        regime: from outputs 0. eps: in (0, 1). at_most: rounds that are looked at.
+    The run starts from outputs 0.
     """
     labels = regime._labels
     if not labels.any():

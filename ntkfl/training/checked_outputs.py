@@ -19,10 +19,6 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
 
     Parameters that no output depends on are named in a warning: they have no derivative, and are not trained.
 
-    Args:
-        name: of the network, in messages. outputs: (params, x (b, ...)) -> (b,) or (b, C).
-        params: its parameters. x: inputs (b, ...), at least one.
-
     Raises:
         ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, changes its
             inputs or parameters, or has no derivative in any parameter.

@@ -41,10 +41,8 @@ def engine_trajectory(
 ) -> Trajectory:
     """Run `setup.rounds` rounds of federated training, all clients, full-batch steps, in float64 on a torch device.
 
-    Args:
-        problem, setup, weights, keep, linearised, movements: as of `ntkfl.simulate`, which computes the same.
-        device: cpu, cuda or cuda:NUMBER. The other arguments are those of `ntkfl.simulate`, which computes the same.
-        method, optimizer: default: Algorithm 1 of FL-NTK, plain gradient descent; see `wide_federation`.
+    The default method is Algorithm 1 of FL-NTK with plain gradient descent; a device is cpu, cuda or cuda:NUMBER.
+    `ntkfl.simulate` has the other arguments and computes the same.
 
     Raises:
         ValueError: as `simulate`, `torch_device` and `Federation`.
@@ -77,12 +75,9 @@ def network_trajectory(
 ) -> Trajectory:
     """The same for any network, all of whose parameters are trained; movements of single neurons are not recorded.
 
-    Args:
-        problem: data; labels (n,) or (n, C) as the network's outputs. setup: of it width and sigma are not used.
-        network: its parameters in float64. params: to start from; default: the network's own at `setup.seed`. They are
-            moved to the device.
-        device, method, optimizer: as `engine_trajectory`.
-        keep: rounds whose parameters are kept, by name. linearised: train f(theta_0, x) + J(theta_0, x) D.
+    Of the setup the width and sigma are not used. `params` is where training starts, by default the network's own
+    parameters at `setup.seed`, and moves to the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x)
+    D.
 
     Raises:
         ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
@@ -113,9 +108,6 @@ def network_trajectory(
 
 def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) -> None:
     """Refuse labels of another shape than a network's outputs, and say how they would be of the same.
-
-    Args:
-        name: of the network. shape: of its outputs on the inputs. problem: whose labels.
 
     Raises:
         ValueError: so it is.
@@ -180,11 +172,7 @@ class _Records:
             self.fields["total_movement"].append(math.hypot(*(part.norm().item() for part in moved)))
 
     def of_step(self, model: Model, params: Params, batch: Batch) -> Tree:
-        """What is recorded of a client after a step.
-
-        Args:
-            model: that is trained. params: of the client. batch: all of its samples, in their order.
-        """
+        """What is recorded of a client after a step."""
         return {"outputs": model.outputs(params, batch.x)}
 
     def add_clients(self, result: RoundResult) -> None:

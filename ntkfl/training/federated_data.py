@@ -17,10 +17,12 @@ class FederatedData:
     """Samples, the client that owns each, and test samples.
 
     Args:
-        x: inputs (n, ...), finite. y: classes (n,) as integers 0..C-1, or real labels (n,) or (n, C).
+        x: inputs (n, ...), finite.
+        y: classes (n,) as integers 0..C-1, or real labels (n,) or (n, C).
         owner: client of each sample, (n,) integers in 0..clients-1. A client may own none: it then takes no step.
         x_test, y_test: the same for the test set, or None.
-        classes: C; None for real labels. name: what reports call these data.
+        classes: C; None for real labels.
+        name: what reports call these data.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
@@ -70,7 +72,8 @@ class FederatedData:
         """The same samples and clients; with `classes`, one-hot or +-1 labels become integers.
 
         Args:
-            problem: samples, labels and owners. dtype: of the inputs, and of labels that stay real.
+            problem: samples, labels and owners.
+            dtype: of the inputs, and of labels that stay real.
             classes: whether y, one-hot (n, C) or ±1 (n,) or (n, 1), becomes 0..C-1 or 0, 1.
         """
         problem = problem.one_axis() if classes else problem

@@ -18,9 +18,6 @@ class Call:
     """A JAX function from arrays to a tuple of arrays, on a processor, with those that are derived from it.
 
     What is derived is kept, so that each is compiled once for each shape.
-
-    Args:
-        function: pure.
     """
 
     def __init__(self, function: Callable[..., Arrays]) -> None:

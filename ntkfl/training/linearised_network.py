@@ -13,11 +13,7 @@ from ntkfl.training.tree import Params, zeros_like
 
 
 def linearised(network: Model, params: Params) -> Model:
-    """f(theta_0, x) + J(theta_0, x) D as a network of its own, whose parameters D start at 0 whatever the seed.
-
-    Args:
-        network: any, differentiable at theta_0. params: theta_0.
-    """
+    """f(theta_0, x) + J(theta_0, x) D as a network of its own, whose parameters D start at 0 whatever the seed."""
     _load_forward_mode()
 
     def outputs(moved: Params, x: Tensor) -> Tensor:
@@ -34,9 +30,6 @@ def linearised(network: Model, params: Params) -> Model:
 
 def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     """Refuse a network some of whose operations have no forward derivative.
-
-    Args:
-        name: of the network. network: linearised. x: inputs, of which one is tried.
 
     Raises:
         ValueError: so it is.

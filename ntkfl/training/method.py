@@ -42,7 +42,8 @@ class Step(NamedTuple):
         client: what this client keeps.
         counts: samples of each class that the client owns, (C,); (0,) for real labels.
         draws: numbers uniform in [0, 1) for this client and step, (Method.draws,).
-        ends_epoch: whether this is the last step of a pass over the client's samples. rate: the local learning rate.
+        ends_epoch: whether this is the last step of a pass over the client's samples.
+        rate: the local learning rate.
     """
 
     broadcast: Tree
@@ -58,7 +59,8 @@ class Finish(NamedTuple):
 
     Args:
         start, end, difference: the parameters received, those reached, and Delta_i = end - start.
-        steps: local steps taken, tau_i, a scalar tensor. counts, rate: as in `Step`.
+        steps: local steps taken, tau_i, a scalar tensor.
+        counts, rate: as in `Step`.
         coefficient: a_i, the displacement that a constant unit gradient would have caused, over the rate.
     """
 
@@ -113,8 +115,9 @@ class LocalRule:
         """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed.
 
         Args:
-            kept: what the client keeps between rounds. broadcast: what the server sent. full_gradient: by parameter, or
-                {}.
+            kept: what the client keeps between rounds.
+            broadcast: what the server sent.
+            full_gradient: by parameter, or {}.
         """
         return kept
 
@@ -122,7 +125,9 @@ class LocalRule:
         """The gradient as the optimizer gets it: before weight decay is added, before momentum.
 
         Args:
-            gradient: the gradient rule's. params: where the client is. step: what else it may look at.
+            gradient: the gradient rule's.
+            params: where the client is.
+            step: what else it may look at.
         """
         return gradient
 
@@ -130,8 +135,9 @@ class LocalRule:
         """What happens after the optimizer's steps on a batch: the parameters and what the client carries on.
 
         Args:
-            model: whose features and head are used. before, params: the parameters before and after. batch: the
-                samples.
+            model: whose features and head are used.
+            before, params: the parameters before and after.
+            batch: the samples.
             step: what else it may look at; `step.client` is what the client carries.
         """
         return params, step.client
@@ -142,8 +148,11 @@ class LocalRule:
         Outside vmap, one client at a time. An optimizer's state that stays with the client moves along.
 
         Args:
-            model: whose function stays. x: a sample's inputs, (1, ...). end: the client's parameters after its steps.
-            broadcast: what it received. now: the round.
+            model: whose function stays.
+            x: a sample's inputs, (1, ...).
+            end: the client's parameters after its steps.
+            broadcast: what it received.
+            now: the round.
         """
         return None
 
@@ -151,7 +160,9 @@ class LocalRule:
         """What is sent to the server, by name, and what the client keeps.
 
         Args:
-            client: what it carries at the end. broadcast: what the server sent. end: the round in sums.
+            client: what it carries at the end.
+            broadcast: what the server sent.
+            end: the round in sums.
         """
         return {"difference": end.difference}, client
 
@@ -179,7 +190,8 @@ class ServerRule:
         """That state with what takes the model's or the data's shape: class anchors in feature space, say.
 
         Args:
-            state: as of `initial`. model, data: what is trained, and on what.
+            state: as of `initial`.
+            model, data: what is trained, and on what.
         """
         return state
 
@@ -191,8 +203,9 @@ class ServerRule:
         """The state after the round.
 
         Args:
-            state: before the round. means: sum_i p_i upload_i of each upload, by name. now: which round, and of how
-                many clients.
+            state: before the round.
+            means: sum_i p_i upload_i of each upload, by name.
+            now: which round, and of how many clients.
         """
         raise NotImplementedError
 
@@ -238,7 +251,8 @@ def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
     """params + scale * direction.
 
     Args:
-        params, direction: of one structure. scale: a number.
+        params, direction: of one structure.
+        scale: a number.
     """
     return tree_map(lambda w, d: w + scale * d, params, direction)
 
@@ -248,7 +262,8 @@ class Method:
     """A federated method.
 
     Args:
-        name: as on the command line. objective, gradient, local, server: the seams.
+        name: as on the command line.
+        objective, gradient, local, server: the seams.
         weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
         weighting_of: another weighting for single uploads, by name.
         draws: how many uniform numbers a step gets.

@@ -19,12 +19,17 @@ class Row:
     """One round; row 0 is the model before training. NaN: not asked for, or not defined for these data.
 
     Args:
-        round: rounds done. rate: the local learning rate of the round. test_loss, train_loss: of the global model, a
-            sample. test_accuracy: its share of hits. client_accuracy: the same on the test set, the mean over the
-            cohort's models after local training. personal_accuracy: of predictions with what clients keep (FedRoD's own
-            heads), the mean over those that have taken part, each on test samples weighted by its own classes' shares.
-            cohort: clients that took part. local_steps: that they took together.
-            drift: mean over the cohort of |w_i - w|^2. seconds: of the round, evaluation not counted.
+        round: rounds done.
+        rate: the local learning rate of the round.
+        test_loss, train_loss: of the global model, a sample.
+        test_accuracy: its share of hits.
+        client_accuracy: the same on the test set, the mean over the cohort's models after local training.
+        personal_accuracy: of predictions with what clients keep (FedRoD's own heads), the mean over those that have
+            taken part, each on test samples weighted by its own classes' shares.
+        cohort: clients that took part.
+        local_steps: that they took together.
+        drift: mean over the cohort of |w_i - w|^2.
+        seconds: of the round, evaluation not counted.
     """
 
     round: Annotated[int, "number"]
@@ -48,7 +53,9 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
     """A CSV file of these rows; what stood there is replaced at once, so that it is whole whenever the process ends.
 
     Args:
-        path: of the file. loss: the unit of the losses. rows: those that it is to begin with.
+        path: of the file.
+        loss: the unit of the losses.
+        rows: those that it is to begin with.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -77,7 +84,9 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
     """The rows of rounds 0..last; later ones, and a line cut off after them, are left out.
 
     Args:
-        path: the CSV file. loss: the name of the loss, which is in the header. last: round of the last row, from 0.
+        path: the CSV file.
+        loss: the name of the loss, which is in the header.
+        last: round of the last row, from 0.
 
     Raises:
         OSError: no such file. ValueError: another header, a row that is missing or not numbers.

@@ -23,7 +23,8 @@ class Model:
     Args:
         name: what reports call it.
         initial: seed -> parameters, a dict of tensors; a pure function of the seed.
-        features: (params, x (b, ...)) -> z (b, k). head: (params, z) -> outputs (b, C), or (b,) for one output.
+        features: (params, x (b, ...)) -> z (b, k).
+        head: (params, z) -> outputs (b, C), or (b,) for one output.
         head_names: the parameters that `head` uses and `features` does not.
         remark: what reports say of it besides its name, a sentence; "" for nothing.
     """
@@ -76,7 +77,8 @@ class Model:
         """Whether torch.func maps the model over clients that each have their own parameters; tried on two of them.
 
         Args:
-            params: of one client. x: samples, of which two are looked at.
+            params: of one client.
+            x: samples, of which two are looked at.
 
         Raises:
             ValueError: as `gradients`.
@@ -144,9 +146,6 @@ def from_modules(
 
     Buffers are constants: at every seed those that `make` gives at seed 0.
 
-    Args:
-        name: of the model. make: draws new modules, body and head. dtype, device: of the parameters.
-
     Raises:
         ValueError: a module as `refuse_state` says, or a head without parameters.
     """
@@ -190,9 +189,6 @@ def from_modules(
 
 def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.device | str) -> None:
     """Refuse a model that is too large to be drawn.
-
-    Args:
-        name: of the model. count: of its parameters. dtype, device: of the parameters.
 
     Raises:
         TooLittleMemory: with the number of parameters that would fit.

@@ -24,8 +24,9 @@ class Optimizer(Protocol):
         """Change params and state in place; only the rows in `active` (clients,), all of them if it is None.
 
         Args:
-            params, gradient: a row a client, (clients, ...). state: of the same rows, as of `initial`. rate: the step
-                size.
+            params, gradient: a row a client, (clients, ...).
+            state: of the same rows, as of `initial`.
+            rate: the step size.
             active: whether a client's step is real; rows of others stay as they are.
         """
 

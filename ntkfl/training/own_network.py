@@ -155,10 +155,8 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
     Seed 0 gives these parameters, and there are no others. They are named by their paths in the pytree, "layers.0.w".
     Outputs (b, 1) count as one output, (b,).
 
-    Args:
-        apply: pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C).
-        params: a pytree of arrays of real numbers; or a function of the seed that gives one, for any seed.
-        name: of the model.
+    `apply` is pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C). `params` is a pytree of arrays of
+    real numbers, or a function from a seed to one.
 
     Raises:
         ValueError: a pytree without arrays, or with one that is not of real numbers.

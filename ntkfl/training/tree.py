@@ -11,11 +11,7 @@ Params = dict[str, Tensor]
 
 
 def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """Apply `function` to every tensor of `tree` and the tensors in its place in the other trees.
-
-    Args:
-        function: of one tensor of each tree. tree: whose structure the result has. others: with at least its keys.
-    """
+    """Apply `function` to every tensor of `tree` and the tensors in its place in the other trees."""
     return {
         key: tree_map(function, value, *(other[key] for other in others))
         if isinstance(value, dict)

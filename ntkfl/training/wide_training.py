@@ -34,12 +34,7 @@ def wide_federation(
     participation: float = 1.0,
     optimizer: Optimizer | None = None,
 ) -> Federation:
-    """`network_federation` of FL-NTK's network with these initial weights.
-
-    Args:
-        problem, setup, method, participation, optimizer: as there. weights: hidden (m, d) and signs (m,). device:
-            torch's. linearised: patterns frozen at the start.
-    """
+    """`network_federation` of FL-NTK's network with these initial weights."""
     run = network_federation(
         problem,
         setup,
@@ -64,13 +59,9 @@ def network_federation(
 ) -> Federation:
     """Rounds of `setup.local_steps` full-batch steps on any network, in float64.
 
-    Args:
-        problem: data. setup: local steps, step sizes, rounds, and the seed of the initial weights.
-        network: whose parameters are on the device, in float64. device: torch's.
-        method: default: Algorithm 1 of FL-NTK. Another one has its own server, so `setup.eta_global` is not used; its
-            objective is one for real labels, as Algorithm 1's `HalfSquares("sum")`.
-        participation: share of the clients in each round.
-        optimizer: of the clients, begun anew each round; default: plain gradient descent.
+    The default method is Algorithm 1 of FL-NTK. Another method has its own server, so that `setup.eta_global` is not
+    used; its objective is one for real labels, such as Algorithm 1's `HalfSquares("sum")`. An optimizer begins anew in
+    each round.
     """
     return Federation(
         network,
@@ -89,10 +80,6 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
     The gradient in D is that in the hidden weights, with the indicator of w.x >= 0. But U + D would be rounded to the
     size of U after every step, and D, of order m^(-1/2), is what statements about movements measure.
-
-    Args:
-        device: of the parameters.
-        weights: hidden U (m, d), signs (m,). linearised: patterns frozen at U: the network linearised in its weights.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
     """
@@ -114,10 +101,6 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
 
 def networks(weights: Weights, params: Params) -> list[TwoLayer]:
-    """The networks of stacked parameters (rows, m, d) that started from these weights: f(x) = v . relu(u x).
-
-    Args:
-        params: of `wide_federation`'s model: `RoundResult.ends` for the clients, or one row.
-    """
+    """The networks of stacked parameters (rows, m, d) that started from these weights: f(x) = v . relu(u x)."""
     readout = weights.signs / np.sqrt(len(weights.signs))
     return [TwoLayer(weights.hidden + row, readout) for row in params[MOVED].cpu().numpy()]

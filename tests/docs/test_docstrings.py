@@ -1,122 +1,63 @@
-"""A public function with three parameters or more says what each is: shapes, units, what a default means."""
+"""What docs/reference names explains every argument on a line of its own; nothing else has a section of arguments."""
 
 import ast
-import importlib
-import inspect
 import re
-import sys
-import types
-from operator import attrgetter
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-import typer
+from reference_names import PACKAGES, ROOT, named
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
-MANY = 3
+BULLET = re.compile(r"^    \**(\w+): ", re.MULTILINE)
 
 
-def public(body, prefix=""):
-    """The functions and methods of a module that users may call, with their names' path; overloads are left out."""
+def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
+    """The classes and functions of a module with their qualified names, nested ones too."""
     for node in body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from public(node.body, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            if not any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list):
-                yield prefix + node.name, node
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield prefix + node.name, node
+            inner = "." if isinstance(node, ast.ClassDef) else ".<locals>."
+            yield from definitions(node.body, f"{prefix}{node.name}{inner}")
 
 
-def has_help(parameter, module):
-    """Whether it is an option of a command whose words are in what a name of the module stands for."""
-    named = [getattr(module, node.id, None) for node in ast.walk(parameter.annotation) if isinstance(node, ast.Name)]
-    known = [part for value in named for part in (value, *getattr(value, "__metadata__", ()))]
-    return any(isinstance(part, typer.models.ParameterInfo) and part.help for part in known)
+def arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
+    """What a caller gives: parameters, or the fields of a class and the parameters of its `__init__`."""
+    if isinstance(node, ast.ClassDef):
+        fields = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign)]
+        return fields + [
+            name
+            for each in node.body
+            if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+            for name in arguments(each)
+        ]
+    given = node.args
+    parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [each.arg for each in parameters if each and each.arg not in ("self", "cls")]
 
 
-def parameters(function):
-    """Those that may need a word: not the options of a command that have theirs in `help=`."""
-    arguments = function.args
-    found = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return [
-        each
-        for each in found
-        if each
-        and each.arg not in ("self", "cls")
-        and not (each.annotation and "help=" in ast.unparse(each.annotation))
-    ]
+def section(text: str | None, name: str) -> str:
+    """The lines of a section of a docstring, "" where it has none."""
+    return re.split(r"\n\n|\n(?=\S)", f"\n{text or ''}".partition(f"\n{name}:\n")[2])[0]
 
 
-def explained(names, text):
-    """Whether the Args of a docstring name them all: "x: ...", or several at once, "x, y: ..."."""
-    section = re.split(r"\n\n|\n(?=\S)", (text or "").partition("Args:\n")[2])[0]
-    return all(re.search(rf"(^|[\s,]){name}(, \w+)*:\s", section) for name in names)
-
-
-def unexplained(source, module):
-    """Names of the functions of which an argument is not in the Args, their own or those of what they override."""
-    for name, function in public(ast.parse(source).body):
-        names = [each.arg for each in parameters(function)]
-        if len(names) >= MANY and not explained(names, ast.get_docstring(function)):
-            names = [each.arg for each in parameters(function) if not (each.annotation and has_help(each, module()))]
-            if len(names) >= MANY and not explained(names, inspect.getdoc(attrgetter(name)(module()))):
-                yield name
-
-
-def files(package):
-    """Modules of the package; adapters of other frameworks, which run in environments of their own, are none."""
-    found = [path for path in sorted((ROOT / package).rglob("*.py")) if (path.parent / "__init__.py").exists()]
-    return [path for path in found if path.name == "__init__.py" or not path.name.startswith("_")]
-
-
-def imported(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return importlib.import_module(".".join(parts).removesuffix(".__init__"))
+def documented(package: str) -> Iterator[tuple[str, bool, ast.ClassDef | ast.FunctionDef]]:
+    """Every definition of a package that has a docstring: what to call it, whether the reference names it, itself."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for name, node in definitions(ast.parse(path.read_text(encoding="utf-8")).body):
+            if ast.get_docstring(node):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}", (module, name) in named(), node
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_arguments_are_explained(package):
-    missing = []
-    for path in files(package):
-        names = unexplained(path.read_text(encoding="utf-8"), lambda path=path: imported(path))
-        missing += [f"{path.relative_to(ROOT)}: {name}" for name in names]
-    assert not missing
+def test_only_what_the_reference_names_lists_its_arguments(package):
+    with_list = [
+        place for place, is_named, node in documented(package) if "Args:" in ast.get_docstring(node) and not is_named
+    ]
+    assert not with_list
 
 
-EXAMPLE = '''
-class Rule:
-    def step(self, a, b, c):
-        """One.
-
-        Args:
-            a: a number.
-                It goes on. b, c: numbers.
-        """
-
-    def _own(self, a, b, c): ...
-
-class Other(Rule):
-    def step(self, a, b, c): ...
-
-class Apart:
-    def step(self, a, b, c): ...
-
-def half(a, b, c):
-    """One.
-
-    Args:
-        a: a number. c: another one, unlike b.
-    """
-
-def short(a, b): ...
-
-def long(a, *b, **c):
-    """No word of Args."""
-'''
-
-
-def test_the_search_names_what_has_no_args_and_passes_over_what_inherits_them(monkeypatch):
-    module = types.ModuleType("example")
-    monkeypatch.setitem(sys.modules, "example", module)  # where `getdoc` looks for the class
-    exec(EXAMPLE, vars(module))
-    assert list(unexplained(EXAMPLE, lambda: module)) == ["Apart.step", "half", "long"]
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_list_of_arguments_names_those_there_are(package):
+    for place, _, node in documented(package):
+        unknown = set(BULLET.findall(section(ast.get_docstring(node), "Args"))) - {*arguments(node)}
+        assert not unknown, place

@@ -30,10 +30,8 @@ def boundary(
 
     Where success is not monotone this is one such boundary, not the only one.
 
-    Args:
-        succeeds: whether what was found there is a success. ratio: above 1.
-        ask: what is found at a value. start: first value. harder: the factor towards harder values, 2 or 1/2.
-        easiest, hardest: the ends of the range; a boundary beyond either is reported by a None.
+    `harder` is the factor towards harder values, 2 or 1/2, and `ratio` is above 1. A boundary beyond either end of the
+    range is reported as None.
 
     Raises:
         ValueError: a start outside the range, a factor of 1 or less than 0, or a ratio not above 1.

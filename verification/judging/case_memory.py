@@ -13,11 +13,7 @@ class Sized(Protocol):
     """A family that knows what a case takes."""
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """Bytes of a case on these data.
-
-        Args:
-            problem: of the case. width: m. rounds: T.
-        """
+        """Bytes of a case on these data."""
 
 
 def require_case(family: Draw, seed: int) -> None:
@@ -37,12 +33,7 @@ def require_case(family: Draw, seed: int) -> None:
 
 
 def fit_together(families: Iterable[Draw], seed: int, cases: int) -> bool:
-    """Whether so many cases of each family, at most as many as it has, are surely no more than memory holds.
-
-    Args:
-        families: of cases; of those that do not know what a case takes nothing is counted. seed: of their first case.
-        cases: of each family, held at once.
-    """
+    """Whether so many cases of each family, at most as many as it has, are surely no more than memory holds."""
     needed = 0.0
     for family in families:
         if isinstance(family, Sized):

@@ -98,9 +98,6 @@ class Check:
 
         One that says that the case cannot be computed leaves the case open. Any other is a fault of the statement, or
         of this project, and ends the check.
-
-        Args:
-            label: what a report names the case by. error: the exception. weight: as how many cases it counts.
         """
         interruption.check()  # which an error of this kind may have been
         if self.error is None:
@@ -115,11 +112,6 @@ class Check:
         """Admit or reject a case; judge the form and its mutants on it.
 
         No exception on the way takes the other statements down; see `fail_on`.
-
-        Args:
-            case: as its family has drawn it. label: what a report names it by.
-            margins: of this case, by the id of the hypothesis, as far as other checks have found them; this one adds to
-                it.
         """
         if self.error is not None:
             return
@@ -339,12 +331,7 @@ def data_origin(options: Options) -> dict[str, Any]:
 
 
 def begun(statement: Statement, form: Form, options: Options, wrong: bool = True) -> Check:
-    """The check of one form, without a case so far; already failed where its families of cases cannot be made.
-
-    Args:
-        statement, form: what is claimed. options: data, sizes, steps and seed of the cases.
-        wrong: whether its mutants are judged too.
-    """
+    """The check of one form, without a case so far; already failed where its families of cases cannot be made."""
     try:
         return Check(statement, form, *families(statement, form, options), wrong)
     except Exception as error:

@@ -30,11 +30,7 @@ class Confirmation:
 
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
-    """Redo a violated comparison, hypotheses included, more precisely than it was first done.
-
-    Args:
-        statement, form: what is claimed. case: where it was violated. seen: the comparison that said so.
-    """
+    """Redo a violated comparison, hypotheses included, more precisely than it was first done."""
     other = case_of(case).fresh()
     if other is not None:
         again = judge(statement, form, other)
@@ -56,11 +52,7 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
-    """The same comparison, redone where its sides are within a few errors and the case can be enclosed.
-
-    Args:
-        statement, form: what is claimed. case: where it was judged. seen: the comparison.
-    """
+    """The same comparison, redone where its sides are within a few errors and the case can be enclosed."""
     if seen.margin_in_errors >= NEAR:
         return seen
     try:

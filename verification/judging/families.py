@@ -11,9 +11,6 @@ def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[
 
     With the user's data the families that would be there without them are left out: the verdict is about the data.
     Where none is made of them, the form is about cases of its own, and is checked on these.
-
-    Args:
-        statement: with families of its own and of its forms. form: which is checked. options: data, steps, seeds.
     """
     found = statement.families(form, options)
     if options.data is None:

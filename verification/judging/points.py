@@ -38,12 +38,7 @@ class Points:
     lost: int = 0
 
     def add(self, case: Any, family: str, comparison: Comparison, known: Known, failure: float | None = None) -> None:
-        """Keep what is drawn of an admitted case. A picture decides nothing: what cannot be drawn is counted as lost.
-
-        Args:
-            case: that was judged. family: it is of; STORED for a stored case. comparison: of its two sides.
-            known: what `Statement.measured` gave on it. failure: the probability with which it may fail, if it may.
-        """
+        """Keep the points of an admitted case; a point that cannot be drawn is counted as lost. No verdict uses it."""
         try:
             self._add(case, family, comparison, known, failure)
         except Exception:
@@ -165,12 +160,7 @@ def curve(
     claimed: float | None = None,
     part: int = 0,
 ) -> Curve:
-    """A curve of at most LONG places, its numbers rounded.
-
-    Args:
-        family: of its case. along: what x is: size, round or entry. x, y, error: (places,) numbers.
-        claimed: the power of x that is claimed. part: of the claim.
-    """
+    """A curve of at most LONG places, its numbers rounded."""
     places, values, errors = (np.ravel(np.asarray(one, float)) for one in (x, y, () if error is None else error))
     count = len(places)
     kept = np.unique(np.linspace(0, count - 1, min(count, LONG)).round().astype(int))
@@ -182,20 +172,12 @@ def curve(
 
 
 def slope_curve(family: str, found: Slope, claimed: float | None, part: int = 0) -> Curve:
-    """What a slope was fitted to.
-
-    Args:
-        family: of the ladder. found: the slope. claimed: the power, where one is. part: of the claim.
-    """
+    """What a slope was fitted to."""
     return curve(family, "size", found.sizes, found.values, found.spread, claimed=claimed, part=part)
 
 
 def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers of a case that a ratio may depend on: what it describes itself by, and symbols of the formula.
-
-    Args:
-        statement, form: what is claimed. case: of its families. constants: of the formula on it.
-    """
+    """The numbers of a case that a ratio may depend on: what it describes itself by, and symbols of the formula."""
     used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
     found = {name: value for name, value in values.items() if value is not None}
@@ -208,11 +190,7 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
 
 
 def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The knobs that a statement names; else of those that vary, the two whose ranks go best with the ratio's.
-
-    Args:
-        statement: whose `knobs` come first. rows: of `Points`.
-    """
+    """The knobs that a statement names; else of those that vary, the two whose ranks go best with the ratio's."""
     names = dict.fromkeys(name for row in rows for name in row["knobs"])
     if statement.knobs:
         return tuple(name for name in map(str, statement.knobs) if name in names)

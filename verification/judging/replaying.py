@@ -9,11 +9,7 @@ from bounds.statement import Form, Statement
 
 
 def replay_command(statement: Statement, form: Form, options: Options) -> str:
-    """The command that gives this verdict again.
-
-    Args:
-        statement, form: what was checked. options: with which.
-    """
+    """The command that gives this verdict again."""
     words = [f"ntkfl verify {shlex.quote(word_for(statement))} --form {form.value} --seed {options.seed}"]
     return " ".join([*words, *option_words(options)])
 

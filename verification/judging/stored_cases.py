@@ -40,11 +40,7 @@ def run_witness(statement: Statement, form: Form) -> Shown:
 
 @expected_warnings()
 def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
-    """The same of a case that was kept in a file.
-
-    Args:
-        statement, form: what is claimed. case: the stored one.
-    """
+    """The same of a case that was kept in a file."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     seen = judge(statement, form, case)
     ratio = f"left/right {seen.tightness:.4g}"

@@ -29,10 +29,8 @@ class Tally:
     def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:
         """Count one admitted case; returns whether it is the worst so far.
 
-        Args:
-            comparison: of the two sides. case: what a report names the case by. weight: how many cases it counts
-                for, of a ladder all its runs.
-            failure: the probability with which this case may fail, where the claim allows one.
+        A ladder has the weight of all its runs. `failure` is the probability with which this case may fail, where the
+        claim allows one.
         """
         self.count(comparison.outcome, weight)
         self.tightness.append(comparison.tightness)
@@ -55,11 +53,7 @@ class Tally:
         self.weight += weight
 
     def leave_open(self, case: str, reason: str, weight: int) -> None:
-        """Count an admitted case that could not be computed.
-
-        Args:
-            case: what a report names it by. reason: why not. weight: as of `add`.
-        """
+        """Count an admitted case that could not be computed."""
         self.count(Outcome.UNRESOLVED, weight)
         self.failed[case] = reason
 

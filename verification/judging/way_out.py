@@ -71,7 +71,8 @@ def way_out(
     """Other options with which one case passes, as near to the chosen ones as was found; None where none was.
 
     Args:
-        statement, form: what rejected cases. options: the chosen ones.
+        statement, form: what rejected cases.
+        options: the chosen ones.
         unmet: the hypotheses that rejected cases. They must be met, and so must those that are free to check.
         family, seed: the case, of the families that the form is checked on.
         cases: shared with other statements; default: none are.
@@ -99,7 +100,9 @@ def passes(
     """Whether a case meets every hypothesis of the form.
 
     Args:
-        statement, form: what is asked. options: data, steps, seeds. family, seed, cases: as in `way_out`.
+        statement, form: what is asked.
+        options: data, steps, seeds.
+        family, seed, cases: as in `way_out`.
     """
     build, known = _case_of(statement, form, family, seed), cases or Cases()
     return all(_met(h, build, options, known) for h in _free_first(statement.required(form)))
@@ -114,7 +117,9 @@ def passing_step(
     what would.
 
     Args:
-        statements: to be checked. forms: of them. options: data and steps; the search begins at its eta_local.
+        statements: to be checked.
+        forms: of them.
+        options: data and steps; the search begins at its eta_local.
         cases: as in `way_out`.
 
     Raises:
@@ -163,8 +168,11 @@ def largest_step(
     To three digits, or to two where the hypothesis asks for a run.
 
     Args:
-        hypothesis: to be met. options: all but the step. build: a case from options.
-        start: the step at which the search begins. cases: as in `way_out`.
+        hypothesis: to be met.
+        options: all but the step.
+        build: a case from options.
+        start: the step at which the search begins.
+        cases: as in `way_out`.
         hardest: the largest step that is tried; None: start.
     """
 

@@ -89,8 +89,10 @@ def check(
         smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
             Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
             needs 1e-5, the default at depth 1.
-        widths: at which `finite` is run, at least 4, ascending. networks: seeds at each of them, at least 8.
-        examples: data sets per property. seed: of all draws; the same seed gives the same report.
+        widths: at which `finite` is run, at least 4, ascending.
+        networks: seeds at each of them, at least 8.
+        examples: data sets per property.
+        seed: of all draws; the same seed gives the same report.
 
     Returns:
         A report with one row per property, its worst case and, where it fails, the smallest data set found that shows

@@ -23,17 +23,12 @@ ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3
 
 @dataclass(frozen=True)
 class Networks:
-    """Gram matrices of networks, every one with a seed of its own: seed, seed + 1, ...
+    """Gram matrices of networks, every one with a seed of its own: seed, seed + 1, ..."""
 
-    Args:
-        finite: (x, width, seed) -> the (n, n) array of a network that is drawn. widths: ascending, at least four.
-        count: networks of each width. biased: whether the mean over networks differs from the limit at finite width.
-    """
-
-    finite: Finite
-    widths: tuple[int, ...]
-    count: int
-    biased: bool
+    finite: Finite  # (x, width, seed) -> the (n, n) array of a network that is drawn
+    widths: tuple[int, ...]  # ascending, at least four
+    count: int  # networks of each width
+    biased: bool  # whether the mean over networks differs from the limit at finite width
 
     def on(self, x: np.ndarray, seed: int) -> np.ndarray:
         """The matrices on rows x, (widths, count, n, n).
@@ -52,12 +47,7 @@ class Networks:
 
 
 def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> Iterator[tuple[str, str, Judgement]]:
-    """The rows of a report on a kernel and networks: name, requirement, and what was found.
-
-    Args:
-        kernel: of infinite width, k(x) or k(x, z). networks: whose limit it is claimed to be.
-        rounding: of an entry, relative to the largest. seed: of the first network.
-    """
+    """The rows of a report on a kernel and networks: name, requirement, and what was found."""
     requirement = f"slope of log(RMS error) in log(width): {RATE} within its interval, no wider than ± {WIDEST}"
     try:
         limit, found = output(kernel, ROWS), networks.on(ROWS, seed)

@@ -50,10 +50,6 @@ class Property:
 def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str = "k") -> np.ndarray:
     """The kernel's array (n, n').
 
-    Args:
-        kernel: the user's function. x: data, (n, d), of which it gets a copy. z: other data, (n', d).
-        name: what the function is called.
-
     Raises:
         Unusable: with what is wrong with it.
     """
@@ -93,11 +89,7 @@ def finite_output(kernel: Kernel, smallest_angle: float) -> Property:
 
 
 def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x)^T.
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
-    """
+    """k(x) = k(x)^T."""
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -107,11 +99,7 @@ def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Propert
 
 
 def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x, z) = k(z, x)^T.
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
-    """
+    """k(x, z) = k(z, x)^T."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, z = case
@@ -122,11 +110,7 @@ def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x, x).
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
-    """
+    """k(x) = k(x, x)."""
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -136,11 +120,7 @@ def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = other(x) and k(x, z) = other(x, z).
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them. other: the function beside it.
-    """
+    """k(x) = other(x) and k(x, z) = other(x, z)."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         found = []
@@ -159,11 +139,7 @@ def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float
 
 
 def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x Q) = k(x) for rotations Q.
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
-    """
+    """k(x Q) = k(x) for rotations Q."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, rotation = case
@@ -175,11 +151,7 @@ def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -
 
 
 def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: float) -> Property:
-    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0.
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them. degree: in each argument.
-    """
+    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, factors = case
@@ -192,11 +164,7 @@ def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: 
 
 
 def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding.
-
-    Args:
-        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
-    """
+    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
 
     def judge(x: np.ndarray) -> Judgement:
         smallest, allowance = _spectrum(kernel, x, rounding)[0], len(x) * rounding
@@ -208,10 +176,7 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
 def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
     """The smallest eigenvalue is above what float rounding leaves of zero, wherever it is claimed to be positive.
 
-    Args:
-        kernel: the user's function. claimed: whether the kernel is said to be positive definite on data; None: it is
-            not said.
-        rounding, smallest_angle: as `verification.kernels.check` takes them.
+    `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:
@@ -227,10 +192,7 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
     """The smallest eigenvalue is zero, within n rounding, wherever it is claimed not to be positive.
 
-    Args:
-        kernel: the user's function. claimed: whether the kernel is said to be positive definite on data; None: it is
-            not said.
-        rounding: as `verification.kernels.check` takes it.
+    `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
     """
 
     def judge(x: np.ndarray) -> Judgement | None:

@@ -29,12 +29,14 @@ class PropertyCheck:
     """One property of one kernel.
 
     Args:
-        name: of the property. requirement: what `worst` is and where it must lie, in words.
-        examples: number of data sets judged before the first failure; those the property does not apply to, or on
-            which the kernel has no finite output, are not counted.
+        name: of the property.
+        requirement: what `worst` is and where it must lie, in words.
+        examples: number of data sets judged before the first failure; those the property does not apply to, or on which
+            the kernel has no finite output, are not counted.
         worst: the number found on the shrunk counterexample, or else where it came closest to failing.
         allowed: where it must lie there, (lowest, highest). None with worst: no data set could be judged.
-        counterexample: None where no failure was found. note: what the outcome rests on.
+        counterexample: None where no failure was found.
+        note: what the outcome rests on.
         unresolved: why neither can be told; "" where it can.
     """
 

@@ -17,7 +17,8 @@ class LibraryMutant:
     """One fault in one function.
 
     Args:
-        name: what is wrong. function: where it is defined, "module:name" or "module:Class.name".
+        name: what is wrong.
+        function: where it is defined, "module:name" or "module:Class.name".
         fault: makes the wrong function out of the right one.
         noticed_by: id of a statement that stands on it.
         trials: cases a family that they are judged on.

@@ -18,8 +18,10 @@ class Noticed:
     """What became of one fault.
 
     Args:
-        name, function: of the mutant. id, form: the statement, and its first form that notices; None where none does.
-        recorded, outcome: of that form, without the fault and with it. how: what it then says.
+        name, function: of the mutant.
+        id, form: the statement, and its first form that notices; None where none does.
+        recorded, outcome: of that form, without the fault and with it.
+        how: what it then says.
     """
 
     name: str
@@ -38,7 +40,9 @@ def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress 
     the cases are so few, notices nothing. Interrupted (Ctrl-C), it returns what was found so far.
 
     Args:
-        mutants: the faults. seed: of the cases. progress: told the function, and how many of how many faults are done.
+        mutants: the faults.
+        seed: of the cases.
+        progress: told the function, and how many of how many faults are done.
     """
     chosen, sound, found = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
     try:

@@ -21,7 +21,8 @@ def planted(function: str, fault: Fault) -> Iterator[None]:
     What the statements have measured and kept is forgotten before and after.
 
     Args:
-        function: "module:name", or "module:Class.name". fault: makes the wrong function out of the right one.
+        function: "module:name", or "module:Class.name".
+        fault: makes the wrong function out of the right one.
 
     Raises:
         ModuleNotFoundError, AttributeError: there is no such function. TypeError: what has the name is none.

@@ -70,7 +70,9 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
     """The statement with this form alone, and without stored cases.
 
     Args:
-        statement: with the form. form: the one that is left. changed: other fields of `Statement` to replace.
+        statement: with the form.
+        form: the one that is left.
+        changed: other fields of `Statement` to replace.
     """
     alone = {form: replace(statement.forms[form], witness=None)}
     return replace(statement, **({"forms": alone, "necessity": {}} | changed))
@@ -82,7 +84,8 @@ def mutation_matrix(
     """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest.
 
     Args:
-        statements: whose forms recorded to hold are judged. options: data, sizes, steps and seed of the cases.
+        statements: whose forms recorded to hold are judged.
+        options: data, sizes, steps and seed of the cases.
         progress: told the family, and how many of how many cases are done.
     """
     chosen = []

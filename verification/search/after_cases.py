@@ -34,7 +34,8 @@ def attack_held(
     Interrupted (Ctrl-C), it returns all verdicts; those that were still to be searched say that they are not complete.
 
     Args:
-        verdicts: as `verify` gives them. examples, seconds, seed: of each form's search, as of `attack`.
+        verdicts: as `verify` gives them.
+        examples, seconds, seed: of each form's search, as of `attack`.
         progress: told each search as it begins, and one that fails.
     """
     done, stopped, known = [], False, catalogue()

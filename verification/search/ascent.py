@@ -29,9 +29,6 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 
     `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way,
     and as many more as discrete steps that gain a tenth or more take: sizes have limits, so that these come to an end.
-
-    Args:
-        case: where it starts. score: to be made large. evaluations: of the score, about.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}

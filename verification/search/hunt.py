@@ -112,11 +112,14 @@ def attack(
     Interrupted (Ctrl-C), it returns what it has: the simplest violation so far, if one was seen.
 
     Args:
-        statement, form: what is attacked. seed: of the search. options: data, sizes and steps of the families.
+        statement, form: what is attacked.
+        seed: of the search.
+        options: data, sizes and steps of the families.
         examples: cases of the strategies, over all families, before shrinking, and of each family's own at most; the
             same seed looks at the same ones.
         seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself.
-        shrinking: seconds for each of the two ways of shrinking what is found. progress: told each stage.
+        shrinking: seconds for each of the two ways of shrinking what is found.
+        progress: told each stage.
 
     Raises:
         ValueError: a form that the statement does not have, one without families, or a budget that is not positive.
@@ -208,10 +211,6 @@ class Hunt:
         """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
 
         Drawing has half of the time, what it leaves and the other half are for the ascent.
-
-        Args:
-            name: of the family, for progress and reports. strategy: draws its cases. examples: cases drawn at most.
-                seed: of the search.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
@@ -249,9 +248,7 @@ class Hunt:
     def own_cases(self, draws: list[Draw], examples: int, seed: int) -> None:
         """Look at the families' own cases, one of each in turn, as `verify` does; stops at a violation that stands.
 
-        Args:
-            draws: the families, each with `trials` cases. examples: of each family at most. seed: of the search; 0
-                begins with the cases of `verify`.
+        Seed 0 begins with the cases of `verify`.
         """
         first = Random(seed).randrange(2**30) if seed else 0
         self.progress(f"{draws[0].name}: cases as `verify` draws them")
@@ -278,11 +275,7 @@ class Hunt:
         return seen
 
     def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
-        """Score a case and keep the books; a violation is passed on only when it stands.
-
-        Args:
-            case: to judge. by: what came by it, for reports. judged: gives its score; default: `scoring.look`.
-        """
+        """Score a case and keep the books; a violation is passed on only when it stands."""
         interruption.check()
         seen = (judged or look)(self.statement, self.form, case)
         searching = self.first is None  # what is looked at to shrink is not counted

@@ -54,7 +54,8 @@ def written(statement: Statement, form: Form, found: Counterexample) -> str:
     """The text of a replay file. Raises TypeError: a case that is not made of plain data.
 
     Args:
-        statement, form: what is violated. found: where, and how it was confirmed.
+        statement, form: what is violated.
+        found: where, and how it was confirmed.
     """
     body = {
         "format": FORMAT,

@@ -49,11 +49,7 @@ class Seen:
 
 
 def look(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks.
-
-    Args:
-        statement, form: what is claimed. case: where.
-    """
+    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks."""
     with undisturbed():
         try:
             if statement.forms[form].failure is not None:
@@ -67,9 +63,6 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
     """Judge a form on a case of a family as `verify` does; a claim that may fail, on fresh networks where it does here.
 
     The cases of a family have the same shapes, so that what they run is compiled once.
-
-    Args:
-        statement, form: what is claimed. case: as its family has drawn it.
     """
     with undisturbed(compiled=True):
         try:
@@ -81,11 +74,7 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
-    """How well a violation stands, and how that was found: in balls, on other networks, or on many of them.
-
-    Args:
-        statement, form: what is claimed. case: where it was violated. seen: as `look` saw it.
-    """
+    """How well a violation stands, and how that was found: in balls, on other networks, or on many of them."""
     assert seen.comparison is not None
     with undisturbed():
         if seen.frequency is not None:

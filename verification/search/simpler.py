@@ -17,11 +17,7 @@ ONE_BY_ONE = 128  # neurons up to which each is left out in turn
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
-    """The case after every simplification, one after the other, that `keeps` admits; until none does.
-
-    Args:
-        case: to simplify. keeps: whether a simpler case still shows what it should. more_time: whether to go on.
-    """
+    """The case after every simplification, one after the other, that `keeps` admits; until none does."""
     again = True
     while again and more_time():
         again = False

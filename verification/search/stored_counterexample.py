@@ -29,11 +29,7 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
 
 
 def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:
-    """The case judged as `verify` judges the stored one, where it is that; else None.
-
-    Args:
-        statement, form: what is claimed. case: that may be the stored one.
-    """
+    """The case judged as `verify` judges the stored one, where it is that; else None."""
     witness = statement.forms[form].witness
     try:
         if witness is None or encode(witness()) != encode(case):

@@ -20,11 +20,7 @@ class Unit:
 
 
 def units(statements: Iterable[Statement], options: Options, forms: Iterable[Form] | None = None) -> list[Unit]:
-    """The statements in the smallest groups that share no family of cases, the longest first.
-
-    Args:
-        statements: to check. options: which decide the families of cases. forms: only these; default: all.
-    """
+    """The statements in the smallest groups that share no family of cases, the longest first."""
     families: dict[str, set[Draw]] = {}
     for statement, form in chosen_forms(statements, forms):
         drawn = families.setdefault(statement.id, set())

@@ -49,10 +49,7 @@ def serve(
 ) -> None:
     """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed.
 
-    Args:
-        connection: to the process that hands out. options: data, sizes, steps and seed of the cases. forms: only these;
-            None: all.
-        files: the user's, name and content, whose statements may be among them.
+    `files` has the user's files, name and content, whose statements may be among the ids.
     """
     for name, source in files:
         restore(from_source(name, source))

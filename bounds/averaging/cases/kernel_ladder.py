@@ -24,15 +24,12 @@ ONCE, SQUARED = 1, 2
 class KernelLadder(Case):
     """Kernel matrices on the samples D of all clients; the first `own` of them are client k's.
 
-    Args:
-        kernels: one symmetric (n, n) matrix a rung, taken exactly. own: n_k.
-
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.
     """
 
-    kernels: tuple[Float[np.ndarray, "n n"], ...]
-    own: int
+    kernels: tuple[Float[np.ndarray, "n n"], ...]  # one symmetric (n, n) matrix a rung, taken exactly
+    own: int  # n_k
 
     def __post_init__(self) -> None:
         kernels = tuple(np.asarray(kernel, float) for kernel in self.kernels)
@@ -133,10 +130,9 @@ def _mean_apart(block: np.ndarray) -> arb:
 def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.ndarray) -> KernelLadder:
     """The ladder K(X,X) = lam I + eps * between with the same other entries on every rung, eps halved each time.
 
-    Args:
-        lam: lambda, the diagonal of K(X, X).
-        between: (n_k, n_k) symmetric, zero diagonal, entries within [-1, 1]. cross: (n_k, n - n_k).
-        extra: (n - n_k, r): what the others' samples have in common beyond what the client's explain.
+    `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
+    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is what the samples of the other clients have in common beyond
+    what those of this client explain.
     """
     k = len(between)
     first = lam / (16 * k)

@@ -30,20 +30,16 @@ class ScaleLadder(Case):
 
     Moves are centred with the clients' weights and scaled so that the farthest client is at distance Delta.
 
-    Args:
-        hidden: U of the average, (h, 2). readout: its v, (h,).
-        moves: one row a client, (K, 3 h): the hidden weights first, row by row, then the readout.
-        sizes: n_k, (K,). angle: of the fixed input x = (cos, sin).
-
     Raises:
         ValueError: shapes that do not fit, or moves that are all the same.
     """
 
-    hidden: Float[np.ndarray, "h 2"]
-    readout: Float[np.ndarray, " h"]
+    hidden: Float[np.ndarray, "h 2"]  # U of the average, (h, 2)
+    readout: Float[np.ndarray, " h"]  # its v, (h,)
+    # one row a client, (K, 3 h): the hidden weights first, row by row, then the readout
     moves: Float[np.ndarray, "K s"]
-    sizes: Int[np.ndarray, " K"]
-    angle: float
+    sizes: Int[np.ndarray, " K"]  # n_k, (K,)
+    angle: float  # of the fixed input x = (cos, sin)
 
     def __post_init__(self) -> None:
         width = len(self.readout)

@@ -27,18 +27,14 @@ STARTS, RUNS, HIDDEN, SPREAD = 3, 3, 3, 0.5
 class SharedStarts:
     """I equally likely starts, J equally likely outcomes of training from each; every client draws its own outcome.
 
-    Args:
-        problem: inputs (n, l); labels and owners play no part.
-        hidden: U, (I, J, h, l). readout: v, (I, J, h). clients: K.
-
     Raises:
         ValueError: shapes that do not fit, or fewer than one client.
     """
 
-    problem: Problem
-    hidden: Float[np.ndarray, "I J h l"]
-    readout: Float[np.ndarray, "I J h"]
-    clients: int
+    problem: Problem  # inputs (n, l); labels and owners play no part
+    hidden: Float[np.ndarray, "I J h l"]  # U, (I, J, h, l)
+    readout: Float[np.ndarray, "I J h"]  # v, (I, J, h)
+    clients: int  # K
 
     def __post_init__(self) -> None:
         hidden, readout = np.asarray(self.hidden, float), np.asarray(self.readout, float)

@@ -34,38 +34,29 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 
 
 class Seen(NamedTuple):
-    """Of one network; runs from the residual r_0, T rounds of K steps.
+    """Of one network; runs from the residual r_0, T rounds of K steps."""
 
-    Args:
-        kernel: |H(0) - H_inf| over |H_inf|. limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of
-            H(0). drift: |H(T) - H(0)| over |H_inf|.
-        neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|.
-        pooled: max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data.
-    """
-
-    kernel: float
+    kernel: float  # |H(0) - H_inf| over |H_inf|
+    # limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of H(0)
     limit: float
     own: float
-    drift: float
+    drift: float  # |H(T) - H(0)| over |H_inf|
+    # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
     neuron: float
     divergence: float
+    # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data
     pooled: float
 
 
 @dataclass(frozen=True, eq=False)
 class DeepLadder(Rungs):
-    """Networks of WideNetwork's over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y.
+    """Networks of WideNetwork's over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y."""
 
-    Args:
-        problem: of clients of equal weight. setup: of every run, eta_global 1.
-        network: as `WideNetwork.named` takes it.
-        widths, counts, seed: as `Rungs`.
-    """
-
-    problem: Problem
-    setup: Setup
-    network: str
+    problem: Problem  # of clients of equal weight
+    setup: Setup  # of every run, eta_global 1
+    network: str  # as `WideNetwork.named` takes it
     seed: int
+    # widths, counts, seed: as `Rungs`
     widths: tuple[int, ...]
     counts: tuple[int, ...]
 

@@ -37,11 +37,7 @@ class DeepRows:
 
     @classmethod
     def of(cls, x: np.ndarray, bias: float, source: str = "drawn") -> DeepRows:
-        """The case of these rows, rounded.
-
-        Args:
-            x: samples. bias: factor of the biases. source: what reports call the rows.
-        """
+        """The case of these rows, rounded."""
         exponents = row_exponents(x)[:, None]
         return cls(np.ldexp(np.round(np.ldexp(x, BITS - exponents)), exponents - BITS), bias, source)
 
@@ -74,11 +70,7 @@ class DeepRows:
 
 
 def _rows(bias: float, user: tuple[str, int, bool] | None, seed: int) -> DeepRows:
-    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's.
-
-    Args:
-        bias: factor of the biases. user: the user's rows, as `user_rows` takes them. seed: of the choice.
-    """
+    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's."""
     rng = np.random.default_rng([seed, 67])
     if user is not None:
         x, _ = user_rows(*user)

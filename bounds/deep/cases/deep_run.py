@@ -36,15 +36,11 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeepRun(Case):
-    """Algorithm 1 on a network of WideNetwork's, linearised in all its parameters.
-
-    Args:
-        problem, setup: of the run. network: with its width, as `WideNetwork.named` takes it.
-    """
+    """Algorithm 1 on a network of WideNetwork's, linearised in all its parameters."""
 
     problem: Problem
     setup: Setup
-    network: str
+    network: str  # with its width, as `WideNetwork.named` takes it
 
     @prepared
     def orders(self) -> tuple[Seen, Seen]:
@@ -97,11 +93,7 @@ def between(value: np.ndarray, other: np.ndarray) -> Estimate:
 
 
 def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
-    """On seven points, three on one client and four on the other, or on the user's data and clients.
-
-    Args:
-        network: as of `DeepRun`. setup: of another seed. options: with the user's data. seed: of points and network.
-    """
+    """On seven points, three on one client and four on the other, or on the user's data and clients."""
     problem = points(7, 9, seed) if options.data is None else federated_draws(options)[0].problem(seed)
     return DeepRun(problem, replace(setup, seed=seed), network)
 
@@ -118,11 +110,7 @@ def _small_runs(network: str, setup: Setup, options: Options) -> SearchStrategy[
 
 
 def points(n: int, d: int, seed: int) -> Problem:
-    """Points on the sphere, three in seven of them on the first of two clients.
-
-    Args:
-        n: points. d: features. seed: of both.
-    """
+    """Points on the sphere, three in seven of them on the first of two clients."""
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     return Problem(
         whole.x, whole.y, (np.arange(n) >= max(1, 3 * n // 7)).astype(int), name=f"sphere, n={n}, d={d}, N=2"

@@ -24,15 +24,12 @@ SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts
 
 @dataclass(frozen=True, eq=False)
 class KinkLadder(Rungs):
-    """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y.
-
-    Args:
-        problem, setup: of every run. widths, counts, seed: as `Rungs`.
-    """
+    """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y."""
 
     problem: Problem
     setup: Setup
     seed: int
+    # widths, counts, seed: as `Rungs`
     widths: tuple[int, ...] = tuple(RUNGS)
     counts: tuple[int, ...] = tuple(RUNGS.values())
 

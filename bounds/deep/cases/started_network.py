@@ -23,24 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StartedNetwork:
-    """A network f at its first weights, f(theta(0), x) != 0.
+    """A network f at its first weights, f(theta(0), x) != 0."""
 
-    Args:
-        residuals: data whose labels are r_0 = y - y_m(0), (n,). network, start: as the engine trains it.
-    """
-
-    residuals: Problem
+    residuals: Problem  # data whose labels are r_0 = y - y_m(0), (n,)
+    # network, start: as the engine trains it
     network: Model
     start: Params
 
     @classmethod
     def named(cls, spec: str, residuals: Problem, width: int | None, seed: int) -> StartedNetwork:
-        """The one of this name, width and seed.
-
-        Args:
-            spec: as `WideNetwork.named` takes it. residuals: as the class. width: of its layers; None: the name
-                has it. seed: of its weights.
-        """
+        """The one of this name, width and seed."""
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
         wide, own = WideNetwork.named(spec)
@@ -82,10 +74,6 @@ class StartedNetwork:
 
 
 def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    """The exact run of a kernel, whatever its steps.
-
-    Args:
-        problem, setup: of the run. matrix: the kernel, (n, n).
-    """
+    """The exact run of a kernel, whatever its steps."""
     with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         return kernel_regime(problem, setup, matrix)

@@ -21,18 +21,13 @@ NETWORKS = 2
 
 @dataclass(frozen=True, eq=False)
 class StepLadder(Case):
-    """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double.
+    """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double."""
 
-    Args:
-        problem: of clients of equal weight. network: as `WideNetwork.named` takes it. width: its neurons a layer.
-        seed: the first. largest: eta_l of the first rung.
-    """
-
-    problem: Problem
-    network: str
-    width: int
-    seed: int
-    largest: float = LARGEST
+    problem: Problem  # of clients of equal weight
+    network: str  # as `WideNetwork.named` takes it
+    width: int  # its neurons a layer
+    seed: int  # the first
+    largest: float = LARGEST  # eta_l of the first rung
 
     @property
     def setup(self) -> Setup:
@@ -73,11 +68,7 @@ class StepLadder(Case):
 
 
 def _ladder(network: str, width: int, seed: int, largest: float = LARGEST) -> StepLadder:
-    """The ladder whose first network has this seed.
-
-    Args:
-        network, width, seed, largest: as of `StepLadder`.
-    """
+    """The ladder whose first network has this seed."""
     return StepLadder(equal_points(seed), network, width, seed, largest)
 
 

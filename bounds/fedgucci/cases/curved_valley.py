@@ -23,17 +23,15 @@ class CurvedValley:
     """L(x, y) = scale huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
 
     L >= 0 and its gradient is Lipschitz on the whole plane, with the constant `smoothness`.
-
-    Args:
-        model, anchor: the ends w_i and w_anc of the old segment. moved_anchor: w_anc,i.
     """
 
     amplitudes: tuple[float, float]
     period: float
     reach: float
+    # model, anchor: the ends w_i and w_anc of the old segment
     model: Point
     anchor: Point
-    moved_anchor: Point
+    moved_anchor: Point  # w_anc,i
     scale: float = 1.0
 
     def loss(self, x: arb, y: arb) -> arb:

@@ -40,21 +40,18 @@ class GroupLadder(Rungs):
 
     Labels, on the training points and on the circle, are those of one function of the angle, plus the output of the
     network at its start: what is trained is the difference to the start, as with a start whose outputs are zero.
-
-    Args:
-        amplitudes: (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.
-        angles: of the training points, (n,). owner: their clients, (n,). eta_local, local_steps: of every client.
-        widths, counts: the widths and how many starts there are of each. seed: where their seeds begin.
     """
 
-    amplitudes: np.ndarray
-    angles: np.ndarray
-    owner: np.ndarray
+    amplitudes: np.ndarray  # (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.
+    angles: np.ndarray  # of the training points, (n,)
+    owner: np.ndarray  # their clients, (n,)
+    # eta_local, local_steps: of every client
     eta_local: float
     local_steps: int
+    # widths, counts: the widths and how many starts there are of each
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int
+    seed: int  # where their seeds begin
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
 

@@ -45,9 +45,7 @@ class LinearCase:
     def fedavg_weights(self, local: Any, server: Any, pull: Any = 0) -> Estimate:
         """w_1 .. w_T of FedAvg with these steps, sympy numbers; a pull towards the anchors is plain FedAvg's 0.
 
-        Args:
-            local, server: step sizes, sympy numbers. pull: of clients' starts towards the mean of the anchors, as of
-                `linear_rounds.fedavg`.
+        `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`.
         """
         found = []
         with precision(BITS):
@@ -170,11 +168,7 @@ THREE_SAMPLES = LinearRounds(
 
 
 def small_case(beta: float = 2.0, anchors: int = 1, **changed: Any) -> LinearCase:
-    """Two clients with three samples, two weights, three rounds, in rationals.
-
-    Args:
-        beta, anchors: as of `LinearCase`. changed: other fields of the run.
-    """
+    """Two clients with three samples, two weights, three rounds, in rationals."""
     return LinearCase(replace(THREE_SAMPLES, **changed), beta, anchors, exact=True, name="three samples")
 
 

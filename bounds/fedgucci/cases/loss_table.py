@@ -19,17 +19,13 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LossTable:
-    """A cube of side d in R^S cut into cells; losses[k][i] is client i's loss on cell k, against the level epsilon.
-
-    Args:
-        low_outside: cells of the same size outside the cube, in the domain, with a mean loss below epsilon.
-    """
+    """A cube of side d in R^S cut into cells; losses[k][i] is client i's loss on cell k, against the level epsilon."""
 
     losses: tuple[Row, ...]
     level: int
     size: int
     side: float
-    low_outside: int = 0
+    low_outside: int = 0  # cells of the same size outside the cube, in the domain, with a mean loss below epsilon
 
     @property
     def clients(self) -> int:

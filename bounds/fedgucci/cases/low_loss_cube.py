@@ -27,19 +27,15 @@ DOMAIN = 4.0  # side of Omega
 
 @dataclass(frozen=True, eq=False)
 class LowLossCube(CubeNetworks):
-    """Networks of a cube under the absolute loss, an epsilon, and a domain.
+    """Networks of a cube under the absolute loss, an epsilon, and a domain."""
 
-    Args:
-        epsilon: the level. domain: side of the cube Omega around the anchor. clients: equal shares of the inputs, in
-            order. points, paths: networks drawn for a volume, and for losses along segments. seed: of these.
-    """
-
-    epsilon: float = 1.0
-    domain: float = 1.0
-    clients: int = 1
+    epsilon: float = 1.0  # the level
+    domain: float = 1.0  # side of the cube Omega around the anchor
+    clients: int = 1  # equal shares of the inputs, in order
+    # points, paths: networks drawn for a volume, and for losses along segments
     points: int = 20_000
     paths: int = 100
-    seed: int = 0
+    seed: int = 0  # of these
 
     def losses(self, points: np.ndarray) -> np.ndarray:
         """The mean loss of networks (N, S), (N,)."""
@@ -143,11 +139,7 @@ def low_loss_cubes(
 ) -> Family:
     """Small networks, h l + h <= 8, with 8 inputs a client.
 
-    Args:
-        shape: h and l. side: of the cube. count: networks. own: each is of its own client, else
-            all of one.
-        level: epsilon over the largest loss met on the segments from the anchor to PILOTS networks of the cube.
-        trials: seeds.
+    `level` is epsilon over the largest loss on the segments from the anchor to PILOTS networks of the cube.
     """
     owner = ", a client each" if own else ""
     name = f"low-loss region, h={shape[0]}, l={shape[1]}, d={side:g}, Omega {DOMAIN:g}, K={count}{owner}"

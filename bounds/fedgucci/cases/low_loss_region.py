@@ -25,19 +25,17 @@ Interval = tuple[arb, arb]
 class LowLossRegion:
     """The loss above, an anchor, the side d of the cube around it, and eps; every number exact.
 
-    Args:
-        middles, splits, anchor: m, p and the anchor, one for each of the S coordinates. reach: R.
-
     Raises:
         ValueError: lists of different lengths, a side, eps or reach that is not positive, an anchor outside the box.
     """
 
+    # middles, splits, anchor: m, p and the anchor, one for each of the S coordinates
     middles: tuple[Fraction, ...]
     splits: tuple[Fraction, ...]
     anchor: tuple[Fraction, ...]
     side: Fraction
     eps: Fraction
-    reach: Fraction
+    reach: Fraction  # R
 
     def __post_init__(self) -> None:
         sizes = len(self.middles), len(self.splits), len(self.anchor)

@@ -39,11 +39,7 @@ def rounding(case: CubeNetworks) -> np.ndarray:
 
 
 def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> Estimate:
-    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluating it.
-
-    Args:
-        case: with inputs and labels. network: of one output, of the segment. loss: squared or absolute.
-    """
+    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluating it."""
     residual = Estimate(network.outputs(case.x), rounding(case), ROUNDING) - case.y
     return mean_of(abs(residual) if loss == "absolute" else residual.squared())
 
@@ -57,8 +53,7 @@ def mean_of(parts: Estimate) -> Estimate:
 def loss_at(case: CubeNetworks, alpha: float, loss: str = "squared") -> Estimate:
     """The mean loss at alpha w_1 + (1 - alpha) w_2.
 
-    Args:
-        case: of two networks or more. alpha: 1 is the first, 0 the second. loss: squared or absolute.
+    alpha = 1 is the first network, 0 the second.
     """
     return mean_loss(case, between(*pair(case), alpha), loss)
 
@@ -88,8 +83,7 @@ def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estima
 def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
     """The share of samples with y f > 0, by evaluating the network.
 
-    Args:
-        network: of one output. x: inputs, (n, l). y: ±1, (n,); f = 0 counts as wrong.
+    `y` is ±1, and f = 0 counts as wrong.
     """
     return float((network.outputs(x) * y > 0).mean())
 

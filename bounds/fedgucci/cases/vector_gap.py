@@ -40,9 +40,6 @@ class GapSegment(Segment):
 def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
     """sup over alpha of the mean of |z|_2 between networks of two outputs or more, to within TOLERANCE.
 
-    Args:
-        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs, (n, l).
-
     Raises:
         ValueError: networks of one output, whose gap `largest_gap` finds exactly; shapes or inputs that do not fit.
     """

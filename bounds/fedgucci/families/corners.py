@@ -38,11 +38,8 @@ def _built(
     The loss is the absolute one, or cross-entropy for several outputs; then one more unit, the same in both networks,
     puts the outputs where it is steepest.
 
-    Args:
-        kinks: rows of +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only; else
-            rows that are all on and readouts of +-d/2 around 0, which makes z a parabola.
-        outputs: C. shape: units and features. rng: draws the signs. sizes: of the cube (d), of the input's entries,
-            of the readouts.
+    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only;
+    else all rows are on and the readouts are +-d/2 around 0, which makes z a parabola.
     """
     (h, features), (side, length, norm) = shape, sizes.tolist()
     x = rng.choice([-length, length], (1, features))

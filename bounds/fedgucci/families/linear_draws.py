@@ -18,13 +18,7 @@ MOST = 150  # samples of the user's data that are used
 
 
 def _linear(base: FederatedDraw | None, anchors: int, reach: int, seed: int) -> LinearCase:
-    """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2.
-
-    Args:
-        base: the data that a two-layer ReLU network is linearised on; None: a few samples of eighths, in rationals.
-        anchors: the largest number of anchor models; each case has one of 1..anchors. reach: most local steps.
-        seed: of the case.
-    """
+    """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2."""
     rng = np.random.default_rng([seed, 17])
     if base is None:
         count = int(rng.integers(1, 4))
@@ -94,12 +88,7 @@ def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def linear_draws(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[Family, ...]:
-    """Tiny cases in rationals, 60 seeds, and linearised networks on digits and sphere, or on the user's data, 20.
-
-    Args:
-        options: with the user's data and number of trials. anchors: the most that a case has.
-        reach: the most local steps.
-    """
+    """Tiny cases in rationals, 60 seeds, and linearised networks on digits and sphere, or on the user's data, 20."""
     families = [Family("samples of eighths, in rationals", _linear, _tiny, (None, anchors, reach), trials=60)]
     families += [
         Family(f"{base.name}, linearised, float64", _linear, _tiny, (base, anchors, reach))

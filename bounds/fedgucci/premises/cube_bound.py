@@ -26,11 +26,7 @@ SAYS_BOTH = (
 
 
 def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim], **changes: Any) -> Statement:
-    """A bound on two networks drawn in a cube, in the parts of `with_loss`.
-
-    Args:
-        id, title, source, forms: as of `Statement`. changes: other fields of it, in place of those that all have.
-    """
+    """A bound on two networks drawn in a cube, in the parts of `with_loss`."""
     fields: dict[str, Any] = {
         "kind": Kind.PROBABILITY,
         "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),

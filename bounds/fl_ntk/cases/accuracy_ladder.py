@@ -121,11 +121,7 @@ POWERS = 2.0 ** np.arange(6)
 
 
 def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 4) -> AccuracyLadder:
-    """4, 8, ..., 128 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100.
-
-    Args:
-        problem: not used; the other ladders take one. steps: K. first: the number of samples of the first rung.
-    """
+    """4, 8, ..., 128 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
     counts = first * 2 ** np.arange(6)
     problems = [Problem(np.eye(int(count)), np.ones(count), name=f"{count} orthogonal points") for count in counts]
     targets = tuple(Target(_start(one, steps), 0.01) for one in problems)

@@ -114,12 +114,7 @@ class ConvexRun:
 
 
 def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, server: float = 1.0) -> ConvexRun:
-    """Eight points near one direction, all labels +1. The bound is sharp here.
-
-    Args:
-        seed: of points, clients and network. clients: how many, of equal sizes. steps: local ones. rounds: of the run.
-        share: eta_l, as a share of 1/max_c |H_cc|. server: eta_g.
-    """
+    """Eight points near one direction, all labels +1. The bound is sharp here."""
     rng = np.random.default_rng([seed, 7])
     x = np.eye(4)[0] + 0.3 * rng.standard_normal((8, 4)) / 2
     x /= np.linalg.norm(x, axis=1, keepdims=True)

@@ -15,9 +15,8 @@ Look = Callable[[int, np.ndarray, arb_mat, arb_mat], None]
 def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> arb_mat:
     """The weights of f(x_i) = L_i . w, H = L L^T, trained from w = 0 client by client, (n, 1).
 
-    Args:
-        case: data, clients and steps. rounds: how many. look: is shown every local step: the round, the client's
-            samples, their rows of L, and what their outputs are off by.
+    In every local step `look` is called with the round, the client's samples, their rows of L, and the error of their
+    outputs.
     """
     problem, setup = case.problem, case.setup
     step, server = ball(setup.eta_local), ball(setup.eta_global) / problem.n_clients

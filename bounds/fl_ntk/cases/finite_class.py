@@ -90,12 +90,7 @@ class FiniteClass(Case):
 
 
 def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float], seed: int) -> FiniteClass:
-    """The class and the sample of one seed; the loss has any Lipschitz constant and any range.
-
-    Args:
-        functions: in the class. sizes, mistakes: ranges in which n and the share of mistakes are log-uniform.
-        seed: of the draw.
-    """
+    """The class and the sample of one seed; the loss has any Lipschitz constant and any range."""
     rng = np.random.default_rng([seed, functions])
     n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
     slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))

@@ -25,11 +25,7 @@ WIDTHS = "widths 2^8..2^13"
 
 
 def variants(rate: float = 1.0, clients: int = 2) -> dict[str, Training]:
-    """Every method that is linear in the weights, by a name that a command line takes.
-
-    Args:
-        rate: of the server. clients: of which each takes a number of local steps of its own where the name says so.
-    """
+    """Every method that is linear in the weights, by a name that a command line takes."""
     served = {"server_rate": rate}
     pushed = served | {"momentum": SERVER_MOMENTUM}
     return {
@@ -105,11 +101,7 @@ class MethodLadder(WidthLadder):
 def _ladder(
     base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> MethodLadder:
-    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data.
-
-    Args:
-        base: the user's data. setup, widths, counts, seed: as of `WidthLadder`.
-    """
+    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
     problem = _points(16, 8, seed) if base is None else base.problem(seed)
     return MethodLadder(problem, setup, widths, counts, seed)
 

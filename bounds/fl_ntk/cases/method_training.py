@@ -27,20 +27,15 @@ ROUNDINGS = 256  # of the outputs: between two orders of few neurons chance may 
 
 @dataclass(frozen=True)
 class Training:
-    """A method on the sum of squares, and how its clients step.
-
-    Args:
-        method: its name. options: of the method, as in training.
-        momentum, client_steps, step_factors: of the clients, as `kernel_regime` takes them; (): as the setup says.
-        window: models whose mean IMA sends out; None: the model itself.
-    """
+    """A method on the sum of squares, and how its clients step."""
 
     method: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of the method, as in training
+    # momentum, client_steps, step_factors: of the clients, as `kernel_regime` takes them; (): as the setup says
     momentum: float = 0.0
     client_steps: tuple[int, ...] = ()
     step_factors: tuple[float, ...] = ()
-    window: int | None = None
+    window: int | None = None  # models whose mean IMA sends out; None: the model itself
 
     def __hash__(self) -> int:
         return hash(
@@ -48,11 +43,7 @@ class Training:
         )
 
     def federation(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> Federation:
-        """The engine's rounds.
-
-        Args:
-            problem: data. setup: local steps and eta_local. weights: at the start. linearised: patterns frozen there.
-        """
+        """The engine's rounds."""
         from ntkfl.training.engine.ima import averaged
         from ntkfl.training.engine.local_plan import LocalWork  # torch is slow to load
         from ntkfl.training.methods import build
@@ -67,21 +58,13 @@ class Training:
         return replace(run, work=LocalWork(batch_size=None, steps=self.client_steps or setup.local_steps))
 
     def residuals(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> np.ndarray:
-        """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains; arguments as in `federation`.
-
-        Args:
-            problem, setup, weights, linearised: as in `federation`.
-        """
+        """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains; arguments as in `federation`."""
         run = self.federation(problem, setup, weights, linearised=linearised)
         states = islice(run.states(), setup.rounds + 1)
         return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
     def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
-        """The kernel regime, which warns of nothing.
-
-        Args:
-            problem: data. setup: local steps and eta_local. gram: H, (n, n); default: H_inf.
-        """
+        """The kernel regime, which warns of nothing."""
         from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
 
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):

@@ -24,17 +24,12 @@ ROUNDINGS = 2000  # of the largest entry: what some dozen products of matrices o
 
 @dataclass(frozen=True, eq=False)
 class RandomRound:
-    """Algorithm 1 at infinite width with `cohort` of three clients a round, and `batch` samples a local step.
+    """Algorithm 1 at infinite width with `cohort` of three clients a round, and `batch` samples a local step."""
 
-    Args:
-        problem: seven samples, of clients as in SIZES. setup: its eta_global is the server's step.
-        batch: None: all samples of the client; otherwise there is one local step.
-    """
-
-    problem: Problem
-    setup: Setup
+    problem: Problem  # seven samples, of clients as in SIZES
+    setup: Setup  # its eta_global is the server's step
     cohort: int
-    batch: int | None = None
+    batch: int | None = None  # None: all samples of the client; otherwise there is one local step
 
     @cached_property
     def gram(self) -> np.ndarray:
@@ -106,12 +101,7 @@ class RandomRound:
 def random_round(
     seed: int, cohort: int, batch: int | None, steps: int, reach: float = 0.8, server: float = 1.0
 ) -> RandomRound:
-    """Seven points on the sphere in eight dimensions.
-
-    Args:
-        seed: of points, labels and clients. cohort: clients in a round. batch: samples a local step, None for all.
-        steps: local ones. reach: eta_l |H_cc| of the client where it is largest. server: eta_g.
-    """
+    """Seven points on the sphere in eight dimensions."""
     whole = data.sphere(sum(SIZES), 8, seed=seed, clients=1, labels="uniform")
     owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
     problem = Problem(whole.x, whole.y, owner, name=whole.name)

@@ -19,12 +19,7 @@ class SphereDistribution:
     length: float = 1.0
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """n training and `held_out` further samples, all independent; clients take turns.
-
-        Args:
-            n: training samples. held_out: further samples, for the population loss. seed: of the draw.
-            clients: who share the training samples; at most n of them get some.
-        """
+        """n training and `held_out` further samples, all independent; clients take turns."""
         rng = np.random.default_rng([seed, n, 7])
         x = rng.normal(size=(n + held_out, self.d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -41,12 +36,7 @@ class UserData:
     unit: bool = False
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """At most n training rows, and at most `held_out` of the others; at least a third of a file is held out.
-
-        Args:
-            n: training rows at most. held_out: other rows at most, for the population loss. seed: of the draw.
-            clients: who share the training rows; at most n of them get some.
-        """
+        """At most n training rows, and at most `held_out` of the others; at least a third of a file is held out."""
         if self.spec == "sphere":
             return SphereDistribution(d=8, signal=0.0, noise=1.0).sample(n, held_out, seed, clients)
         if not Path(self.spec).suffix:

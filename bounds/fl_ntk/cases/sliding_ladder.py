@@ -28,17 +28,14 @@ CLIENTS, LOCAL_STEPS = 2, 3
 
 @dataclass(frozen=True, eq=False)
 class SlidingLadder(Case):
-    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow.
-
-    Args:
-        clients, local_steps: N, sample i being on client i mod N, and K. One and one: gradient descent.
-    """
+    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow."""
 
     x: np.ndarray
     weights: Weights
     pairs: np.ndarray
     residual: np.ndarray
     seed: int = 0
+    # clients, local_steps: N, sample i being on client i mod N, and K. One and one: gradient descent.
     clients: int = 1
     local_steps: int = 1
 
@@ -147,13 +144,7 @@ def sliding_case(
     clients: int = 1,
     local_steps: int = 1,
 ) -> SlidingLadder:
-    """The case of one seed.
-
-    Args:
-        seed: of data and weights.
-        held: pairs at kinks. repelled: at their kinks, but with a_r r_i > 0. near: another pair starts near its kink.
-        clients, local_steps: of the training.
-    """
+    """The case of one seed."""
     rng = np.random.default_rng([seed, 19])
     for _ in range(DRAWS):
         check()

@@ -42,10 +42,8 @@ def a_priori_certificate(
 ) -> Certificate:
     """Whether the theorem of this module holds for this network, at the best of the radii tried.
 
-    Args:
-        problem: scalar labels; rows of any norm. setup: its steps, local_steps and width are used.
-        weights: the start, hidden (width, d) and signs (width,) of +-1; they need not come from setup.seed.
-        radii: trial radii; default 60, log-spaced over the range in which E(R) is comparable to lam.
+    Rows may have any norm. `weights` need not come from `setup.seed`. The default is 60 radii, log-spaced over the
+    range in which E(R) is comparable to lambda.
 
     Raises:
         ValueError: several outputs, weights of another shape or not finite, signs other than +-1, norms beyond

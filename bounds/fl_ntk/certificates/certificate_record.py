@@ -28,17 +28,13 @@ class Condition:
 
 @dataclass(frozen=True)
 class Trial:
-    """The theorem's numbers at one radius R, each rounded to the side that weakens the claim.
+    """The theorem's numbers at one radius R, each rounded to the side that weakens the claim."""
 
-    Args:
-        radius: R, exact. perturbation: E. h, beta, need: as in the theorem. rate: q, the factor of |r|^2 per round.
-            beta is None if lam <= 0; rate and need are None if beta <= 0.
-    """
-
-    radius: float
-    perturbation: float
+    radius: float  # R, exact
+    perturbation: float  # E
     h: float
     beta: float | None
+    # q, the factor of |r|^2 per round. beta is None if lam <= 0; rate and need are None if beta <= 0.
     rate: float | None
     need: float | None
     conditions: tuple[Condition, ...]
@@ -57,28 +53,23 @@ class Trial:
 
 @dataclass(frozen=True)
 class Certificate(Trial):
-    """The trial with the largest beta among the certified ones (else the one that came closest), and its setting.
+    """The trial with the largest beta among the certified ones (else the one that came closest), and its setting."""
 
-    Args:
-        lam, lam_c: least eigenvalues of H(0) and of the clients' blocks, lower ends. mu: |H(0)|, upper end.
-        x_norm: |X|, upper end. r0: |y - y(0)|, upper end. rho: eta_g eta_l K / N, lower end.
-        width: m. doubtful: neuron-sample pairs whose initial pattern rounding leaves undecided; all of them were
-            counted against the certificate.
-        width_needed: if not certified, an ESTIMATE of the width at which it would be: r0, lam, mu and E(R) kept, need
-            scaled as 1/sqrt(m). None if certified, or if no width helps.
-        trials: every radius tried, ascending.
-    """
-
+    # lam, lam_c: least eigenvalues of H(0) and of the clients' blocks, lower ends
     lam: float
-    mu: float
+    mu: float  # |H(0)|, upper end
     lam_c: float
-    x_norm: float
-    r0: float
-    rho: float
-    width: int
+    x_norm: float  # |X|, upper end
+    r0: float  # |y - y(0)|, upper end
+    rho: float  # eta_g eta_l K / N, lower end
+    width: int  # m
+    # neuron-sample pairs whose initial pattern rounding leaves undecided; all of them were counted against the
+    # certificate
     doubtful: int
+    # if not certified, an ESTIMATE of the width at which it would be: r0, lam, mu and E(R) kept, need scaled as
+    # 1/sqrt(m). None if certified, or if no width helps.
     width_needed: int | None
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...]  # every radius tried, ascending
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first."""
@@ -94,9 +85,6 @@ class Certificate(Trial):
 
         They are those of local stability and contraction, at the radius that allows most; the third condition is one on
         the width. None: no step is small enough, as lambda_min(H(0)) is not known to exceed E.
-
-        Args:
-            setup: the one that was certified.
         """
         mean = self.rho / setup.eta_local  # eta_g K / N
         limits = []
@@ -147,11 +135,7 @@ class Certificate(Trial):
 
 
 def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
-    """The hypothesis that a case is certified.
-
-    Args:
-        says: what that means. certificate: of a case, with a field `certified`.
-    """
+    """The hypothesis that a case is certified."""
     return Hypothesis("certified", says, lambda case: 0.0 if certificate(case).certified else -1.0)
 
 
@@ -174,12 +158,7 @@ def _decimal(value: float | None, digits: int, rounding: str) -> str:
 
 
 def page(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
-    """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin.
-
-    Args:
-        headline: the answer. numbers: as shown, by what they mean. conditions: in the order of the proof. footer: last
-            line.
-    """
+    """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin."""
     lines = [headline, "", *(f"  {meaning:<28}{shown}" for meaning, shown in numbers.items()), ""]
     for condition in conditions:
         margin = "not reached" if condition.margin is None else f"margin {_signed(condition.margin)}"

@@ -22,18 +22,13 @@ _BLOCK = 4096  # neurons
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A network before the rounds that a certificate speaks of.
+    """A network before the rounds that a certificate speaks of."""
 
-    Args:
-        gram: x x^T, (n, n). residual: y - y(0), (n,). x_norm: |X|, upper end.
-        counts: active pairs, with bounds. width: m, exact.
-    """
-
-    gram: arb_mat
-    residual: list[arb]
-    x_norm: arb
-    counts: InitialCounts
-    width: arb
+    gram: arb_mat  # x x^T, (n, n)
+    residual: list[arb]  # y - y(0), (n,)
+    x_norm: arb  # |X|, upper end
+    counts: InitialCounts  # active pairs, with bounds
+    width: arb  # m, exact
 
     @cached_property
     def gram_abs(self) -> list[list[arb]]:
@@ -47,11 +42,7 @@ class Start:
 
 
 def start(problem: Problem, setup: Setup, weights: Weights) -> Start:
-    """The start of a network whose weights `checked` has passed; call it within `precision()`.
-
-    Args:
-        problem: data with scalar labels. setup: its width. weights: as `checked` gives them.
-    """
+    """The start of a network whose weights `checked` has passed; call it within `precision()`."""
     counts = initial_counts(problem.x, weights)
     x, width = ball_matrix(problem.x), arb(setup.width)
     gram = x * x.transpose()
@@ -69,9 +60,6 @@ def require_memory(problem: Problem) -> None:
 
 def checked(problem: Problem, setup: Setup, weights: Weights) -> Weights:
     """The weights as float64.
-
-    Args:
-        problem: data with scalar labels. setup: its width. weights: hidden (m, d) and signs (m,).
 
     Raises:
         TooLittleMemory: too many samples. ValueError: several outputs, another shape, weights not finite or all below
@@ -101,11 +89,7 @@ def checked(problem: Problem, setup: Setup, weights: Weights) -> Weights:
 
 
 def weighted(gram: arb_mat | list[list[arb]], counts: arb_mat | np.ndarray, width: arb) -> arb_mat:
-    """G_ij counts_ij / m.
-
-    Args:
-        gram: G, (n, n). counts: integers, (n, n). width: m.
-    """
+    """G_ij counts_ij / m."""
     rows = gram if isinstance(gram, list) else gram.tolist()
     pairs = zip(rows, counts.tolist(), strict=True)
     return arb_mat([[g * c / width for g, c in zip(*row, strict=True)] for row in pairs])

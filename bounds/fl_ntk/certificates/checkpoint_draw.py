@@ -27,11 +27,7 @@ def _checkpoints(base: FederatedDraw) -> Family:
 
 
 def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRun:
-    """The run of this setup that starts after `trained` rounds from the weights of its seed; 0: from these.
-
-    Args:
-        problem: data with scalar labels. setup: of the rounds after the checkpoint. trained: rounds before it.
-    """
+    """The run of this setup that starts after `trained` rounds from the weights of its seed; 0: from these."""
     weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
     if trained:
         run = simulate(problem, replace(setup, rounds=trained), weights, keep=[trained], movements=False)

@@ -57,11 +57,8 @@ def stable_step_certificate(
 
     Radii and norms are chosen in float64; the choice, and where it fails the next best, is then judged in balls.
 
-    Args:
-        problem: scalar labels; rows of any norm. setup: its steps, local_steps and width are used.
-        weights: the start, hidden (width, d) and signs (width,) of +-1.
-        radii: trial radii; default 60, log-spaced from the movement needed if E were 0.
-        powers: p of the norms |H^(-p/2) r| to try, each in [0, 1]; 1 is the H^-1 norm.
+    Rows may have any norm. The default is 60 radii, log-spaced from the movement needed if E were 0. `powers` has the p
+    of the norms |H^(-p/2) r| to try, each in [0, 1]; 1 is the H^-1 norm.
 
     Raises:
         ValueError: as `a_priori_certificate`, or a power outside [0, 1].
@@ -88,12 +85,7 @@ def stable_step_certificate(
 
 
 def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[float, ...] = POWERS) -> Candidate:
-    """What float64 expects of `stable_step_certificate` on a coarse grid of radii: a quick look, no certificate.
-
-    Args:
-        problem: data with scalar labels. setup: width and steps. weights: hidden (m, d) and signs (m,).
-        powers: as of `stable_step_certificate`.
-    """
+    """What float64 expects of `stable_step_certificate` on a coarse grid of radii: a quick look, no certificate."""
     weights = checked(problem, setup, weights)
     with precision():
         given = start(problem, setup, weights)

@@ -10,38 +10,28 @@ from bounds.fl_ntk.certificates.certificate_record import Condition, above, belo
 
 @dataclass(frozen=True)
 class StableStepCertificate:
-    """The theorem's numbers at one radius R and one norm |S^-1 r|, each rounded to the side that weakens the claim.
+    """The theorem's numbers at one radius R and one norm |S^-1 r|, each rounded to the side that weakens the claim."""
 
-    Args:
-        radius: R, exact. power: p; S is H^(p/2) in float64, and p = 1 the H^-1 norm. perturbation: E.
-        local_perturbation: E_c. frozen_rate: |S^-1 M S|, of the frozen kernel. rate: q, of the network.
-        need: the movement; None if q >= 1. norm: |S^-1 (y - y(0))|. norm_bound: |S|, so that
-            |y - y(t)| <= norm_bound * norm * rate^t. r0: |y - y(0)|. lam: lower end of lambda_min(H). mu: |H|.
-            x_norm: |X|.
-        width: m. doubtful: neuron-sample pairs whose pattern rounding leaves undecided, counted against it.
-        radii: how many radii were scanned, smallest_radius to largest_radius. root: S.
-    """
-
-    radius: float
-    power: float
-    perturbation: float
-    local_perturbation: float
-    frozen_rate: float
-    rate: float
-    need: float | None
-    norm: float
-    norm_bound: float
-    r0: float
-    lam: float
-    mu: float
-    x_norm: float
-    width: int
-    doubtful: int
+    radius: float  # R, exact
+    power: float  # p; S is H^(p/2) in float64, and p = 1 the H^-1 norm
+    perturbation: float  # E
+    local_perturbation: float  # E_c
+    frozen_rate: float  # |S^-1 M S|, of the frozen kernel
+    rate: float  # q, of the network
+    need: float | None  # the movement; None if q >= 1
+    norm: float  # |S^-1 (y - y(0))|
+    norm_bound: float  # |S|, so that |y - y(t)| <= norm_bound * norm * rate^t
+    r0: float  # |y - y(0)|
+    lam: float  # lower end of lambda_min(H)
+    mu: float  # |H|
+    x_norm: float  # |X|
+    width: int  # m
+    doubtful: int  # neuron-sample pairs whose pattern rounding leaves undecided, counted against it
     conditions: tuple[Condition, ...]
-    radii: int
+    radii: int  # how many radii were scanned, smallest_radius to largest_radius
     smallest_radius: float
     largest_radius: float
-    root: np.ndarray = field(repr=False, compare=False)
+    root: np.ndarray = field(repr=False, compare=False)  # S
 
     @property
     def certified(self) -> bool:

@@ -43,12 +43,7 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """The candidates worth judging, at most two: the promising one of least q, then the one of least need / R.
-
-    Args:
-        problem: data with scalar labels. setup: width and steps. given: the start, in balls. radii: R, (k,).
-        losses, gains: `changes_within` of these radii, (k, n, n). powers: of the norms that are tried.
-    """
+    """The candidates worth judging, at most two: the promising one of least q, then the one of least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)
@@ -67,13 +62,7 @@ def scan(
 def trial_radii(
     problem: Problem, setup: Setup, given: Start, powers: tuple[float, ...], count: int = TRIAL_RADII
 ) -> np.ndarray:
-    """From the movement needed if E were 0 up to where E, about |G| #{|s| < R} / (2mn), leaves no contraction.
-
-    Args:
-        problem: data with scalar labels. setup: width and steps. given: the start, in balls. powers: of the norms that
-            are tried.
-        count: of the radii, in geometric progression.
-    """
+    """From the movement needed if E were 0 up to where E, about |G| #{|s| < R} / (2mn), leaves no contraction."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]

@@ -30,10 +30,7 @@ def aligned_run(
     There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: what the proofs
     bound by n and sqrt n is reached. The runs are small, and are made in balls.
 
-    Args:
-        seed: of points and network. n: points. local_steps, rounds, eta_local, eta_global, width: of the run.
-        spread: of the points. residual: y - y(0) of each. length: of the rows; other than 1 only to show that unit
-            rows are needed.
+    A `length` of the rows other than 1 shows that unit rows are needed.
     """
     rng, d = np.random.default_rng(seed), 3
     x = np.eye(d)[0] + spread * rng.normal(size=(n, d))

@@ -18,9 +18,6 @@ def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_glo
     """One round of a linearised network, in balls: 2 clients, 20 local steps of 0.999 / (largest block eigenvalue).
 
     y(0) - y is the unit vector that the round map stretches the most (to rounding).
-
-    Args:
-        seed: of data and network. n: samples. d: features. width: m. eta_global: the server's step.
     """
     problem = data.sphere(n, d, seed=seed, clients=2)
     weights = draw(width, d, seed, 1.0)

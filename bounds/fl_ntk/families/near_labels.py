@@ -15,9 +15,7 @@ from ntkfl.problem import Problem, Setup, Weights
 def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:
     """The run whose residual at the start is 1e-6 in this direction, in balls.
 
-    Args:
-        x: samples, (n, d). direction: of the residual y - y(0), (n,). owner: (n,). weights: at the start. setup: sizes
-            and steps.
+    `direction` is that of the residual y - y(0).
     """
     outputs = weights.outputs(x)
     problem = Problem(x, outputs + 1e-6 * direction / np.linalg.norm(direction), owner, name="labels near the outputs")
@@ -25,11 +23,7 @@ def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: W
 
 
 def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Random unit rows.
-
-    Args:
-        rng: draws them. n: rows. d: columns.
-    """
+    """Random unit rows."""
     x = rng.normal(size=(n, d))
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 

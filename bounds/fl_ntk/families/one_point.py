@@ -11,11 +11,7 @@ from ntkfl.problem import Problem, Setup
 
 
 def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> FederatedRun:
-    """A Gaussian network on the single sample (length, 0), one client, in balls: H_inf = length^2 / 2.
-
-    Args:
-        setup: sizes, steps and seed. label: y. length: of the sample.
-    """
+    """A Gaussian network on the single sample (length, 0), one client, in balls: H_inf = length^2 / 2."""
     problem = Problem(length * np.eye(2)[:1], np.array([label]), name="one point")
     run = federated_run(problem, setup)
     return run.with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)

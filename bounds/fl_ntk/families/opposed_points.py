@@ -18,13 +18,10 @@ def opposed_run(
 ) -> FederatedRun:
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
-    Args:
-        seed: of the network. label: of both points; None: 1e4 sqrt m / eta_l. Then a neuron with a = -1 that is active
-            on one point is moved by about 1e4 the other way, where it is active on the other point: instead of nothing
-            it subtracts |cos(angle)| of what the neurons with a = 1 add, and the residual falls by a tenth of what H(0)
-            promises.
-        width: m; 4096 neurons are beyond lambda^-4 n^4 log(n/delta) too, about 1600 at this angle and delta = .1.
-        angle: between the points, in radians. local_steps: K. sigma: standard deviation of the weights.
+    The label None is 1e4 sqrt m / eta_l: it moves a neuron with a = -1 that is active on one point by about 1e4 the
+    other way, where the neuron is active on the other point. Instead of nothing the neuron subtracts |cos(angle)| of
+    what the neurons with a = 1 add, and the residual falls by a tenth of what H(0) promises. The width 4096 is also
+    beyond lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)

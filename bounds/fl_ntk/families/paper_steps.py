@@ -87,10 +87,7 @@ def paper_run(
 ) -> FederatedRun:
     """The run of four rounds with eta_l = share lambda/(kappa n^2 K), whose residual has length 1.
 
-    Args:
-        x: samples, (n, d). owner: (n,). weights: at the start. setup: its eta_local and rounds are replaced. share: of
-            the step.
-        direction: of y - y(0), (n,); None: the bottom eigenvector of H(0), which contracts the slowest.
+    The direction is that of y - y(0); None is the bottom eigenvector of H(0), which contracts the slowest.
     """
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     chosen = vectors[:, 0] if direction is None else direction
@@ -107,8 +104,7 @@ def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
     R is so small that a sample has a neuron or none within R of its kink. Every other residual is the bottom
     eigenvector of H(0), which contracts the slowest; every third server step is 1/8.
 
-    Args:
-        of_the_lemma: eta_l up to 1/(400 kappa K n^2), with no lambda in it. width: m. seed: of points and network.
+    With `of_the_lemma` eta_l goes up to 1/(400 kappa K n^2), without lambda.
     """
     rng = np.random.default_rng([seed, 6])
     x, weights = unit_points(rng, 4, 6), draw(width, 6, seed)

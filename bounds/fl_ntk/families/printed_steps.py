@@ -12,11 +12,7 @@ ROUNDS = 2000
 
 
 def printed_step_run(width: int, sigma: float, seed: int) -> FederatedRun:
-    """Four points on one client or two, one or two local steps, eta_l = .99 lambda/(n^2 K kappa) of H_inf, labels +-1.
-
-    Args:
-        width: m. sigma: of the initial weights. seed: of points and network.
-    """
+    """Four points on one or two clients, labels +-1, one or two local steps, eta_l = .99 lambda/(n^2 K kappa)."""
     steps = 1 + seed % 2
     problem = data.sphere(4, 6, seed=seed, clients=1 + seed // 2 % 2, labels="sign")
     values = np.linalg.eigvalsh(gram.infinite(problem.x))

@@ -12,8 +12,7 @@ from ntkfl.problem import Problem, Setup, Weights
 def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
     """Two points at `angle`, neurons evenly spread over the circle: lambda_min(H(0)) is about angle / (2 pi).
 
-    Args:
-        angle: between the points, in radians. width: m. rounds: T.
+    The angle is in radians.
     """
     turn = 2 * np.pi * (np.arange(width) + 0.5) / width
     hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)

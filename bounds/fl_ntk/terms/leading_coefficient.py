@@ -13,9 +13,7 @@ LEVEL = 0.99
 def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power: float) -> Estimate:
     """c in E[sample] = c size^power (1 + O(size^(-1/2))), entry by entry.
 
-    Args:
-        sizes: (s,), at least three different. samples: for each size those of its seeds, (seeds, ...), two or more.
-        power: of the size.
+    There are at least three different sizes, and two seeds of each.
 
     The mean over seeds, divided by size^power, is fitted by c + b size^(-1/2). Its weights come from the variance over
     seeds, which is taken to follow a power of the size. The half-width is the 99% t-interval (for all entries together,

@@ -29,11 +29,7 @@ def method_maps(
 ) -> Statement:
     """That the linearised network under each method, and the library's kernel regime, have this residual.
 
-    Args:
-        label: the statement's id is fl-ntk/label. title, note, uses: as of a statement and its source.
-        after: y(T) - y by method, from the residual `start`, the same for all. trainings: each method on a case.
-        values, symbols: of the symbols beside those of the round map, the clients' shares, T and the start.
-        mutants: beside a factor, another power of eta_l, and another number of rounds.
+    Beside the factor the mutants change the power of eta_l and the number of rounds.
     """
 
     def constants(case: FederatedRun) -> dict[Any, Any]:

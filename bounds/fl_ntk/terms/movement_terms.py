@@ -31,11 +31,7 @@ def norm(part: np.ndarray, bits: int) -> Estimate:
 
 
 def _summed(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """rho sum_t (1/K) sum_k J v, as balls (m, d), for the pattern and the vector v that are a part of a local step.
-
-    Args:
-        case: the run. part: of the active pattern, of y - y^{(k)}(t) and of (I - rho H_inf)^t y.
-    """
+    """rho sum_t (1/K) sum_k J v, as balls (m, d), for the pattern and the vector v that are a part of a local step."""
     path = weight_path(case)
     with precision(case.bits):
         powers = printed_powers(case, case.problem.y)

@@ -20,11 +20,7 @@ def product(*factors: Any) -> sp.MatrixExpr:
 
 
 def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
-    """The map [[now, kept], [remembers, remembered]] of (r, memory).
-
-    Args:
-        now, kept: to r, from r and from the memory. remembers, remembered: to the memory, from the same.
-    """
+    """The map [[now, kept], [remembers, remembered]] of (r, memory)."""
     parts = ((first, now, first), (first, kept, second), (second, remembers, first), (second, remembered, second))
     return sp.MatAdd(*(product(to, part, taken.T) for to, part, taken in parts if part != NOTHING))
 

@@ -105,9 +105,7 @@ def _shown(cell: "Cell", done: int, planned: int) -> None:
 def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) -> "list[Miniature]":
     """The miniatures on these scales.
 
-    Args:
-        scales: their names. miniatures: the small ones. skip: whether one that is not there on a scale is left out, and
-            that is said.
+    With `skip` a miniature that is missing on a scale is left out, and a message says so.
 
     Raises:
         ValueError: an unknown scale; one on which a miniature is not there.

@@ -30,7 +30,8 @@ def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str
     """What an ordering on two scales says of the claim: a sign that stays is not the scale's doing.
 
     Args:
-        first, other: of one setting and quantity. at, at_other: the names of their scales.
+        first, other: of one setting and quantity.
+        at, at_other: the names of their scales.
     """
     one, two = first.verdict, other.verdict
     if not {one, two} <= {SEEN, NOT_SEEN, OPPOSITE}:

@@ -24,11 +24,7 @@ def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
 
 
 def drawn(miniature: Miniature, cells: Sequence[Cell]) -> Figure:
-    """The first such quantity against the rounds; the last third is shaded, controls are dashed.
-
-    Args:
-        miniature: one that has curves. cells: of all seeds.
-    """
+    """The first such quantity against the rounds; the last third is shaded, controls are dashed."""
     from matplotlib.figure import Figure
 
     (quantity, *_) = with_curves(miniature)

@@ -25,11 +25,7 @@ class Found:
             yield from ((label, row) for row in rows if not math.isnan(row.difference) and wanted(keys[row.setting]))
 
     def one(self, label: str, setting: str, quantity: str = "test accuracy") -> Comparison | None:
-        """A single comparison; None where it is not among the results.
-
-        Args:
-            label: of the miniature. setting, quantity: their names.
-        """
+        """A single comparison; None where it is not among the results."""
         return next((r for r in self.rows.get(label, ()) if (r.setting, r.quantity) == (setting, quantity)), None)
 
 

@@ -39,11 +39,7 @@ NO_SPREAD = 1e-9  # rounding leaves an error of seeds that agree
 
 
 def page(results: Sequence[Result], command: str) -> str:
-    """The page of these miniatures: how to read it, what came out in a line each, then every table.
-
-    Args:
-        command: what regenerates it.
-    """
+    """The page of these miniatures: how to read it, what came out in a line each, then every table."""
     lines = [
         "# Miniatures of the papers' experiments",
         "",

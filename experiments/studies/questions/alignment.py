@@ -82,11 +82,7 @@ def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndar
 
 
 def alone(run: Federation, start: int, order: int) -> Params:
-    """The one client's model at the end of its round.
-
-    Args:
-        run: of one client. start, order: the seeds of its first model and of its batches.
-    """
+    """The one client's model at the end of its round."""
     found = replace(run, seed=order)
     ends = found.round(found.start(run.model.initial(start)), keep_ends=True).ends or {}
     return {name: rows[0] for name, rows in ends.items()}
@@ -180,11 +176,7 @@ def _longer(cells: Cells) -> Answer:
 
 
 def _difference(claim: str, source: str, one: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
-    """Whether the mean difference of cells that have both is below 0, by Student's interval.
-
-    Args:
-        claim: in words. source: of it. one, other: cells, and which of their quantities. note: beside the answer.
-    """
+    """Whether the mean difference of cells that have both is below 0, by Student's interval."""
     (left, unsure), (right, less_sure) = (
         (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (one, other)
     )

@@ -30,8 +30,7 @@ SOURCE = "fl-ntk/B.3-certificate"
 def problem_of(samples: int, features: int, degrees: float, seed: int) -> Problem:
     """Points of the sphere, the second of them turned to this angle with the first; the two have other labels.
 
-    Args:
-        samples: n. features: d. degrees: the angle of the first two points. seed: of the points and labels.
+    The angle is in degrees.
     """
     drawn = data.sphere(samples, features, seed=seed, clients=CLIENTS)
     x, y, angle = drawn.x.copy(), drawn.y.copy(), np.deg2rad(degrees)

@@ -51,11 +51,6 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
     """|w - w_0| after a client's local steps on half its sum of squares plus beta times the connectivity loss to w_0.
 
     The labels are the outputs at w_0 plus the client's y. The loss's integral over alpha is taken by Gauss's rule.
-
-    Args:
-        client: its samples; y is the residual at w_0. setup: width, eta_local and local_steps. weights: w_0 and the
-            signs.
-        beta: weight of the connectivity loss.
     """
     start, signs = weights.hidden, weights.signs / np.sqrt(setup.width)
     labels = np.maximum(client.x @ start.T, 0) @ signs + client.y

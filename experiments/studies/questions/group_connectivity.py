@@ -29,11 +29,7 @@ SOURCE = "fedgucci/X3"
 
 
 def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
-    """One group: the same points and the same target for every number of clients, who own an arc each.
-
-    Args:
-        clients: K. width: of the networks. seed: of this group's networks.
-    """
+    """One group: the same points and the same target for every number of clients, who own an arc each."""
     rng = np.random.default_rng([POINTS, 23])
     angles = np.sort(2 * np.pi * (np.arange(POINTS) + rng.uniform(0.2, 0.8, POINTS)) / POINTS)
     amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4

@@ -39,22 +39,12 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """How many of the last models the model sent out after this many rounds is the mean of.
-
-    Args:
-        number: rounds done. window: P, the most models that are averaged. start: the first round whose model is a mean.
-        rounds: done before.
-    """
+    """How many of the last models the model sent out after this many rounds is the mean of."""
     return min(window, number + 1) if number >= start else 1
 
 
 def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
-    """E v^2 after so many rounds: mean and covariance of the last models, round by round.
-
-    Args:
-        rho: of the dynamics of the module's docstring. window: P. start: the first round whose model is a mean.
-        rounds: done before.
-    """
+    """E v^2 after so many rounds: mean and covariance of the last models, round by round."""
     mean, covariance = np.zeros(window), np.zeros((window, window))
     mean[0] = DISTANCE
     down = np.eye(window, k=-1)

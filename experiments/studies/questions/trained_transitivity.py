@@ -64,11 +64,7 @@ def measure(point: Point) -> Measured:
 
 
 def drawn(width: int, features: int, seed: int) -> TwoLayer:
-    """A network drawn as is usual: normal weights of variance 2/features in the first layer, 1/width in the second.
-
-    Args:
-        width: hidden units. features: of an input. seed: of the draw.
-    """
+    """A network drawn as is usual: normal weights of variance 2/features in the first layer, 1/width in the second."""
     rng = np.random.default_rng(seed)
     hidden = rng.standard_normal((width, features)) * np.sqrt(2 / features)
     return TwoLayer(hidden, rng.standard_normal(width) / np.sqrt(width))
@@ -77,13 +73,7 @@ def drawn(width: int, features: int, seed: int) -> TwoLayer:
 def trained(
     problem: Problem, start: TwoLayer, steps: int, beta: float = 0.0, anchor: TwoLayer | None = None
 ) -> TwoLayer:
-    """Gradient descent of both layers on half the mean square plus beta times its integral on the way to the anchor.
-
-    Args:
-        problem: inputs and labels. start: the network to begin with. steps: how many, of RATE.
-        beta: of the connectivity loss; its integral over alpha is taken by Gauss's rule of three points. anchor: where
-            the way leads; it does not move.
-    """
+    """Gradient descent of both layers on half the mean square plus beta times its integral on the way to the anchor."""
     hidden, readout = start.hidden, start.readout
     for _ in range(steps):
         of_hidden, of_readout = _gradient(problem, hidden, readout)
@@ -123,9 +113,6 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
 
     The interval is Student's over the seeds, each the mean of its groups; where a group has several seeds, over the
     groups, as if they were drawn apart. Groups in which either does not vary say nothing.
-
-    Args:
-        cells: of the study. fixed: axes that a group has one value of, the seed last. what: the groups, in words.
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
     epsilon, wall = (_grouped(each, fixed) for each in (cells.epsilon, cells.barrier))

@@ -14,15 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell's numbers depend on, and nothing else.
-
-    Args:
-        study: its name. point: one value of every axis. version: of the code, as `code_version.version_of`.
-    """
+    """What a cell's numbers depend on, and nothing else."""
 
     study: str
-    point: Point
-    version: str
+    point: Point  # one value of every axis
+    version: str  # of the code, as `code_version.version_of`
 
     @cached_property
     def inputs(self) -> str:

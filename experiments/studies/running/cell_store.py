@@ -99,10 +99,8 @@ class CellStore:
 def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
     """Write a file that is there whole or not at all; what stood there stays until then.
 
-    Args:
-        path: of the file. data: its content.
-        flush: bring it to the disk first, so that it survives a power cut too. claimed: no other process writes it, so
-            that the part which a killed one has left is overwritten.
+    `flush` brings the file to the disk first, so that it survives a power cut too. `claimed` says that no other process
+    writes this file, so that a part which a killed process has left is overwritten.
 
     Raises:
         CannotKeep: the disk is full, or the folder cannot be written.

@@ -49,9 +49,6 @@ def measured(spec: str, cell: Cell) -> bytes | str:
 def settle(store: CellStore, spec: str, cell: Cell) -> Status:
     """Measure and store a cell, unless another process does or did.
 
-    Args:
-        store: of the cells. spec: the study, as its name or file is given to workers. cell: to measure.
-
     Raises:
         OtherCode, ValueError: as `measured`. OSError: the folder is full or cannot be written.
     """
@@ -65,9 +62,6 @@ def settle(store: CellStore, spec: str, cell: Cell) -> Status:
 
 def keep(store: CellStore, cell: Cell, found: bytes | str) -> Status:
     """Store what `measured` gave for a cell that the caller has claimed.
-
-    Args:
-        store: of the cells. cell: that was measured. found: its file's bytes, or the traceback.
 
     Raises:
         OSError: the folder is full or cannot be written.

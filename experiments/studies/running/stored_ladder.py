@@ -32,12 +32,7 @@ class StoredLadder(WidthLadder):
 
     @classmethod
     def of(cls, cells: Cells, problem: Problem, setup: Setup) -> StoredLadder:
-        """The ladder of the cells that are there; its widths ascend.
-
-        Args:
-            cells: quantities by width and seed, NaN where there is none. problem, setup: of the runs, for what theory
-                says of them.
-        """
+        """The ladder of the cells that are there; its widths ascend."""
         ordered = cells.sortby(WIDTH)
         counts = _present(ordered).sum(axis=1)
         kept = ordered.isel({WIDTH: np.flatnonzero(counts >= FEWEST_NETWORKS)})
@@ -75,11 +70,7 @@ class StoredLadder(WidthLadder):
 
 
 def power_on(ladder: Rungs, power: Power, source: str, among: str = "") -> Answer:
-    """A power of the width that a statement claims, as it is on a ladder.
-
-    Args:
-        ladder: of the cells that are there. power: a quantity of the statement. source: its id. among: which cells.
-    """
+    """A power of the width that a statement claims, as it is on a ladder."""
     claim = f"{power.name} ~ m^({power.exponent}){among}"
     return on_ladder(claim, source, float(power.exponent), ladder, lambda: power.exponent_on(ladder))
 

@@ -22,11 +22,7 @@ PANELS = {
 def charts_of(
     ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Iterable[Answer]
 ) -> tuple[Chart, ...]:
-    """Two figures, where there is a width with two networks; the second only where an exponent was found.
-
-    Args:
-        ladder: the cells that are there. powers: each with its statement's id. answers: to claims about powers.
-    """
+    """Two figures, where there is a width with two networks; the second only where an exponent was found."""
     if not ladder.widths:
         return ()
     found = []

@@ -27,10 +27,6 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     are what fits. The layer whose outputs are the other's inputs comes first; if either may, the numbers in their names
     tell, or the order.
 
-    Args:
-        arrays: two matrices, and vectors that are biases. where: what messages call the file.
-        ordered: whether the order of the arrays is that of the layers.
-
     Raises:
         ValueError: other arrays, or arrays that can be read in no or in several ways.
     """

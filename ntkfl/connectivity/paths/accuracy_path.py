@@ -21,18 +21,14 @@ NUDGE = 4 * EPS  # edges are rounded to float64
 
 @dataclass(frozen=True, eq=False)
 class AccuracyPath:
-    """Shares of the samples: between `low` and `high` are classified correctly inside each piece.
+    """Shares of the samples: between `low` and `high` are classified correctly inside each piece."""
 
-    Args:
-        edges: (P + 1,), ascending, all different. low, high: (P,). changes: the number of places where it may change.
-        dip: width of the widest piece around changes on which low and high are the least share between these.
-    """
-
-    edges: np.ndarray
+    edges: np.ndarray  # (P + 1,), ascending, all different
+    # low, high: (P,)
     low: np.ndarray
     high: np.ndarray
-    changes: int
-    dip: float
+    changes: int  # the number of places where it may change
+    dip: float  # width of the widest piece around changes on which low and high are the least share between these
 
 
 def accuracy_path(
@@ -40,10 +36,8 @@ def accuracy_path(
 ) -> AccuracyPath:
     """The share of samples with y f > 0 (y = ±1), or whose class y is the largest output alone.
 
-    Args:
-        segment: between the networks, with its samples. y: ±1, or classes 0..C-1.
-        slack, means: where both ends stand for the mean of these networks, and how far the outputs may then be off
-            beyond rounding, (n, C).
+    With `means` both ends stand for the mean of these networks, and `slack`, (n, C), says how far the outputs may then
+    be off beyond rounding.
     """
     y = np.asarray(y).astype(int)
     x, labels, counts, extra = _distinct(segment.x, y, slack)

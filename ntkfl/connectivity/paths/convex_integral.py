@@ -25,9 +25,6 @@ def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float,
     """The integral over alpha of the mean of a logistic or cross-entropy loss, and a bound on its error.
 
     The error does not hold the rounding of the outputs and of the loss at a point.
-
-    Args:
-        segment: between the networks, with its samples. y: labels, (n,). loss: LOGISTIC or CROSS_ENTROPY.
     """
     count, total, error = len(segment.x), 0.0, 0.0
     for part, labels in segment.chunks(y, heavy=5 * segment.first.n_outputs):

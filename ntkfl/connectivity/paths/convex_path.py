@@ -30,10 +30,6 @@ def convex_supremum(
     The bound is at most `tolerance` above the value unless `most_points` points, or intervals as short as float64 has
     them, did not bring it there.
 
-    Args:
-        segment: between the networks, with its samples. y: labels, (n,). loss: convex and Lipschitz.
-        tolerance: in units of the loss. most_points: at which the loss is evaluated.
-
     Raises:
         ValueError: a loss that is not Lipschitz.
     """

@@ -38,11 +38,7 @@ class Root:
 
 
 def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fraction) -> list[Root]:
-    """The roots of constant + slope t + bend t^2, not all 0, in an open interval.
-
-    Args:
-        constant, slope, bend: the coefficients, integers. low, high: the ends, which do not belong to the interval.
-    """
+    """The roots of constant + slope t + bend t^2, not all 0, in an open interval."""
     if not bend:
         found = [Root(Fraction(-constant, slope))] if slope else []
     else:

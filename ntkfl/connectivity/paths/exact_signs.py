@@ -14,11 +14,7 @@ Quadratic = tuple[int, int, int]  # constant term first
 
 
 class ExactSegment:
-    """The segment between two networks, its weights as integers times powers of two.
-
-    Args:
-        first, second: the networks at alpha = 1 and 0, or as many at either end, whose mean is meant.
-    """
+    """The segment between two networks, or the means of several at either end, in integers times powers of two."""
 
     def __init__(self, first: Sequence[TwoLayer], second: Sequence[TwoLayer]) -> None:
         self._count, self._networks = len(first), (*first, *second)
@@ -55,9 +51,6 @@ class ExactSegment:
         """Whether x is classified correctly just after `low`, and each alpha below `high` where that changes.
 
         The second gives the alphas ascending, with what holds just after each; a tie at one alpha alone is no change.
-
-        Args:
-            x: one input, (l,). label: a class, or with one output 1 or -1. low, high: values of alpha.
         """
         (a, c), (v1, v2) = self._sides(x), self._readouts
         left, right = Fraction(low), Fraction(high)

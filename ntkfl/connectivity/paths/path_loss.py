@@ -67,12 +67,7 @@ def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def located(edges: np.ndarray, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The quadratic of each sample at its own points, (n, q, 3).
-
-    Args:
-        edges: where each sample's pieces begin and end, ascending, (n, P+1). pieces: their coefficients, (n, P, 3).
-        points: values of alpha, (n, q).
-    """
+    """The quadratic of each sample at its own points, (n, q, 3)."""
     found = [np.searchsorted(row, at, side="right") - 1 for row, at in zip(edges, points, strict=True)]
     piece = np.clip(np.stack(found), 0, pieces.shape[1] - 1)
     return np.take_along_axis(pieces, piece[:, :, None], axis=1)

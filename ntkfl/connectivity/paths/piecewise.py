@@ -21,16 +21,11 @@ class Supremum:
 
 @dataclass(frozen=True, eq=False)
 class PiecewisePolynomial:
-    """One polynomial in alpha on each piece of [0, 1].
+    """One polynomial in alpha on each piece of [0, 1]."""
 
-    Args:
-        edges: (P + 1,), ascending. coefficients: (P, degree + 1), constant term first.
-        error: bound on the rounding of its values that comes from summing the pieces.
-    """
-
-    edges: np.ndarray
-    coefficients: np.ndarray
-    error: float = 0.0
+    edges: np.ndarray  # (P + 1,), ascending
+    coefficients: np.ndarray  # (P, degree + 1), constant term first
+    error: float = 0.0  # bound on the rounding of its values that comes from summing the pieces
 
     def at(self, alpha: np.ndarray | float) -> np.ndarray:
         """Values at points of [0, 1]; at an edge, those of the piece to its right."""
@@ -85,8 +80,7 @@ class PiecewisePolynomial:
 def summed(start: np.ndarray, where: np.ndarray, change: np.ndarray) -> PiecewisePolynomial:
     """The function with coefficients `start` (degree + 1,) at 0 that change by change[e] (degree + 1,) at where[e].
 
-    Args:
-        start: constant term first. where: values of alpha in [0, 1], (E,), in any order. change: (E, degree + 1).
+    `where` may have any order; the constant term of `start` and of each row of `change` comes first.
     """
     order = np.argsort(where, kind="stable")
     edges = np.concatenate([[0.0], where[order], [1.0]]).astype(LONG)

@@ -18,9 +18,7 @@ def absolute_loss_bounds(
     than the outputs' distance from their chord, to which a neuron adds |change of z| / 4 times |change of v|, and
     times max |v| where z changes its sign: z its pre-activation, v its readout weight.
 
-    Args:
-        x: inputs. y: labels.
-        start: with one output. ends: the parameters of networks of its shape, in the order of `TwoLayer.vector`.
+    `ends` holds the parameters in the order of `TwoLayer.vector`.
     """
     hidden, readout = np.split(np.asarray(ends, float), [start.hidden.size], axis=1)
     hidden, readout = hidden.reshape(-1, *start.hidden.shape), readout[:, None]

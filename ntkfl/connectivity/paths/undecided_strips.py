@@ -59,12 +59,7 @@ def joined(parts: Sequence[Strips]) -> Strips:
 def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
-    """The strips in numbers of samples, those that need it decided in integers; how many changes there are; the `dip`.
-
-    Args:
-        strips: where float64 leaves signs open. exact: the same segment in integers.
-        x, labels, counts: of the samples, and how often each occurs. dip: see `AccuracyPath`.
-    """
+    """The strips in numbers of samples, decided in integers where they need it; the number of changes; the `dip`."""
     budget, plain, found, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)

@@ -9,17 +9,12 @@ from math import prod
 
 @dataclass(eq=False)
 class Atom:
-    """Part of an axis, `size` entries long, whose entries are permuted together wherever it stands.
-
-    Args:
-        held: why its entries must stay in their places; "" where they may be permuted.
-        joined: the atom that this one was found to be the same as. parts: the atoms that it is the product of.
-    """
+    """Part of an axis, `size` entries long, whose entries are permuted together wherever it stands."""
 
     size: int
-    held: str = ""
-    joined: Atom | None = None
-    parts: tuple[Atom, ...] = ()
+    held: str = ""  # why its entries must stay in their places; "" where they may be permuted
+    joined: Atom | None = None  # the atom that this one was found to be the same as
+    parts: tuple[Atom, ...] = ()  # the atoms that it is the product of
 
 
 Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has none

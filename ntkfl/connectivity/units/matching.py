@@ -36,7 +36,8 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
     turns.
 
     Args:
-        pairs: what is compared. sizes: of the groups.
+        pairs: what is compared.
+        sizes: of the groups.
         starts: from how many orders the turns begin: those given; then what `relaxed` makes of the mean of all orders;
             then what it makes of the mean of the best so far and of drawn ones, always the same. The nearest that is
             found counts, of several within rounding the first.
@@ -89,7 +90,8 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
     """The weights of two networks of one architecture.
 
     Args:
-        units: of either. first, second: their weights by name.
+        units: of either.
+        first, second: their weights by name.
     """
     return [Pair(_numbers(first[name]), _numbers(second[name]), factors) for name, factors in units.factors.items()]
 
@@ -98,7 +100,9 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
     """The weights with unit r of each group where the order's entry r was; bit for bit the same numbers.
 
     Args:
-        weights: by name. units: the network's. orders: of every group, a permutation.
+        weights: by name.
+        units: the network's.
+        orders: of every group, a permutation.
     """
     found = dict(weights)
     for name, factors in units.factors.items():

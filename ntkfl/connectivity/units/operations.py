@@ -18,17 +18,12 @@ PLACE = "the image's pixels have places"
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of an operation: its arguments by name, and what is known of tensors' axes.
-
-    Args:
-        tensors: all among the arguments, also those in lists. axes_of: of any tensor, the axes it has.
-        sizes: of the first result.
-    """
+    """A call of an operation: its arguments by name, and what is known of tensors' axes."""
 
     arguments: Mapping[str, Any]
-    tensors: Sequence[Tensor]
-    axes_of: Callable[[Tensor], list[Axis]]
-    sizes: tuple[int, ...]
+    tensors: Sequence[Tensor]  # all among the arguments, also those in lists
+    axes_of: Callable[[Tensor], list[Axis]]  # of any tensor, the axes it has
+    sizes: tuple[int, ...]  # of the first result
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]

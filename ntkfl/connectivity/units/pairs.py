@@ -17,7 +17,8 @@ class Pair(NamedTuple):
     """Numbers of the first network, and those of the second in their place, with the factors of their axes.
 
     Args:
-        target, given: the two networks' numbers. factors: of the axes.
+        target, given: the two networks' numbers.
+        factors: of the axes.
         error: of the target's entries.
     """
 
@@ -40,7 +41,8 @@ def along(
     """The numbers with all their axes along the groups in these orders.
 
     Args:
-        values, factors: the numbers, and the factors of their axes. orders: of every group.
+        values, factors: the numbers, and the factors of their axes.
+        orders: of every group.
         but: an axis that stays as it is.
     """
     for place, factor in enumerate(factors):
@@ -60,7 +62,8 @@ def unit_products(
     """Inner products of each unit's numbers in the first network with each unit's in the second.
 
     Args:
-        target, given: of one shape. place: the axis of the units.
+        target, given: of one shape.
+        place: the axis of the units.
     """
     one, other = (np.moveaxis(part, place, 0).reshape(part.shape[place], -1) for part in (target, given))
     return np.asarray(one @ other.T)

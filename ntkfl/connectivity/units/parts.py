@@ -24,7 +24,8 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
     Inputs that several layers read count once: their gradient is that of all ways to the outputs.
 
     Args:
-        network: any. weights: those of it whose axes are followed, by name.
+        network: any.
+        weights: those of it whose axes are followed, by name.
         x: inputs, as the module gets them.
 
     Raises:

@@ -25,7 +25,8 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     """Orders near a stationary point of the relaxed problem: a start for the turns, better than none as a rule.
 
     Args:
-        pairs: what is compared. sizes: of the groups.
+        pairs: what is compared.
+        sizes: of the groups.
         begin: orders of all groups, at whose mean it begins; none: the mean of all there are.
 
     Raises:
@@ -60,12 +61,7 @@ def _best(gains: Float[np.ndarray, "units units"]) -> Int[np.ndarray, " units"]:
 
 
 def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
-    """The derivative of the inner product to each group's matrix.
-
-    Args:
-        pairs: what is compared. at: of each group a matrix, or an order.
-        applied: what applies them to all axes but one.
-    """
+    """The derivative of the inner product to each group's matrix."""
     slopes = [np.zeros((len(each), len(each))) for each in at]
     for pair in pairs:
         for place, factor in enumerate(pair.factors):

@@ -57,9 +57,9 @@ def align_torch(
         first, second: of one architecture.
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs.
-        starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts.
-            With several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. On three
-            of 1024 units the first takes 7 seconds on one core, six take 50.
+        starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts. With
+            several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. On three of
+            1024 units the first takes 7 seconds on one core, six take 50.
 
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.
@@ -77,7 +77,8 @@ def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.n
     """The network with its units in the orders that were found.
 
     Args:
-        network, units: a network and its units. found: an order of each of their groups.
+        network, units: a network and its units.
+        found: an order of each of their groups.
         x: inputs, at which its function is seen to stay.
 
     Raises:

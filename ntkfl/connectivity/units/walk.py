@@ -36,7 +36,8 @@ class Units:
     """The hidden units of a network in groups, each of which may be permuted without changing its function.
 
     Args:
-        names: of each group, the first weight that it moves. sizes: of each group.
+        names: of each group, the first weight that it moves.
+        sizes: of each group.
         factors: of every weight, those of all its axes, in order; a weight's entries, so viewed, move along the groups.
         held: weights whose first axis stays in its place although it is not the network's output, and why.
     """
@@ -64,8 +65,10 @@ def units_of(
     of convolutions, or of channels that are normalised together, channels are permuted alike in each group.
 
     Args:
-        function: (weights, x) -> outputs, of torch's operations. weights: all that it reads, by name.
-        x: inputs, at least one sample. tied: names of weights that are to stay equal.
+        function: (weights, x) -> outputs, of torch's operations.
+        weights: all that it reads, by name.
+        x: inputs, at least one sample.
+        tied: names of weights that are to stay equal.
 
     Returns:
         The units, and what each layer read: the factors of its inputs, where these depend on x.

@@ -21,9 +21,7 @@ def catalogue() -> dict[str, Reader]:
 def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
     """The samples that "NAME:SIZE+domains" or a file's path names, the size, and whether images are to be in domains.
 
-    Args:
-        spec: as the user wrote it. path: the user's files, where the data do not come with a package.
-        target: as `table` takes it.
+    `target` as in `tables.table`.
 
     Raises:
         FileNotFoundError: as the reader.

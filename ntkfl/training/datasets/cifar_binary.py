@@ -27,10 +27,8 @@ def cifar(
 ) -> Samples:
     """Images (3, 32, 32) with pixels scaled to [-1, 1].
 
-    Args:
-        size: not used. name: of the data set. inner: the folder in `path`. training, test: names of its files.
-        path: the folder of the .bin files, or the one that holds it.
-        classes: of each label byte before the pixels. chosen: which of them is the label.
+    `classes` has the number of classes of each label byte that comes before the pixels; `chosen` says which byte is the
+    label.
 
     Raises:
         FileNotFoundError: no path, or a file is missing.

@@ -25,8 +25,7 @@ DOMAINS = {
 def deal(count: int, seed: int, part: int) -> np.ndarray:
     """The domain of each of `count` samples, at random, as many of each as possible; part 0 trains, part 1 tests.
 
-    Args:
-        count: samples. seed: of the data. part: a stream of its own: 0 trains, 1 tests.
+    Each part has a stream of random numbers of its own: 0 trains, 1 tests.
     """
     return generator(seed, STREAM + part).permutation(np.arange(count) % len(DOMAINS))
 
@@ -50,10 +49,6 @@ def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
 
 def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int) -> np.ndarray:
     """Clients c, c + D, ... share domain c of D by the partition `kind`.
-
-    Args:
-        kind: a partition, as `ntkfl.partition.assign_owners` takes it. y: labels, (n,). domain: of each sample, (n,).
-        clients: in all. seed: of the partition.
 
     Raises:
         ValueError: fewer clients than domains, or as `ntkfl.partition.assign_owners`.

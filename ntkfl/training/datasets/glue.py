@@ -40,11 +40,8 @@ TASKS = {
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
     """train.tsv, and dev.tsv as the test set (the labels of the published test sets are secret).
 
-    Args:
-        name: of the task, for messages.
-        path: the folder of the two files, or the one that holds it (SST-2, say). A vocab.txt in it is the vocabulary;
-            else that of the packaged MiniLM is.
-        size: tokens of a sample at most, 128 by default.
+    A vocab.txt in the folder is the vocabulary, else that of the packaged MiniLM. `size` is the most tokens of a
+    sample, 128 by default.
 
     Raises:
         FileNotFoundError: no path, a file or the vocabulary is missing.

@@ -50,16 +50,16 @@ def load(
             many tokens; "NAME+domains" for images of which a quarter each is plain, turned, inverted and blurred; or
             the path of a .npz or .csv file.
         clients: how many; 10 by default, or those of the file.
-        partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`;
-            with domains every client has one of them, shared by this partition. "given": the owners in the file.
-            Default: "given" where the file has owners, else "iid".
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
+            domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
+            "given" where the file has owners, else "iid".
         seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50.
         path: the user's files, where the data do not come with a package.
-        samples, test: training and test samples; all by default. Where no test set is published, a fifth of all
-            samples is the test set by default, or fewer, so that every owner in a file keeps one for training.
-        target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half
-            of the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers
-            that are not 0..C-1, +-1 or one-hot must be said to be classes or real.
+        samples, test: training and test samples; all by default. Where no test set is published, a fifth of all samples
+            is the test set by default, or fewer, so that every owner in a file keeps one for training.
+        target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half of
+            the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
+            are not 0..C-1, +-1 or one-hot must be said to be classes or real.
         unit: divide every input by its norm, as FL-NTK supposes.
         train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code).
         dtype: of inputs and real labels; tokens are integers.
@@ -127,11 +127,7 @@ def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) 
 def _drawn(
     name: str, found: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which training samples are taken, and which test samples, of the published test set or of the same pool.
-
-    Args:
-        owner: of each sample, where the file's owners are the clients.
-    """
+    """Which training samples are taken, and which test samples, of the published test set or of the same pool."""
     if samples is not None:
         require_size("samples", samples, least=1)
     if test is not None:

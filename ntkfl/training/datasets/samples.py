@@ -10,16 +10,13 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class OnDemand:
-    """Inputs that are made, one by one, when their rows are taken.
+    """Inputs that are made, one by one, when their rows are taken."""
 
-    Args:
-        count: how many there are. shape, dtype: of one. one: its number -> the input.
-    """
-
-    count: int
+    count: int  # how many there are
+    # shape, dtype: of one
     shape: tuple[int, ...]
     dtype: Any
-    one: Callable[[int], Any]
+    one: Callable[[int], Any]  # its number -> the input
 
     def __len__(self) -> int:
         return self.count
@@ -37,26 +34,21 @@ Rows = np.ndarray | OnDemand  # inputs need not all be in memory
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs with labels and, where one is published, the test set.
+    """Inputs with labels and, where one is published, the test set."""
 
-    Args:
-        kind: what the inputs are: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0,
-            or "rows" of real numbers (n, d).
-        x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C).
-        x_test, y_test: the published test set; None: the test samples are taken from these.
-        classes: C; None for real labels. owner: the client of each sample, where the data say so.
-        peak: the largest value a pixel can have. signed: whether pixels are scaled to [-1, 1] and not to [0, 1].
-    """
-
+    # what the inputs are: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0, or "rows"
+    # of real numbers (n, d)
     kind: Literal["images", "tokens", "rows"]
+    # x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C)
     x: Rows
     y: np.ndarray
+    # x_test, y_test: the published test set; None: the test samples are taken from these
     x_test: Rows | None = None
     y_test: np.ndarray | None = None
-    classes: int | None = None
-    owner: np.ndarray | None = None
-    peak: float = 255.0
-    signed: bool = False
+    classes: int | None = None  # C; None for real labels
+    owner: np.ndarray | None = None  # the client of each sample, where the data say so
+    peak: float = 255.0  # the largest value a pixel can have
+    signed: bool = False  # whether pixels are scaled to [-1, 1] and not to [0, 1]
 
 
 Reader = Callable[[Path | None, int | None], Samples]  # from the user's path and the size asked for, if any
@@ -64,10 +56,6 @@ Reader = Callable[[Path | None, int | None], Samples]  # from the user's path an
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
     """The user's folder, or the folder `inner` in it, that has all these files.
-
-    Args:
-        name: of the data set, for messages. path: what the user gave. inner: the folder's usual name.
-        files: names that must be there. advice: where the files come from.
 
     Raises:
         FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.
@@ -83,9 +71,6 @@ def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], 
 
 def check_labels(where: Path, labels: np.ndarray, classes: int) -> None:
     """Refuse labels that are no classes.
-
-    Args:
-        where: the file, for the message. labels: integers, (n,). classes: how many there are.
 
     Raises:
         ValueError: a label of `classes` or more.

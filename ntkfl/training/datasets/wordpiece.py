@@ -20,11 +20,7 @@ class WordPiece:
     number: dict[str, int]
 
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `longest` tokens at the ends of the longer.
-
-        Args:
-            first, second: texts. longest: tokens at most, the special ones included.
-        """
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `longest` tokens at the ends of the longer."""
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
             max(reversed(parts), key=len).pop()  # of two equally long ones the second

@@ -27,9 +27,6 @@ def federation(
 ) -> Federation:
     """What the configuration names; a method, data or model given here takes the place of the named one.
 
-    Args:
-        config: what is run. method, data, model: objects that stand in for the configuration's names.
-
     Raises:
         ValueError, OSError: what is wrong with the data, the model, the method or the device, or that they do not fit.
     """

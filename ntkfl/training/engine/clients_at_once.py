@@ -27,10 +27,6 @@ def clients_at_once(params: Params, shape: tuple[int, ...], batch: int, device: 
         simple-cnn, Fashion-MNIST, 50 of 32, b=4       2491                                1680
 
     The count for other devices has not been measured.
-
-    Args:
-        device: on which they are trained.
-        params: of one client. shape: of one input. batch: samples of its largest step.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     if convolves and device.type == "cpu":

@@ -24,9 +24,7 @@ class Score(NamedTuple):
 def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor | None = None) -> Score:
     """The score of a model on samples x (n, ...), y (n,) integers or real (n,) or (n, C); sums in float64.
 
-    Args:
-        outputs: of inputs (b, ...), logits or real outputs (b, C) or (b,). x: inputs. y: labels.
-        weights: of the samples, (n,), at least 0; None: all alike. NaN is the score if all are 0.
+    `weights`, (n,), are at least 0; the score is NaN where all are 0.
     """
     loss, hits, real = 0.0, 0.0, y.is_floating_point()
     score = half_squares if real else cross_entropies

@@ -30,7 +30,8 @@ class State:
 
     Args:
         clients: trees with a leading axis of all clients, on the CPU; {} where nothing is kept. Rows of clients that
-            have not taken part are zero and unused. seen: which have, (clients,).
+            have not taken part are zero and unused.
+        seen: which have, (clients,).
     """
 
     rounds: int
@@ -46,22 +47,16 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class RoundResult:
-    """A round's state and what was seen on the way.
-
-    Args:
-        cohort: the clients that took part. steps: local steps they took. squared_drift: |Delta_i|^2 of each.
-        ends: their models at the end of local training, rows as in the cohort; None unless they were asked for.
-        seen: where `Federation.watch` says so, what was recorded of each, a row a step. move: then the mean Delta_i, as
-            the server weights it (where clients train in turn, the sum).
-    """
+    """A round's state and what was seen on the way."""
 
     state: State
-    cohort: list[int]
-    steps: np.ndarray
-    squared_drift: np.ndarray
+    cohort: list[int]  # the clients that took part
+    steps: np.ndarray  # local steps they took
+    squared_drift: np.ndarray  # |Delta_i|^2 of each
+    # their models at the end of local training, rows as in the cohort; None unless they were asked for
     ends: Params | None = None
-    seen: Sequence[Tree] = ()
-    move: Params | None = None
+    seen: Sequence[Tree] = ()  # where `Federation.watch` says so, what was recorded of each, a row a step
+    move: Params | None = None  # then the mean Delta_i, as the server weights it (where clients train in turn, the sum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +66,8 @@ class Federation:
     Args:
         model, method, optimizer, schedule, work: how clients and server proceed.
         data: on the device and, but for classes, in the dtype in which the model is trained.
-        participation: share of the clients in each round. seed: of cohorts, batch orders and draws.
+        participation: share of the clients in each round.
+        seed: of cohorts, batch orders and draws.
         at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding. None:
             as many as `clients_at_once` says.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.

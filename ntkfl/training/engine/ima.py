@@ -21,13 +21,10 @@ def averaged(
     That mean is broadcast and evaluated, and is what the next differences and server steps start from. The schedule
     that belongs to it is `schedules.MildExploration`.
 
-    Args:
-        method: any whose server keeps a model.
-        window: P; from the start on, no more models than there are. start: t_s; .75 of all rounds in the paper. The
-            released code averages one round later, after t_s + 1.
-        order: average what the server's rule computes, as printed; or, as released for adaptive servers, the means of
-            the clients' models, towards which the server's rule then steps.
-        restart: set what the server's rule keeps beside the model (an adaptive rule's moments) to zero at the start.
+    `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order "printed"
+    the mean is of what the server's rule computes; as released for adaptive servers, the server's rule steps towards
+    the mean of the clients' models. `restart` sets what the server's rule keeps beside the model, such as an adaptive
+    rule's moments, to zero at the start.
 
     Raises:
         ValueError: a window or a start out of range.

@@ -34,10 +34,7 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
     A method's module may bring it, as `linear(method, blocks) -> LinearRound`, or say in NOT_LINEAR why there is none.
     Of any other the engine's round is differentiated.
 
-    Args:
-        name: of the method, or a file of yours. blocks: the data and the local steps.
-        momentum: of the clients' steps, begun anew in every round; with it the engine's round is differentiated.
-        options: of the method.
+    With a momentum, which begins anew in every round, the engine's round is differentiated.
 
     Raises:
         ValueError: as `ntkfl.training.methods.build`; a momentum outside [0, 1); the method has no linear map, and why.
@@ -62,9 +59,6 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     all columns in one round. They keep their digits where H is nearly singular: H is neither decomposed nor inverted.
     Two more rounds, from random states of an ordinary linear model whose Gram matrix is H, tell whether the method is
     linear and knows the weights by their outputs and gradients alone.
-
-    Args:
-        method: to be run. blocks: the data and the local steps. momentum: of the clients' steps.
 
     Raises:
         ValueError: a method that draws random numbers, keeps what is no vector of weights, changes what it keeps from
@@ -107,11 +101,7 @@ def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tu
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Maps from and to a memory, of which only that is kept which is reached from none and then felt.
-
-    Args:
-        into: to memory (s, n). out: from memory (n, s). kept: of memory itself (s, s).
-    """
+    """Maps from and to a memory, of which only that is kept which is reached from none and then felt."""
     reached = _reached(kept, into)
     out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
     felt = _reached(kept.T, out.T)
@@ -141,9 +131,6 @@ class _Run:
 
     `places`: path and leading shape of each leaf of the state that holds vectors of weights, of which there are
     `parts`. `still`: the other leaves, which are the same after every round.
-
-    Args:
-        method, blocks, momentum: as in `differentiated`.
     """
 
     def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:

@@ -21,9 +21,9 @@ class LocalWork:
     """How much a client trains in a round.
 
     Args:
-        epochs: passes over its samples. batch_size: samples a step; None: all of them, in their order.
-        steps: exactly so many steps in place of `epochs`, further passes being begun as needed; a tuple: a client
-            each.
+        epochs: passes over its samples.
+        batch_size: samples a step; None: all of them, in their order.
+        steps: exactly so many steps in place of `epochs`, further passes being begun as needed; a tuple: a client each.
 
     Raises:
         ValueError: a number that is not positive.
@@ -81,21 +81,14 @@ class FewerEpochs(LocalWork):
 
 @dataclass(frozen=True, eq=False)
 class LocalPlan:
-    """The steps of some clients in one round.
+    """The steps of some clients in one round."""
 
-    Args:
-        index: sample of each place in each batch, (clients, steps, b). real: whether the place is filled, same shape.
-        active: whether the client takes that step, (clients, steps). ends_epoch: whether a pass ends with it.
-        draws: uniform numbers, (clients, steps, draws).
-        same_batch: whether every step of a client has the same batch.
-    """
-
-    index: np.ndarray
-    real: np.ndarray
-    active: np.ndarray
-    ends_epoch: np.ndarray
-    draws: np.ndarray
-    same_batch: bool
+    index: np.ndarray  # sample of each place in each batch, (clients, steps, b)
+    real: np.ndarray  # whether the place is filled, same shape
+    active: np.ndarray  # whether the client takes that step, (clients, steps)
+    ends_epoch: np.ndarray  # whether a pass ends with it
+    draws: np.ndarray  # uniform numbers, (clients, steps, draws)
+    same_batch: bool  # whether every step of a client has the same batch
 
 
 def cohort_size(population: int, participation: float) -> int:
@@ -111,9 +104,6 @@ def cohort_size(population: int, participation: float) -> int:
 def cohort(population: int, participation: float, seed: int, number: int) -> list[int]:
     """The clients of round `number`, ascending; as many as `cohort_size` says.
 
-    Args:
-        population: clients in all. participation: the share of them that takes part. seed: of the run. number: from 0.
-
     Raises:
         ValueError: a participation outside (0, 1].
     """
@@ -126,12 +116,7 @@ def cohort(population: int, participation: float, seed: int, number: int) -> lis
 def local_plan(
     members: Sequence[np.ndarray], clients: Sequence[int], work: LocalWork, seed: int, number: int, draws: int
 ) -> LocalPlan:
-    """The plan of these clients, who own `members` (all clients' samples), in round `number`.
-
-    Args:
-        members: the samples of each client. clients: who takes part. work: epochs, batches, steps. seed: of the run.
-        number: from 0. draws: uniform numbers a step and client.
-    """
+    """The plan of these clients, who own `members` (all clients' samples), in round `number`."""
     batches = [_batches(members[c], work, seed, number, c) for c in clients]
     steps = max((len(rows) for rows, _ in batches), default=0)
     size = max((len(row) for rows, _ in batches for row in rows), default=0)

@@ -49,10 +49,7 @@ class LocalResult(NamedTuple):
 class Batches:
     """The batches of some clients in one round, one row a client; which samples they have goes to the device once.
 
-    Args:
-        data: where the samples are. dtype: of what marks the real ones.
-        alone: whether the plan is of one client. It needs no places filled up to the longest batch, which would be
-            computed for nothing.
+    `alone` says that the plan is of one client, which needs no places filled up to the longest batch.
     """
 
     def __init__(self, data: FederatedData, plan: LocalPlan, dtype: torch.dtype, alone: bool) -> None:
@@ -73,10 +70,7 @@ class Batches:
 class LocalTraining:
     """The local part of a round.
 
-    Args:
-        model, method, optimizer: as in `Federation`. data: on the device, in the dtype, of the training.
-        mapped: whether clients are mapped with vmap; else each call has one client, and its row is taken off.
-        watch: as in `Federation`.
+    With `mapped` clients are mapped with vmap; else each call has one client, and its row is taken off.
     """
 
     model: Model
@@ -98,11 +92,8 @@ class LocalTraining:
     ) -> LocalResult:
         """Train the clients of the plan from the broadcast model.
 
-        Args:
-            plan: who trains on which samples at which step. broadcast: what the server sent.
-            whole: one step on all samples of each client, for local rules that need the full gradient.
-            counts: the clients' class counts (clients, C). now: the round.
-            kept, optimizer_state: what clients have kept, rows as in the plan; the latter None: begun anew.
+        `whole` is one step on all samples of each client, for local rules that need the full gradient.
+        `optimizer_state` None means that the optimizers begin anew.
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype

@@ -32,10 +32,7 @@ def measured(
 ) -> Row:
     """The row of a state: of the global model, or for a personal method means over all clients' own models.
 
-    Args:
-        federation: that is trained. state: that is measured.
-        train_loss: whether it is measured, on all training samples. result: the round that led to the state; None
-            before the first. seconds: that the round took.
+    `result` is the round that led to the state, None before the first; `seconds` is what that round took.
     """
     data = federation.data
     test = NOTHING if data.x_test is None else _score(federation, state, data.x_test, data.y_test)

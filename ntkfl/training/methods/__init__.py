@@ -71,7 +71,9 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     """The method of this name, or in this file, with options; no objective: the method's own, where it has one.
 
     Args:
-        name: of a method, or the path of a file. objective: what clients descend. given: the method's options.
+        name: of a method, or the path of a file.
+        objective: what clients descend.
+        given: the method's options.
 
     Raises:
         ValueError: an unknown method or option, a value of another type or outside its range, no objective.

@@ -20,7 +20,9 @@ def method(
     No bias correction, m = v = 0 at first. The defaults are those of the IMA paper.
 
     Args:
-        objective: what clients descend. server_rate: of the step on the server. first, second: decays of m and of v.
+        objective: what clients descend.
+        server_rate: of the step on the server.
+        first, second: decays of m and of v.
         tau: added to sqrt v.
 
     Raises:
@@ -30,22 +32,14 @@ def method(
 
 
 def mean_of_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """(1 - share) v + share D^2.
-
-    Args:
-        v: the second moment. squares: D^2, of the same shape. share: 1 - second.
-    """
+    """(1 - share) v + share D^2."""
     return (1 - share) * v + share * squares
 
 
 def adaptive(
     following: Callable[[Tensor, Tensor, float], Tensor], server_rate: float, first: float, second: float, tau: float
 ) -> ServerOptimizer:
-    """A server that keeps the moments m, "first", and v, "second".
-
-    Args:
-        following: the next v, from v, D^2 and 1 - second. server_rate, first, second, tau: as in `method`.
-    """
+    """A server that keeps the moments m, "first", and v, "second"."""
     for name, decay in (("first", first), ("second", second)):
         require_number(f"{name}, a decay of the server's,", decay, "lie in [0, 1]")
     for name, value in (("server_rate", server_rate), ("tau", tau)):

@@ -11,8 +11,9 @@ def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Metho
     """Each step takes the gradient at w + rho T^2 g / |T g|, T = |w| + eta, 1 for biases; rho = 0 is FedAvg.
 
     Args:
-        objective: what clients descend. rho: length of the perturbation, where weights are scaled by T. eta: added to
-            |w|.
+        objective: what clients descend.
+        rho: length of the perturbation, where weights are scaled by T.
+        eta: added to |w|.
 
     Raises:
         ValueError: a negative rho or eta.

@@ -12,7 +12,9 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
     """v <- momentum v + sum_i p_i Delta_i, then w <- w + server_rate v, p_i proportional to the sample counts.
 
     Args:
-        objective: of the clients. momentum: of the server, in [0, 1); 0 is FedAvg. server_rate: of its step.
+        objective: of the clients.
+        momentum: of the server, in [0, 1); 0 is FedAvg.
+        server_rate: of its step.
         nesterov: w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get that w, the point that
             the step extrapolates to.
 

@@ -36,8 +36,11 @@ def method(
     The server averages model and anchors. strength = calibration_rate = 0 is FedAvg.
 
     Args:
-        objective: what clients descend. strength: of the pull to the anchors. anchor_momentum: m.
-        calibration_rate: of the steps of Adam. calibrate_from: round of the first of them, from 0.
+        objective: what clients descend.
+        strength: of the pull to the anchors.
+        anchor_momentum: m.
+        calibration_rate: of the steps of Adam.
+        calibrate_from: round of the first of them, from 0.
         anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples.
         released: class means as in the authors' code: those of batches, over the number of all batches of the pass.
 

@@ -37,7 +37,9 @@ def method(
     sequential steps only without momentum and weight decay: there each anchor costs one more step of the optimizer.
 
     Args:
-        objective: L, what clients descend. beta: weight of the connectivity loss. anchors: global models at most.
+        objective: L, what clients descend.
+        beta: weight of the connectivity loss.
+        anchors: global models at most.
         alpha: one draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, as released half.
         step: one step on the sum, or one on L and then one on each anchor's term, newest first. None: joint, as
             released sequential.

@@ -31,8 +31,10 @@ def method(
     passes, as the authors' code: its gradient at w is added to that at w + e, about twice this beta.
 
     Args:
-        objective: cross-entropy. beta, anchors, alpha, step, anchor_history, released: as FedGuCci's.
-        tau: strength of the calibration. rho: length of the perturbation, a Euclidean norm.
+        objective: cross-entropy.
+        beta, anchors, alpha, step, anchor_history, released: as FedGuCci's.
+        tau: strength of the calibration.
+        rho: length of the perturbation, a Euclidean norm.
 
     Raises:
         ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.

@@ -16,7 +16,9 @@ def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) 
     """Clients descend F_i(w) + mu/2 |w - w_received|^2, a squared norm; the server is FedAvg's.
 
     Args:
-        objective: F_i, what clients descend. mu: strength of the proximal term. server_rate: of the step on the server.
+        objective: F_i, what clients descend.
+        mu: strength of the proximal term.
+        server_rate: of the step on the server.
 
     Raises:
         ValueError: a negative mu, a server rate that is not positive.

@@ -50,10 +50,6 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state.
-
-    Args:
-        model: split into features and head. params: the server's. head: of this client. x: inputs, (b, ...).
-    """
+    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state."""
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)

@@ -16,16 +16,14 @@ def method(
     """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's.
 
     Args:
-        objective: what clients descend. server_rate: of the step on the server. first, second: decays of m and of v.
+        objective: what clients descend.
+        server_rate: of the step on the server.
+        first, second: decays of m and of v.
         tau: added to sqrt v.
     """
     return Method(NAME, objective, server=adaptive(towards_squares, server_rate, first, second, tau))
 
 
 def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """v - share D^2 sign(v - D^2).
-
-    Args:
-        v: the second moment. squares: D^2, of the same shape. share: 1 - second.
-    """
+    """v - share D^2 sign(v - D^2)."""
     return v - share * squares * torch.sign(v - squares)

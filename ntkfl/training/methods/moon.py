@@ -22,7 +22,9 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     projection is part of the model.
 
     Args:
-        objective: what clients descend. mu: weight of the comparison. temperature: T.
+        objective: what clients descend.
+        mu: weight of the comparison.
+        temperature: T.
         released: the comparison of FedGuCci's code, which never renews the previous model (there mu and T are 1).
 
     Raises:

@@ -24,8 +24,9 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     momenta kept from round to round are outside its reach.
 
     Args:
-        objective: what clients descend. option: how a client's variate c_i is found. server_rate: of the step on the
-            server.
+        objective: what clients descend.
+        option: how a client's variate c_i is found.
+        server_rate: of the step on the server.
 
     Raises:
         ValueError: a server rate that is not positive.

@@ -72,10 +72,7 @@ def _network(
 ) -> Model:
     """Convolutions, linear layers of these widths with ReLU between, and the last layer.
 
-    Args:
-        request: of the model. least: pixels that both sides must have. widths: of the linear layers.
-        convolutions: draws a module for images of so many channels, which ends in `nn.Flatten`.
-        last_relu: whether ReLU stands before the last layer too.
+    `least` is the number of pixels that both sides must have.
     """
     request.none()
     channels, *_ = request.image(least)

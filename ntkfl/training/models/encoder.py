@@ -37,17 +37,14 @@ def packaged_folder() -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A frozen encoder: tokens (b, t), padded with 0, to the states of the last layer (b, t, width).
+    """A frozen encoder: tokens (b, t), padded with 0, to the states of the last layer (b, t, width)."""
 
-    Args:
-        weights: by their published names. layers, heads, width: its sizes. epsilon: of the layer norms.
-    """
-
-    weights: Params
+    weights: Params  # by their published names
+    # layers, heads, width: its sizes
     layers: int
     heads: int
     width: int
-    epsilon: float
+    epsilon: float  # of the layer norms
 
     def states(self, tokens: Tensor, adapters: Adapters) -> Tensor:
         """The states, each adapter (A (r, w), B (w, r)) adding B A to its linear map.
@@ -88,9 +85,6 @@ class Encoder:
 
 def read_encoder(folder: Path, dtype: torch.dtype, device: torch.device | str) -> Encoder:
     """The encoder in a folder of published files.
-
-    Args:
-        folder: of the published files. dtype, device: of the parameters.
 
     Raises:
         FileNotFoundError: config.json or model.safetensors is missing (a pytorch_model.bin is a pickle: never read).

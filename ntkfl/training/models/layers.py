@@ -16,8 +16,7 @@ def convolution(
 ) -> tuple[nn.Module, ...]:
     """A convolution and, for norm "group", GroupNorm of two groups, which then has the bias.
 
-    Args:
-        inputs, outputs: channels. kernel: its side. norm: "group" or "none". stride, padding: as of `nn.Conv2d`.
+    For norm "none" the convolution has the bias.
 
     Source: IMA, Table IV: "Group normalization (GN) layers split the input channels into two groups in all models".
     """
@@ -75,9 +74,8 @@ def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
 def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tensor | None = None) -> Tensor:
     """softmax(q k' / sqrt(width of a head)) v in each head, heads side by side, (b, t, w).
 
-    Args:
-        heads: their number, a divisor of w.
-        query, key, value: (b, t, w). real: which positions may be attended to, (b, t) of booleans; None: all.
+    `query`, `key` and `value` are (b, t, w), and the number of heads divides w. `real`, (b, t), marks the positions
+    that may be attended to; None: all.
 
     Source: Vaswani et al. 2017, section 3.2.
     """

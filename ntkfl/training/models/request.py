@@ -8,21 +8,16 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """A model to be built.
+    """A model to be built."""
 
-    Args:
-        spec: as the user wrote it. argument: what stands after the colon, "" if nothing.
-        shape: of one input. outputs: C, or None for one output without an axis of its own.
-        dtype, device: of the parameters. seed: of what is drawn and not trained.
-    """
-
-    spec: str
-    argument: str
-    shape: tuple[int, ...]
-    outputs: int | None
+    spec: str  # as the user wrote it
+    argument: str  # what stands after the colon, "" if nothing
+    shape: tuple[int, ...]  # of one input
+    outputs: int | None  # C, or None for one output without an axis of its own
+    # dtype, device: of the parameters
     dtype: torch.dtype
     device: torch.device | str
-    seed: int
+    seed: int  # of what is drawn and not trained
 
     @property
     def features(self) -> int:
@@ -31,9 +26,6 @@ class Request:
 
     def sizes(self, default: tuple[int, ...], exactly: bool = True) -> tuple[int, ...]:
         """The positive integers of the argument, joined by "-"; `default` where there is none.
-
-        Args:
-            exactly: whether there must be as many as in `default`.
 
         Raises:
             ValueError: something else than positive integers, or another number of them.
@@ -63,9 +55,6 @@ class Request:
 
     def image(self, least: int = 1) -> tuple[int, int, int]:
         """The shape of the inputs as images (channels, height, width).
-
-        Args:
-            least: pixels that both sides must have.
 
         Raises:
             ValueError: the inputs are no images, or too small.

@@ -59,11 +59,8 @@ def residual(
     Without norm the convolutions have biases, and each branch ends in weights smaller by the root of the number of
     blocks: as drawn, the signal's variance would double in every block.
 
-    Args:
-        request: the shapes and the type that the model is for. norm: "group" or "none".
-        widths: channels of each stage. blocks: of each stage.
-        projection: whether the shortcut between stages is a convolution 1 x 1 (option B) or has no parameters (A).
-        projected: whether FC(widths[-1], 128) stands before the last layer.
+    With `projection` the shortcut between stages is a convolution 1 x 1 (option B), else it has no parameters (A). With
+    `projected` FC(widths[-1], 128) stands before the last layer.
 
     Source: He et al. 2016, section 4.2 (6n + 2 layers); FedGuCci, appendix A.3 (no norm); IMA, Table IV (projected).
     """

@@ -26,10 +26,6 @@ def ntk_network(
     Seed 0 gives these hidden weights whatever they are, so that a run starts where the simulator's does; other seeds
     draw Gaussians of standard deviation `sigma`, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
 
-    Args:
-        weights: hidden (m, d) and signs (m,). dtype, device: of the parameters.
-        sigma: standard deviation of the weights that other seeds draw.
-
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
     """
     hidden, signs = weights
@@ -100,11 +96,7 @@ def to_networks(rows: Params) -> list[TwoLayer]:
 
 
 def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:
-    """The inverse of `to_network`, exact in float64.
-
-    Args:
-        network: hidden (m, l) and readout. dtype, device: of the parameters.
-    """
+    """The inverse of `to_network`, exact in float64."""
     weights = {"hidden": network.hidden, "readout": network.readout}
     return {name: torch.tensor(value, dtype=dtype, device=device) for name, value in weights.items()}
 

@@ -17,9 +17,7 @@ FILTERS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)  # 0 is a pooli
 def vgg11(request: Request, norm: Norm, projected: bool = False) -> Model:
     """VGG11 for images of 32 x 32 or more: eight convolutions, the mean over the pixels left, one linear layer.
 
-    Args:
-        request: the shapes and the type that the model is for. norm: "group" or "none".
-        projected: whether FC(512, 128) stands before the last layer.
+    The norm is "group" or "none". With `projected` FC(512, 128) stands before the last layer.
 
     Source: FedGuCci's runs on Fashion-MNIST (no norm, FC(512, 10)); IMA, Table IV (GroupNorm, projected).
     """

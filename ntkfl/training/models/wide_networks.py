@@ -37,18 +37,15 @@ class WideNetwork:
     beyond the border, counts for 1/9, and its readout takes the mean over pixels. With `bias` b, h_l has b times a
     Gaussian vector besides.
 
-    Args:
-        kind: "fc" or "conv". depth: layers of weights, L >= 2. activation: phi. bias: b, 0 for none.
-        standard: whether weights carry their scale themselves (the standard parametrisation), see `step_factors`.
-
     Raises:
         ValueError: a kind or activation that is not there (with the nearest), a depth below 2, a negative bias.
     """
 
-    kind: Literal["fc", "conv"] = "fc"
-    depth: int = 3
-    activation: str = "relu"
-    bias: float = 0.0
+    kind: Literal["fc", "conv"] = "fc"  # "fc" or "conv"
+    depth: int = 3  # layers of weights, L >= 2
+    activation: str = "relu"  # phi
+    bias: float = 0.0  # b, 0 for none
+    # whether weights carry their scale themselves (the standard parametrisation), see `step_factors`
     standard: bool = False
 
     def __post_init__(self) -> None:
@@ -141,10 +138,7 @@ class WideNetwork:
     ) -> Model:
         """The network of this width as the engine trains it.
 
-        Args:
-            shape: of one input; rows of numbers count as square images of one channel where convolutions want images.
-            width: neurons, or channels, of every hidden layer. outputs: C, or None for one without an axis.
-            dtype, device: of the parameters.
+        Rows of numbers count as square images of one channel where convolutions want images.
 
         Raises:
             ValueError: inputs that are no images. TooLittleMemory: it does not fit.

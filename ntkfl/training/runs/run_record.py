@@ -12,16 +12,10 @@ from ntkfl.training.run_folder import RunFolder
 
 
 class RunRecord:
-    """Rows and states of a run.
+    """Rows and states of a run, in a folder that has a checkpoint first and is locked until `close`, or nowhere (None).
 
     Raises:
         OSError: the folder cannot be written, or another run is under way in it.
-
-    Args:
-        folder: where they are kept; None: nowhere. It has a checkpoint before anything else, and is locked until
-            `close`.
-        every: rounds from one checkpoint to the next. run, provenance: as in `Checkpoint`. loss: the losses' unit.
-        state: the one to begin with. rows: those of earlier stages.
     """
 
     def __init__(

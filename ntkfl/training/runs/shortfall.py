@@ -24,9 +24,6 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     their mean; or where the accuracy is above that of always answering one class, by two standard deviations unless the
     loss has fallen by 1%. Where all labels are the same there is nothing to learn. Methods that report clients' own
     models are left out.
-
-    Args:
-        federation: that was trained. state: after its last round. rows: what was measured.
     """
     if not state.rounds or federation.method.personal:
         return None
@@ -50,10 +47,8 @@ def _judged(
 ) -> str | None:
     """The sentence about these samples, None where they are answered better than by a constant.
 
-    Args:
-        which: of the samples. y: their labels. data: that was trained on. score: of the model.
-        before: the loss before training, of other samples if need be; NaN where it is not known.
-        fallen: whether the loss on these samples is known to be 1% lower than before. rounds: that were trained.
+    `before` is the loss before training, on other samples if need be, and NaN where it is not known; `fallen` says that
+    the loss on these samples is known to be 1% lower than before.
     """
     loss, accuracy = score
     share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
@@ -84,11 +79,7 @@ def _most_frequent(y: Tensor) -> float | None:
 
 
 def _constant_loss(train: Tensor, y: Tensor, classes: int | None) -> float:
-    """The loss of a sample where the answer is the training labels' mean, or their shares of classes (each once more).
-
-    Args:
-        train: labels that are counted. y: labels that are answered. classes: C, None for real labels.
-    """
+    """A sample's loss where the answer is the training labels' mean or shares of classes (each class once more)."""
     if classes:
         shares = (torch.bincount(train, minlength=classes) + 1.0) / (len(train) + classes)
         return -float(shares.log()[y].mean())

@@ -44,8 +44,11 @@ class Run:
     """A run that is over, or one stage of it.
 
     Args:
-        config: all that was chosen. federation: what it was made of. state: after the last round.
-        rows: what was measured before training and after every round, earlier stages' too. folder: where it is kept.
+        config: all that was chosen.
+        federation: what it was made of.
+        state: after the last round.
+        rows: what was measured before training and after every round, earlier stages' too.
+        folder: where it is kept.
     """
 
     config: RunConfig
@@ -145,17 +148,6 @@ def prepared(
 ) -> PreparedRun:
     """Everything that a run needs, before the first round.
 
-    Args:
-        method, data, model: names, or objects of yours; a method may be the path of a file too. Of an object only the
-            name is kept with the run, and it must be given again to resume; of a file its path and SHA-256.
-        out: the folder to keep the run in; without it nothing is written.
-        resume: go on with the run in `out`. What is not given is taken from it; what is given must agree, but for a
-            larger number of rounds. On the CPU, and with the same versions and threads, the result is bitwise that of
-            a run that was not stopped.
-        checkpoint_every: rounds from one checkpoint to the next. However the run ends, short of the process being
-            killed, the last round is kept.
-        keys: the other keys of `RunConfig`.
-
     Raises:
         ValueError, OSError: what was chosen is impossible, or the folder holds something else.
     """
@@ -222,9 +214,6 @@ def load_run(
 
 def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple[State, list[Row]]:
     """The state after the last round that a folder keeps, on the federation's device, and the rows until then.
-
-    Args:
-        folder: of the run. stored: its checkpoint. federation: as the run's configuration makes it.
 
     Raises:
         ValueError: the data have changed since, the checkpoint is of another model, or the rows were altered.
