@@ -1,0 +1,48 @@
+"""mergekit's merging on the kit: its methods `ties` and `task_arithmetic`, a tensor after the other, as with models.
+
+Local steps are this file's, those of the cases, in numpy. Weights are the clients' samples where the case counts them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from mergekit.merge_methods.base import TensorGroup
+from mergekit.merge_methods.registry import get
+
+PACKAGES = ("mergekit", "torch")
+NAMES = {"ties": "ties", "task-arithmetic": "task_arithmetic"}
+
+
+def run(case: Any) -> Any:
+    """The model after every round."""
+    if case.method not in NAMES:
+        raise NotImplementedError(f"mergekit has nothing that is {case.method}")
+    given, method = case.options, get(NAMES[case.method])
+    w = case.start
+    for number in range(case.rounds):
+        clients = case.cohort(number)
+        found = [case.tensors(end) for end in ends(case, w, number)]
+        weight = {k + 1: float(case.sizes[c]) if given.get("weighted") else 1.0 for k, c in enumerate(clients)}
+        options: dict[str, Any] = {"weight": weight, "density": dict.fromkeys(weight, given.get("density", 1.0))}
+        options |= {"normalize": case.method == "ties", "rescale": False, "int8_mask": False, "lambda": given["scale"]}
+        merged = {}
+        for name, value in case.tensors(w).items():
+            tensors = [torch.tensor(value), *(torch.tensor(end[name]) for end in found)]
+            merged[name] = method.merge_group(TensorGroup.from_tensors(tensors, base_index=0), **options).numpy()
+        w = case.flat(merged)
+        yield case.tensors(w)
+
+
+def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
+    """Where the clients' local steps end."""
+    found = []
+    for client in case.cohort(number):
+        w, velocity = received, np.zeros_like(received)
+        for batch in case.batches(number, client):
+            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
+            w = w - case.rates[number] * velocity
+        found.append(w)
+    return found

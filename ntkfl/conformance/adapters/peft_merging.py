@@ -1,0 +1,91 @@
+"""peft's merging on the kit: task arithmetic and TIES of its merge_utils, and its combinations of LoRA adapters.
+
+peft trains nothing here: local steps are this file's, those of the cases, in numpy. Tensors are merged one by one, as
+peft merges layers. FedIT is its combination "linear", FLoRA "cat", FlexLoRA "svd".
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from peft.utils.merge_utils import task_arithmetic, ties
+
+PACKAGES = ("peft", "torch")
+COMBINATIONS = {"fedit": "linear", "flora": "cat", "flexlora": "svd"}
+
+
+def run(case: Any) -> Any:
+    """The model after every round."""
+    torch.set_default_dtype(torch.float64)
+    warnings.filterwarnings("ignore")  # density 1 is said to prune nothing
+    if case.method in COMBINATIONS:
+        return adapters(case)
+    if case.method in ("ties", "task-arithmetic"):
+        return models(case)
+    raise NotImplementedError(f"peft has nothing that is {case.method}")
+
+
+def models(case: Any) -> Any:
+    """Tensors merged one by one."""
+    given = case.options
+    if given.get("weighted"):
+        raise NotImplementedError("peft divides by the number of models, not by their weights")
+    w = case.start
+    for number in range(case.rounds):
+        moves = [case.tensors(end - w) for end in ends(case, w, number)]
+        scales = torch.full((len(moves),), given["scale"])
+        merged = {}
+        for name in case.shapes:
+            vectors = [torch.tensor(move[name]) for move in moves]
+            if case.method == "ties":
+                merged[name] = ties(vectors, scales, given["density"]).numpy()
+            else:
+                merged[name] = task_arithmetic(vectors, scales).numpy()
+        w = w + case.flat(merged)
+        yield case.tensors(w)
+
+
+def adapters(case: Any) -> Any:
+    """A layer with the clients' adapters, which are combined with their shares as weights."""
+    first = case.tensors(case.start)
+    own, base = dict(first), first["base.weight"]
+    rank = len(own["lora_A"])
+    for number in range(case.rounds):
+        clients = case.cohort(number)
+        total = sum(case.sizes[client] for client in clients)
+        sent = case.flat(own | {"base.weight": base})
+        model = get_peft_model(torch.nn.Sequential(torch.nn.Linear(3, 3, bias=False)), config(rank), "sent")
+        layer = model.base_model.model[0]
+        for client, end in zip(clients, ends(case, sent, number), strict=True):
+            model.add_adapter(str(client), config(rank))
+            layer.lora_A[str(client)].weight.data = torch.tensor(case.tensors(end)["lora_A"])
+            layer.lora_B[str(client)].weight.data = torch.tensor(case.tensors(end)["lora_B"])
+        names, shares = [str(client) for client in clients], [case.sizes[client] / total for client in clients]
+        model.add_weighted_adapter(names, shares, "merged", COMBINATIONS[case.method])
+        a, b = (factor["merged"].weight.detach().numpy() for factor in (layer.lora_A, layer.lora_B))
+        if case.method == "flora":
+            base, own = base + b @ a, first
+        else:
+            own = {"lora_A": a, "lora_B": b}
+        yield {"weight": base + own["lora_B"] @ own["lora_A"]}
+
+
+def config(rank: int) -> LoraConfig:
+    """Adapters of that rank, without a factor before the product."""
+    return LoraConfig(r=rank, lora_alpha=rank, target_modules=["0"])
+
+
+def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
+    """Where the clients' local steps end."""
+    found = []
+    for client in case.cohort(number):
+        w, velocity = received, np.zeros_like(received)
+        for batch in case.batches(number, client):
+            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
+            w = w - case.rates[number] * velocity
+        found.append(w)
+    return found
