@@ -20,23 +20,17 @@ CUT = 1e-13  # what all terms that are left out come to, relative to the largest
 
 
 class Series(NamedTuple):
-    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and what they leave out, relative.
+    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and what they leave out, relative."""
 
-    Args:
-        low: least x, from -1 to below 1. powers, sums: (T, terms). cut: (2, T), of either; with its own rounding.
-    """
-
-    low: float
+    low: float  # least x, from -1 to below 1
+    # powers, sums: (T, terms)
     powers: Float[np.ndarray, "T terms"]
     sums: Float[np.ndarray, "T terms"]
-    cut: Float[np.ndarray, "2 T"]
+    cut: Float[np.ndarray, "2 T"]  # (2, T), of either; with its own rounding
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
         """The series of these rounds.
-
-        Args:
-            rounds: t. low: least eigenvalue of M.
 
         Source: docs/proofs/linear_methods.md#many-rounds-at-once.
         """
@@ -61,10 +55,6 @@ def bounded_powers(
     margins: Margins | None = None,
 ) -> list[BoundedRound]:
     """The rounds of a series, with bounds where there are margins, infinite ones where not.
-
-    Args:
-        tiles: H. round: plain averaging. series: of the rounds, from the least eigenvalue of M. initial: r(0).
-        margins: of the two.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """

@@ -17,18 +17,13 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """A function phi of one variable, twice continuously differentiable.
+    """A function phi of one variable, twice continuously differentiable."""
 
-    Args:
-        name: as networks have it. function: phi. derivative: phi'. slope: at least |phi'| everywhere.
-        bend: at least |phi''| everywhere.
-    """
-
-    name: str
-    function: Callable[[np.ndarray], np.ndarray]
-    derivative: Callable[[np.ndarray], np.ndarray]
-    slope: float
-    bend: float
+    name: str  # as networks have it
+    function: Callable[[np.ndarray], np.ndarray]  # phi
+    derivative: Callable[[np.ndarray], np.ndarray]  # phi'
+    slope: float  # at least |phi'| everywhere
+    bend: float  # at least |phi''| everywhere
 
     def values(self, z: Estimate) -> Estimate:
         """phi(z)."""

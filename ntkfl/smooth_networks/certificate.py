@@ -34,10 +34,13 @@ class NetworkCertificate:
     """Whether the theorem of `ntkfl.smooth_networks` holds for a network on its data, and with which numbers.
 
     Args:
-        certified: whether it is proved. why: what is in the way; empty if certified.
-        residual: |y - f| over all samples and outputs, enclosed. smallest_eigenvalue: of J J', enclosed.
-        visits: v, by which factor the samples' steps in a window may differ. depth, width: layers of weights, and the
-            neurons of the narrowest hidden layer. problem: what was given.
+        certified: whether it is proved.
+        why: what is in the way; empty if certified.
+        residual: |y - f| over all samples and outputs, enclosed.
+        smallest_eigenvalue: of J J', enclosed.
+        visits: v, by which factor the samples' steps in a window may differ.
+        depth, width: layers of weights, and the neurons of the narrowest hidden layer.
+        problem: what was given.
     """
 
     certified: bool

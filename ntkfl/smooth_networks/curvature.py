@@ -16,33 +16,23 @@ from ntkfl.smooth_networks.passes import Pass, spectral_norm
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds.
+    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds."""
 
-    Args:
-        each: |(scale h, bias_scale)| of the longest sample of the group. together: the spectral norm of the matrix of
-            these vectors for all its samples. before: the spectral norm of the rows B_k of a sample.
-        after: the largest column norm of the rows b_k of a sample, for each layer but the last.
-    """
-
-    each: list[Float[np.ndarray, " g"]]
-    together: list[Float[np.ndarray, " g"]]
-    before: list[Float[np.ndarray, " g"]]
+    each: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)| of the longest sample of the group
+    together: list[Float[np.ndarray, " g"]]  # the spectral norm of the matrix of these vectors for all its samples
+    before: list[Float[np.ndarray, " g"]]  # the spectral norm of the rows B_k of a sample
+    # the largest column norm of the rows b_k of a sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
 
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Bounds of second derivatives in the trained parameters, for any ball about the checkpoint.
+    """Bounds of second derivatives in the trained parameters, for any ball about the checkpoint."""
 
-    Args:
-        layers: of the network. norms: spectral norms of scale W. alone: sizes of each output of each sample, n C
-            groups. all: of all outputs of all samples, one group; None where no bound of them together is wanted.
-    """
-
-    layers: tuple[Layer, ...]
-    norms: tuple[float, ...]
-    alone: Sizes
-    all: Sizes | None
+    layers: tuple[Layer, ...]  # of the network
+    norms: tuple[float, ...]  # spectral norms of scale W
+    alone: Sizes  # sizes of each output of each sample, n C groups
+    all: Sizes | None  # of all outputs of all samples, one group; None where no bound of them together is wanted
 
     def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
         """L_i: at least the norm of the Hessian of each output in the ball."""

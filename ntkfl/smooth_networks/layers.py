@@ -23,21 +23,18 @@ if TYPE_CHECKING:
 class Layer:
     """h -> phi(scale W h + bias_scale b).
 
-    Args:
-        name: what messages call it. weight: W. bias: b; None: none. scale, bias_scale: numbers that are not trained.
-        activation: phi. trained: whether W and b are.
-
     Raises:
         ValueError: an entry that is not finite.
     """
 
-    name: str
-    weight: Float[np.ndarray, "m k"]
-    bias: Float[np.ndarray, " m"] | None
+    name: str  # what messages call it
+    weight: Float[np.ndarray, "m k"]  # W
+    bias: Float[np.ndarray, " m"] | None  # b; None: none
+    # scale, bias_scale: numbers that are not trained
     scale: float
     bias_scale: float
-    activation: Smooth
-    trained: bool
+    activation: Smooth  # phi
+    trained: bool  # whether W and b are
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -52,10 +49,6 @@ class Layer:
 
 def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
     """The layers of a network, the input's first; the last has no activation, or is followed by one.
-
-    Args:
-        network: a torch Sequential of Linear and smooth activations, or "fc" of `ntkfl.networks.wide`. params: by name;
-            None: the module's own.
 
     Raises:
         ValueError: what has no such layers, with the first that is none; parameters that do not fit.

@@ -15,18 +15,14 @@ from ntkfl.smooth_networks.layers import Layer
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What each layer k gets from n samples, and how the C outputs depend on what it gives.
+    """What each layer k gets from n samples, and how the C outputs depend on what it gives."""
 
-    Args:
-        layers: of the network. outputs: (n, C). inputs: h_(k-1), (n, m_(k-1)), for each layer.
-        before: B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer.
-        after: b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last.
-    """
-
-    layers: tuple[Layer, ...]
-    outputs: Estimate
-    inputs: tuple[Estimate, ...]
+    layers: tuple[Layer, ...]  # of the network
+    outputs: Estimate  # (n, C)
+    inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer
+    # B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer
     before: tuple[Estimate, ...]
+    # b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:

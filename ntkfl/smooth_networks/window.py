@@ -18,45 +18,30 @@ TRIES = 400
 
 @dataclass(frozen=True)
 class Start:
-    """What is known at the checkpoint; all rounded to the side that claims less.
+    """What is known at the checkpoint; all rounded to the side that claims less."""
 
-    Args:
-        least_root: at most the smallest singular value of J. largest: at least the largest eigenvalue of J J'.
-        entries: at least that of the matrix of the absolute values of J J'. gradients: at least |J| (Frobenius).
-        curvature: bounds of the second derivatives.
-    """
-
-    least_root: float
-    largest: float
-    entries: float
-    gradients: float
-    curvature: Curvature
+    least_root: float  # at most the smallest singular value of J
+    largest: float  # at least the largest eigenvalue of J J'
+    entries: float  # at least that of the matrix of the absolute values of J J'
+    gradients: float  # at least |J| (Frobenius)
+    curvature: Curvature  # bounds of the second derivatives
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is proved for all windows of training whose steps are at most `step`, floats rounded to the safe side.
+    """What is proved for all windows of training whose steps are at most `step`, floats rounded to the safe side."""
 
-    Args:
-        step: eta. ball: rho, in which curvature is bounded. distance: d, in which a fit lies.
-        reach: no model goes farther. gain, loss: alpha and beta; the squared distance to the fits falls by the factor
-            1 - step (gain - loss) or more.
-    """
-
-    step: float
-    ball: float
-    distance: float
-    reach: float
+    step: float  # eta
+    ball: float  # rho, in which curvature is bounded
+    distance: float  # d, in which a fit lies
+    reach: float  # no model goes farther
+    # gain, loss: alpha and beta; the squared distance to the fits falls by the factor 1 - step (gain - loss) or more
     gain: float
     loss: float
 
 
 def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
-    """The smallest ball found in which the theorem holds; else what fails in the last ball tried.
-
-    Args:
-        start: norms at the checkpoint. residual: at least |y - f|. step: eta. visits: v, at least 1.
-    """
+    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
     if not start.least_root > 0:
         return "the smallest eigenvalue of J J' is not known to be positive"
     radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
@@ -78,11 +63,7 @@ class Failed:
 
 
 def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
-    """Whether the theorem holds with this ball.
-
-    Args:
-        start, residual, step, visits: as of `window`. radius: rho.
-    """
+    """Whether the theorem holds with this ball."""
     each, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
     return inequalities(start, float(np.sqrt((each**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius)
 
@@ -90,12 +71,7 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
 def inequalities(
     start: Start, each: float, together: float, residual: float, step: float, visits: float, radius: float
 ) -> Window | Failed:
-    """The certificate's inequalities for given curvatures.
-
-    Args:
-        start: norms at the checkpoint. each: at least (sum L_i^2)^(1/2). together: L_J.
-        residual: at least |y - f|. step: eta. visits: v. radius: rho.
-    """
+    """The certificate's inequalities for given curvatures."""
     if not np.isfinite([each, together, residual, radius]).all():
         return Failed("the bounds overflow")
     with precision():
@@ -137,20 +113,12 @@ def inequalities(
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
     """With the largest step 2^-k / `largest`, k up to `halvings`, for which the theorem holds; it then does for all
     smaller ones too.
-
-    Args:
-        start, residual, visits: as of `window`. halvings: of the step.
     """
     return _first(lambda k: window(start, residual, _step(start, k), visits), halvings)
 
 
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
-    """About the largest residual with which a checkpoint of this kernel and curvature would be certified.
-
-    Args:
-        start: norms. visits: v. step: eta; None: the shortest of `largest_step`. halvings: as there.
-        below: a residual that is too large.
-    """
+    """About the largest residual with which a checkpoint of this kernel and curvature would be certified."""
     eta = _step(start, halvings) if step is None else step
     if isinstance(window(start, 0.0, eta, visits), str):
         return 0.0
