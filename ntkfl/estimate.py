@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntkfl import rounding
+from ntkfl.problem import real_array
 
 
 class NotFinite(ArithmeticError, ValueError):
@@ -62,7 +63,7 @@ class Estimate:
         def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ..., rigour: Rigour = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        value, error = np.array(self.value, float), np.array(self.error, float)  # the caller may go on writing
+        value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
         if np.isnan(value).any() if value.ndim else value != value:  # most are single numbers: told without a reduction
@@ -206,6 +207,12 @@ Operand = Estimate | ArrayLike
 
 def _estimate(operand: Operand) -> Estimate:
     return operand if isinstance(operand, Estimate) else Estimate.exact(operand)
+
+
+def _plain(name: str, given) -> np.ndarray:
+    """A copy in float64, since the caller may go on writing; what is no usual number is looked at closely."""
+    usual = isinstance(given, int | float) or (type(given) is np.ndarray and given.dtype.kind == "f")
+    return np.array(given if usual else real_array(name, given), float)
 
 
 def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from ntkfl.fewest_rounds import METHODS, Search, above_rounding
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.rounds_between import left_after, rounds_between
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # that are counted for one method
@@ -168,6 +168,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
     Source: docs/proofs/linear_methods.md#lower-bound-for-client-local-methods.
     """
+    gram = finite_array("gram", gram)
     if len(above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
         return float("inf")
     blocks = np.where(problem.owner[:, None] == problem.owner, gram, 0)

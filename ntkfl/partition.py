@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ntkfl.messages import did_you_mean
-from ntkfl.problem import require_size
+from ntkfl.problem import finite_array, require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # more distinct labels than this are a regression target, not classes
@@ -33,7 +33,7 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
 
     Source: Dirichlet: Hsu, Qi, Brown 2019, but per class; shards: McMahan et al. 2017, section 3.
     """
-    y = np.asarray(y)
+    y = finite_array("y", y)
     name, parameter = _parsed(kind)
     require_size("clients", clients)
     if clients > len(y):

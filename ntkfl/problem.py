@@ -19,7 +19,8 @@ class Weights(NamedTuple):
 
     def outputs(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """f(x_i) of each row, (n,), in float64 without an error bound."""
-        return np.maximum(x @ self.hidden.T, 0) @ self.signs / np.sqrt(len(self.signs))
+        x, hidden, signs = finite_array("x", x), finite_array("hidden", self.hidden), finite_array("signs", self.signs)
+        return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +50,9 @@ class Problem:
 
     def __post_init__(self) -> None:
         x, y = checked_rows("x", self.x), finite_array("y", self.y)
-        if isinstance(self.owner, np.ma.MaskedArray) and np.ma.is_masked(self.owner):
-            raise ValueError(f"owner has {np.ma.count_masked(self.owner)} masked entries; fill or remove them")
-        owner = np.zeros(len(x), int) if self.owner is None else np.asarray(self.owner)
+        owner = np.zeros(len(x), int) if self.owner is None else checked_owner(self.owner, len(x))
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(f"y has shape {y.shape}; it must be ({len(x)},) or ({len(x)}, C), one label per row of x")
-        if owner.shape != (len(x),):
-            raise ValueError(f"owner has shape {owner.shape}; it must name one client per sample, shape ({len(x)},)")
-        if not np.issubdtype(owner.dtype, np.integer):
-            if owner.dtype.kind not in "bf" or not (np.isfinite(owner).all() and (np.mod(owner, 1) == 0).all()):
-                raise ValueError(f"owner has dtype {owner.dtype}; it must hold the integers 0..N-1")
-            owner = owner.astype(int)
-        if owner.min() < 0:
-            raise ValueError(f"owner contains {owner.min()}; clients are numbered from 0")
         used = np.unique(owner)
         empty = np.flatnonzero(used != np.arange(len(used)))
         if len(empty):
@@ -139,7 +130,8 @@ class Problem:
         Args:
             kernel: (p, n), of one output; or already (p C, n C), sample-major, which comes back as it is.
         """
-        of_one = self.outputs > 1 and np.ndim(kernel) == 2 and np.shape(kernel)[1] * self.outputs == self.n
+        kernel = finite_array("kernel", kernel)
+        of_one = self.outputs > 1 and kernel.ndim == 2 and kernel.shape[1] * self.outputs == self.n
         return np.kron(kernel, np.eye(self.outputs)) if of_one else kernel
 
     @property
@@ -208,24 +200,65 @@ def require_size(name: str, value: int, least: int = 1) -> None:
         raise ValueError(f"{name} is {value!r}; it must be {wanted}")
 
 
-def real_array(name: str, array) -> np.ndarray:
-    """The array as float64; a ValueError where a mask or an imaginary part would be lost, or words read as numbers."""
+def number_array(name: str, array, wanted: str = "every entry must be a real number") -> np.ndarray:
+    """The array as numpy has it, of real numbers; ValueError where a mask or an imaginary part would be lost."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has {np.ma.count_masked(array)} masked entries; fill or remove them")
     if hasattr(array, "toarray") and not isinstance(array, np.ndarray):
         raise ValueError(f"{name} is sparse ({type(array).__name__}); give {name}.toarray()")
     if hasattr(array, "detach"):  # a torch tensor: numpy knows no bfloat16, and takes none that requires gradients
+        if array.is_meta or array.is_quantized or str(array.layout) != "torch.strided":
+            raise ValueError(f"{name} is a tensor without plain numbers (meta, quantised or sparse); give a dense one")
         array = array.detach().cpu()
-        array = array if array.is_complex() else array.double()
-    if np.iscomplexobj(array):
-        raise ValueError(f"{name} is complex; every entry must be a real number")
-    kind = getattr(getattr(array, "dtype", None), "kind", "f")
-    if kind in ("U", "S", "M", "m") or getattr(array.dtype if hasattr(array, "dtype") else None, "names", None):
-        raise ValueError(f"{name} has dtype {array.dtype}; every entry must be a real number")
+        array = array.double() if array.is_floating_point() else array
     try:
-        return np.asarray(array, float)
-    except TypeError as error:
+        found = np.asarray(array)
+    except ValueError as error:  # rows of several lengths
         raise ValueError(f"{name} is no array of real numbers: {error}") from error
+    kind = found.dtype.kind
+    if kind == "c":
+        raise ValueError(f"{name} is complex; {wanted}")
+    if kind == "O":
+        return _of_objects(name, found, wanted)
+    if kind not in "fiub" and not (kind == "V" and str(found.dtype) == "bfloat16"):  # JAX's, which numpy lacks
+        raise ValueError(f"{name} has dtype {found.dtype}; {wanted}")
+    return found
+
+
+def _of_objects(name: str, found: np.ndarray, wanted: str) -> np.ndarray:
+    """Python's numbers as one type; ValueError that names the first entry that is none, as a word or pandas' NA."""
+    for where, entry in np.ndenumerate(found):
+        try:
+            if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):
+                raise TypeError
+            float(entry)
+        except (TypeError, ValueError):
+            at = list(where) or ""
+            raise ValueError(f"{name}{at} is {entry!r:.40}; {wanted}") from None
+        except OverflowError:
+            raise ValueError(_inexact(name, where, entry)) from None
+        if isinstance(entry, int) and float(entry) != entry:
+            raise ValueError(_inexact(name, where, entry))
+    return found.astype(bool if found.size and all(isinstance(e, bool | np.bool_) for e in found.flat) else float)
+
+
+def _inexact(name: str, where: tuple[int, ...], entry: int) -> str:
+    size = int(entry).bit_length()
+    return (
+        f"{name}{list(where) or ''} is an integer of {size} bits that no float64 equals; every entry must be exact in "
+        "float64, as all up to 2^53 are: subtract a constant, or round to floats yourself"
+    )
+
+
+def real_array(name: str, array) -> np.ndarray:
+    """The array as float64; ValueError where anything would be lost, or words read as numbers."""
+    found = number_array(name, array)
+    real = found.astype(float, copy=False)
+    if found.dtype.kind in "iu" and found.size and max(-int(found.min()), int(found.max())) > 2**53:
+        for where in map(tuple, np.argwhere(np.abs(real) >= 2.0**53)):
+            if int(found[where]) != float(real[where]):
+                raise ValueError(_inexact(name, tuple(map(int, where)), int(found[where])))
+    return real
 
 
 def finite_array(name: str, array) -> np.ndarray:
@@ -235,6 +268,22 @@ def finite_array(name: str, array) -> np.ndarray:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name}{list(where) or ''} is {array[where]}; every entry must be finite")
     return array
+
+
+def checked_owner(owner, n: int) -> np.ndarray:
+    """The client of each of n samples as integers of at least 0; ValueError where they are none."""
+    wanted = "it must hold the integers 0..N-1"
+    found = number_array("owner", owner, wanted)
+    if found.shape != (n,):
+        raise ValueError(f"owner has shape {found.shape}; it must name one client per sample, shape ({n},)")
+    if found.dtype.kind == "b":
+        raise ValueError(f"owner has dtype {found.dtype}; {wanted}")
+    split = np.flatnonzero(~np.isfinite(found) | (np.trunc(found) != found))
+    if len(split):
+        raise ValueError(f"owner[{split[0]}] is {found[split[0]]}; {wanted}")
+    if found.min() < 0:
+        raise ValueError(f"owner contains {found.min()}; clients are numbered from 0")
+    return found.astype(int)
 
 
 def checked_rows(name: str, array) -> np.ndarray:

@@ -131,7 +131,7 @@ def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> 
         raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
     if weights is None:
         return draw(setup.width, problem.d, setup.seed, setup.sigma)
-    hidden, signs = finite_array("hidden", weights[0]), np.asarray(weights[1], float)
+    hidden, signs = finite_array("hidden", weights[0]), finite_array("signs", weights[1])
     if hidden.shape != (setup.width, problem.d) or signs.shape != (setup.width,):
         raise ValueError(
             f"weights have shapes {hidden.shape} and {signs.shape}; "

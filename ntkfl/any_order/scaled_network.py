@@ -96,19 +96,18 @@ def scaled(problem: Problem, weights: Weights | TwoLayer) -> ScaledNetwork:
 def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray, np.ndarray, np.floating, float, int]:
     """Hidden weights, readout (C, m), c, c^2 and g."""
     signs = not isinstance(weights, TwoLayer)
-    hidden, readout = (np.asarray(w, float) for w in (weights if signs else (weights.hidden, weights.readout)))  # type: ignore[union-attr]
+    given = (weights.hidden, weights.readout) if isinstance(weights, TwoLayer) else weights
+    named = "signs" if signs else "readout"
+    hidden, readout = finite_array("hidden", given[0]), finite_array(named, given[1])
     outputs = 1 if problem.y.ndim == 1 else problem.y.shape[1]
     if hidden.ndim != 2 or hidden.shape[1] != problem.d or not len(hidden):
         raise ValueError(f"the hidden weights have shape {hidden.shape}; the data need (width, {problem.d})")
     wanted = (len(hidden),) if outputs == 1 else (outputs, len(hidden))
     if readout.shape not in (wanted, (outputs, len(hidden))):
-        named = "signs" if signs else "readout"
         raise ValueError(
             f"the {named} have shape {readout.shape}; width {len(hidden)} and labels of shape {problem.y.shape} need "
             f"{wanted}"
         )
-    finite_array("hidden", hidden)
-    finite_array("signs" if signs else "readout", readout)
     if signs:
         wrong = np.flatnonzero(np.abs(readout.reshape(-1)) != 1)
         if len(wrong):

@@ -91,4 +91,4 @@ def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], 
 
 def with_constant(x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l+1"]:
     """The inputs with one more feature, which is 1."""
-    return np.pad(x, ((0, 0), (0, 1)), constant_values=1.0)
+    return np.pad(finite_array("x", x), ((0, 0), (0, 1)), constant_values=1.0)

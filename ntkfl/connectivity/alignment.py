@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.estimate import Estimate
 from ntkfl.messages import did_you_mean
+from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
@@ -147,10 +148,16 @@ def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
     Raises:
         ValueError: no permutation of its hidden units.
     """
-    order = np.asarray(permutation)
-    if order.shape != (len(network.hidden),) or not np.array_equal(np.sort(order), np.arange(len(order))):
-        raise ValueError(f"{order} is no permutation of the numbers 0..{len(network.hidden) - 1}")
+    order = checked_order("permutation", permutation, len(network.hidden))
     return TwoLayer(network.hidden[order], network.readout[..., order])
+
+
+def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
+    """The order of so many units; ValueError unless it is a permutation of their numbers."""
+    found = number_array(name, order)
+    if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found, axis=None), np.arange(units)):
+        raise ValueError(f"{name} is {found.tolist()!s:.60}; it must be a permutation of the integers 0..{units - 1}")
+    return found.reshape(units)
 
 
 def balanced(network: TwoLayer) -> TwoLayer:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.problem import finite_array
+
 
 @dataclass(frozen=True, eq=False)
 class GridBarrier:
@@ -55,10 +57,10 @@ def interpolation_curve(
     Raises:
         ValueError: points of different shapes.
     """
-    first, second = np.asarray(first, float), np.asarray(second, float)
+    first, second, alphas = finite_array("first", first), finite_array("second", second), finite_array("alphas", alphas)
     if first.shape != second.shape:
         raise ValueError(f"the ends have shapes {first.shape} and {second.shape}; they must agree")
-    return np.array([float(evaluate(alpha * first + (1 - alpha) * second)) for alpha in np.asarray(alphas, float)])
+    return np.array([float(evaluate(alpha * first + (1 - alpha) * second)) for alpha in alphas])
 
 
 def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:

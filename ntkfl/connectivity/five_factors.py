@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.problem import finite_array
+from ntkfl.problem import finite_array, number_array
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def error_factors(
 def _checked(outputs, averaged, y, owner, weights) -> tuple[np.ndarray, ...]:
     given = {"outputs": outputs, "averaged": averaged, "y": y, "weights": weights}
     outputs, averaged, y, weights = (finite_array(name, part) for name, part in given.items())
-    owner = np.asarray(owner)
+    owner = number_array("owner", owner)
     if outputs.ndim != 3 or 0 in outputs.shape:
         raise ValueError(f"the outputs have shape {outputs.shape}; they must be (draws, clients, samples)")
     draws, clients, samples = outputs.shape

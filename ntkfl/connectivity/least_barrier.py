@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 import numpy as np
 from jaxtyping import Float, Int
 
-from ntkfl.connectivity.alignment import permuted
+from ntkfl.connectivity.alignment import checked_order, permuted
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer, check_shapes
 from ntkfl.estimate import Estimate
@@ -60,7 +60,7 @@ def least_barrier(
     if evaluations < 1:
         raise ValueError(f"evaluations is {evaluations}; at least 1 barrier must be taken")
     units = len(first.hidden)
-    best = np.arange(units) if start is None else np.asarray(start)
+    best = np.arange(units) if start is None else checked_order("start", start, units)
 
     def barrier(order: Int[np.ndarray, " h"]) -> Estimate:
         return loss_barrier(first, permuted(second, order), x, y, loss).value

@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, fmpq
 from jaxtyping import Float
 
-from ntkfl.problem import finite_array
+from ntkfl.problem import checked_owner, finite_array
 
 BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 alpha * weight; alpha = 0 has no weight
 
@@ -86,7 +86,7 @@ class LinearRounds:
                 raise ValueError(f"{name} has shape {found}; {n} samples, {p} features, {count} clients need {shape}")
         for name in ("features", "labels", "scale", "weights", "start", "eta_local", "eta_global", "decay"):
             finite_array(name, getattr(self, name))
-        owners = sorted({int(c) for c in self.owner})
+        owners = sorted({int(c) for c in checked_owner(self.owner, n)})
         if owners != list(range(count)):
             raise ValueError(
                 f"samples are owned by clients {owners}; with {count} weights each of 0..{count - 1} has some"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ntkfl.problem import finite_array
+
 MOST_SQUARED = 145.0  # the squares of 10^145, summed, are far from overflow
 
 
@@ -61,7 +63,7 @@ def check_squares(exponent: float, y: np.ndarray) -> None:
     """
     if exponent > MOST_SQUARED:
         raise ValueError(f"outputs reach 1e{exponent:.0f}: the squared loss overflows; rescale the network")
-    largest = float(np.abs(y).max(initial=0.0))
+    largest = float(np.abs(finite_array("y", y)).max(initial=0.0))
     if largest > 10**MOST_SQUARED:
         raise ValueError(f"labels reach {largest:.0e}: the squared loss overflows; rescale the labels")
 
@@ -79,7 +81,7 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
         ValueError: another number of labels than samples, labels that the loss is not made for, or a loss of one output
             asked of a network with several.
     """
-    y = np.asarray(y)
+    y = finite_array("y", y)
     classes = loss is CROSS_ENTROPY or (loss is None and n_outputs > 1)
     signs = loss is LOGISTIC or (loss is None and n_outputs == 1)
     name = "the accuracy" if loss is None else f"the {loss.name} loss"
@@ -93,11 +95,9 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
         raise ValueError(
             f"the labels have shape {y.shape}; {name} of {n} samples, {n_outputs} outputs, needs {shape}{way_out}"
         )
-    if not np.isfinite(y.astype(float)).all():
-        raise ValueError(f"label {np.argwhere(~np.isfinite(y.astype(float)))[0].tolist()} is not finite")
     if signs and not np.isin(y, (-1, 1)).all():
         raise ValueError(f"label {y[~np.isin(y, (-1, 1))][0]} is neither -1 nor 1; {name} of one output needs ±1")
     if classes and not np.isin(y, np.arange(n_outputs)).all():
         wrong = y[~np.isin(y, np.arange(n_outputs))][0]
         raise ValueError(f"label {wrong} is no class; {name} of {n_outputs} outputs needs 0..{n_outputs - 1}")
-    return y.astype(int) if classes else y.astype(float)
+    return y.astype(int) if classes else y

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from scipy.special import betaincinv, stdtrit
 
 from ntkfl.estimate import Estimate, Rigour
+from ntkfl.problem import finite_array
 
 Losses = Callable[[np.ndarray], np.ndarray]  # of points (N, S), one number a point, (N,)
 
@@ -118,6 +119,7 @@ def log_share(
         rng: draws points and moves.
         particles: of a level.
     """
+    centre = _checked_cube(centre, side)
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)
     heights, total = _heights(losses, at), 0.0
 
@@ -171,9 +173,9 @@ def _heights(losses: Losses, points: np.ndarray) -> np.ndarray:
 
 
 def _checked_cube(centre: np.ndarray, side: float) -> np.ndarray:
-    centre = np.asarray(centre, float)
-    if centre.ndim != 1 or not len(centre) or not np.isfinite(centre).all():
-        raise ValueError(f"the cube's centre has shape {centre.shape}; it must be a vector of finite weights")
+    centre = finite_array("centre", centre)
+    if centre.ndim != 1 or not len(centre):
+        raise ValueError(f"the cube's centre has shape {centre.shape}; it must be a vector of weights")
     if side is None or np.isinf(side):
         raise ValueError(
             "d_eps needs a bounded domain, the side of a cube: over all weights the region is infinite. A unit's "

@@ -88,7 +88,7 @@ class TwoLayer:
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TwoLayer:
         """The network of this shape with these parameters."""
-        vector = np.asarray(vector, float)
+        vector = finite_array("vector", vector)
         if vector.shape != (self.size,):
             raise ValueError(f"the parameters have shape {vector.shape}; this network has ({self.size},)")
         hidden, readout = vector[: self.hidden.size], vector[self.hidden.size :]

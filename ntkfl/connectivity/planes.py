@@ -34,7 +34,7 @@ class Plane:
 
     def coordinates(self, vector: Float[np.ndarray, " S"]) -> Float[np.ndarray, " 2"]:
         """Those of the nearest point of the plane."""
-        offset = np.asarray(vector, float) - self.origin
+        offset = finite_array("vector", vector) - self.origin
         return np.array([offset @ self.first, offset @ self.second])
 
     def axes(self, points: int, margin: float = 0.25) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
@@ -99,7 +99,7 @@ def plane_losses(
     parts = [shape.at(part) for part in (plane.origin, plane.first, plane.second)]
     products = [x @ part.hidden.T for part in parts]
     readouts = [np.atleast_2d(part.readout) for part in parts]
-    s, t = np.asarray(s, float), np.asarray(t, float)
+    s, t = finite_array("s", s), finite_array("t", t)
     total = np.zeros((len(s), len(t)))
     rows = max(1, BLOCK // len(shape.hidden))
     for begin in range(0, len(x), rows):
@@ -133,4 +133,5 @@ def plane_grid(
         evaluate: the function, of one vector of weights.
         s, t: coordinates, see `Plane`.
     """
+    s, t = finite_array("s", s), finite_array("t", t)
     return np.array([[float(evaluate(plane.point(a, b))) for b in t] for a in s])

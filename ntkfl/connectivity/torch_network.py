@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ntkfl.problem import finite_array
+
 
 @dataclass(frozen=True, eq=False)
 class TorchNetwork:
@@ -33,6 +35,9 @@ class TorchNetwork:
         wrong = sorted(name for name in own | given if own.get(name) != given.get(name))
         if wrong:
             raise ValueError(f"the state does not fit the module: {', '.join(wrong)} differs in name or shape")
+        for name in dict(self.module.named_parameters()):
+            if self.state[name].is_complex():
+                raise ValueError(f"weight {name} is complex; every weight must be a real number")
         for name, value in self._weights():
             if not bool(torch.isfinite(value).all()):
                 raise ValueError(f"weight {name} has an entry that is not finite; every weight must be finite")
@@ -55,10 +60,10 @@ class TorchNetwork:
     def at(self, vector: Float[np.ndarray, " S"]) -> TorchNetwork:
         """The network of this shape with these weights, in the types that they had."""
         weights = self._weights()
-        sizes = [value.numel() for _, value in weights]
+        sizes, vector = [value.numel() for _, value in weights], finite_array("vector", vector)
         if np.shape(vector) != (sum(sizes),):
             raise ValueError(f"the weights have shape {np.shape(vector)}; this network has ({sum(sizes)},)")
-        parts = np.split(np.asarray(vector, float), np.cumsum(sizes)[:-1])
+        parts = np.split(vector, np.cumsum(sizes)[:-1])
         found = {n: torch.as_tensor(p).reshape(v.shape).to(v) for (n, v), p in zip(weights, parts, strict=True)}
         return TorchNetwork(self.module, {**self.state, **found})
 
@@ -69,7 +74,11 @@ class TorchNetwork:
 
     def inputs(self, x: Tensor | np.ndarray) -> Tensor:
         """The inputs as the module gets them."""
-        return x if isinstance(x, Tensor) else torch.as_tensor(np.array(x)).to(self._weights()[0][1])
+        if not isinstance(x, Tensor):
+            return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])  # torch warns of read-only
+        if x.is_complex() or not bool(torch.isfinite(x).all()):
+            finite_array("x", x)  # which says what is wrong
+        return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """The module's outputs with these weights, the others as they are."""

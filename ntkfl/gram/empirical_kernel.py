@@ -13,6 +13,7 @@ from ntkfl import interruption
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.network_parameters import in_float64
 from ntkfl.memory import available, require
+from ntkfl.problem import finite_array, number_array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -224,10 +225,8 @@ def _products(a: Tensor, b: Tensor) -> np.ndarray:
 def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     import torch
 
-    array = np.asarray(given)
-    if array.dtype.kind not in "fiub" or array.ndim < 1 or not len(array):
+    array = number_array(name, given)
+    if array.ndim < 1 or not len(array):
         raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be real numbers, one row a sample")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity; every entry must be finite")
-    kept = array if array.dtype.kind in "iu" else array.astype(np.float64)
+    kept = array if array.dtype.kind in "iu" else finite_array(name, array)
     return torch.tensor(kept, device=like.device)

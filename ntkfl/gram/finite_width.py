@@ -19,7 +19,7 @@ from ntkfl.gram.pair_counts import Side, summed
 from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
 from ntkfl.memory import require
-from ntkfl.problem import checked_inputs, real_array
+from ntkfl.problem import checked_inputs, checked_owner, finite_array, number_array, real_array
 
 COUNTED = 27  # bytes that an entry takes until it is counted and multiplied, measured
 _PATTERNS = 2**23  # of a block: a megabyte of bits
@@ -89,7 +89,7 @@ def finite_estimate(
     inner, norms, exponents = _inner_products(x, None), row_norms(scaled_rows(x)), row_exponents(x)
     dot_error = products_scaled_back((x.shape[1] + 2) * EPSILON * np.outer(norms, norms), exponents, exponents)
     doubt = np.zeros_like(fraction)
-    if np.any(np.asarray(error) != 0):
+    if np.any(real_array("error", error) != 0):
         count = doubtful(x, u, error)
         doubt = np.minimum(1, (count[:, None] + count) / len(u))
     bound = dot_error * fraction + (np.abs(inner) + dot_error) * doubt + 2 * EPSILON * np.abs(inner)
@@ -154,15 +154,17 @@ def local_gram(
         ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
     Source: FL-NTK, Definition 3.2 and Eq (3)-(4).
     """
-    (x, u), w, owner = checked_network(x, u), real_array("w", w), np.asarray(owner)
+    (x, u), w = checked_network(x, u), finite_array("w", w)
     n, m = len(x), len(u)
-    if owner.shape != (n,) or owner.dtype.kind not in "iu":
-        raise ValueError(f"owner is {owner.dtype} of shape {owner.shape}; it must be one integer per sample, ({n},)")
-    if w.ndim != 3 or w.shape[1:] != u.shape or owner.min() < 0 or owner.max() >= len(w):
+    owner = checked_owner(owner, n)
+    if w.ndim != 3 or w.shape[1:] != u.shape or owner.max() >= len(w):
         clients = f"clients {owner.min()}..{owner.max()}"
         raise ValueError(f"w has shape {w.shape}; it must be (N, *{u.shape}), a network for each of {clients}")
-    if neurons is not None and (np.shape(neurons) != (n, m) or np.asarray(neurons).dtype != bool):
-        raise ValueError(f"neurons has shape {np.shape(neurons)}; it must be a boolean array of shape {(n, m)}")
+    neurons = None if neurons is None else number_array("neurons", neurons)
+    if neurons is not None and (neurons.shape != (n, m) or neurons.dtype != bool):
+        raise ValueError(
+            f"neurons is {neurons.dtype} of shape {neurons.shape}; it must be a boolean array of shape {(n, m)}"
+        )
 
     def patterns(block: slice, packed: bool) -> tuple[Side, Side]:
         rows, columns = activations(x, u[block]), np.empty((n, len(u[block])), bool)
@@ -187,7 +189,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
     w, z = (u if w is None else real_array("w", w)), (x if z is None else real_array("z", z))
     if w.shape != u.shape:
         raise ValueError(f"w has shape {w.shape}, u has {u.shape}: they must be weights of one network, (m, d)")
-    z, w = checked_network(z, w)
+    z, w = checked_network(z, w, ("z", "w"))
 
     def patterns(block: slice, packed: bool) -> tuple[Side, Side]:
         return _side(x, u[block], packed), _side(z, w[block], packed)

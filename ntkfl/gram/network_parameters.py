@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ntkfl.problem import real_array
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -30,7 +32,9 @@ def in_float64(
             kind = value.dtype if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
             raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor, or an array, of real numbers")
     tensors = {  # an array that is read-only would make torch warn
-        name: value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value)
+        name: value.detach()
+        if isinstance(value, torch.Tensor)
+        else torch.tensor(real_array(f"params[{name!r}]", value))
         for name, value in params.items()
     }
     return {name: value.to(device, torch.float64) for name, value in tensors.items()}

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.gram.error_free import dot_product, row_exponents, scaled_rows
-from ntkfl.problem import checked_inputs, finite_array
+from ntkfl.problem import checked_inputs, finite_array, real_array
 
 EPSILON = 2.0**-52
 TINY = 2.0**-1022  # numbers below it have fewer bits
@@ -98,7 +98,7 @@ def doubtful(
         ValueError: as `activations`, or a negative or NaN error.
     """
     x, u = checked_network(x, u)
-    error = np.broadcast_to(np.asarray(error, float), len(u))
+    error = np.broadcast_to(real_array("error", error), len(u))
     if not (error >= 0).all():
         raise ValueError(f"error is {error.min()}; the radius within which weights are known must be 0 or more")
     count = np.zeros(len(x), int)
@@ -123,7 +123,7 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
         ValueError: as `activations`, or a negative or NaN radius.
     Source: FL-NTK, Definition of Q_i and Eq (11).
     """
-    x, u0 = checked_network(x, u0)
+    x, u0 = checked_network(x, u0, ("x", "u0"))
     if not radius >= 0:
         raise ValueError(f"radius is {radius!r}; it must be 0 or more")
     out = np.empty((len(x), len(u0)), bool)
@@ -139,9 +139,9 @@ def neuron_blocks(n: int, width: int) -> Iterator[slice]:
     return (slice(start, min(start + step, width)) for start in range(0, width, step))
 
 
-def checked_network(x, u) -> tuple[np.ndarray, np.ndarray]:
+def checked_network(x, u, names: tuple[str, str] = ("x", "u")) -> tuple[np.ndarray, np.ndarray]:
     """Data (n, d) and hidden weights (m, d) as float64; ValueError unless they are finite and fit together."""
-    x, u = checked_inputs("x", x), finite_array("hidden", u)
+    x, u = checked_inputs(names[0], x), finite_array(names[1], u)
     if u.ndim != 2 or u.shape[1] != x.shape[1] or not len(u):
         raise ValueError(f"the hidden weights have shape {u.shape}; they must be (m, {x.shape[1]}), as x is {x.shape}")
     return x, u

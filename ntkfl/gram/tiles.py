@@ -12,6 +12,7 @@ from jaxtyping import Float
 from ntkfl import interruption
 from ntkfl.gram.limit import infinite
 from ntkfl.memory import require
+from ntkfl.problem import finite_array
 
 TILE = 512  # rows and columns that are multiplied at a time
 SLAB = 4 * TILE  # rows that the kernel is asked for at a time; whole tiles, so that each on the diagonal is in one slab
@@ -53,6 +54,7 @@ class Tiles:
             ValueError: too little memory; a kernel that is not symmetric, not finite, of another shape, or with an
                 entry that its diagonal does not allow, so that it is not positive semi-definite.
         """
+        x = finite_array("x", x)
         require("the tiles of the Gram matrix", lambda n: tiles_bytes(n, dtype), n=len(x))
         _require_symmetric(kernel, x)
         slabs, roots = [], np.empty(0)

@@ -23,7 +23,7 @@ from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
 from ntkfl.limit.skipped_rounds import Series, bounded_powers
 from ntkfl.memory import left_for, require
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, finite_array
 
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
@@ -215,7 +215,7 @@ class MatrixFreeRegime(LinearRegime):
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
-        points, kernel = np.asarray(x, float), self.kernel
+        points, kernel = finite_array("x", x), self.kernel
         assert kernel is not None
         kernels = self._cross_grams(points, None)
         run, shape = self._bounded(checked_rounds(rounds), initial_outputs), np.shape(rounds)

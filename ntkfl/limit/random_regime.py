@@ -209,7 +209,7 @@ class RandomRegime(Regime):
                     "own_gram is missing: with x absent or a Gram matrix of your own, give the kernel's values between "
                     f"the new points, shape ({len(h)}, {len(h)})"
                 )
-            own_gram = self.kernel(np.asarray(x, float), None)
+            own_gram = self.kernel(finite_array("x", x), None)
             if len(own_gram) * self.problem.outputs == len(h):
                 own_gram = np.kron(own_gram, np.eye(self.problem.outputs))
         own = finite_array("own_gram", own_gram)

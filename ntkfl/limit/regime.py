@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ntkfl.gram import infinite
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
-from ntkfl.problem import Problem, Setup, finite_array
+from ntkfl.problem import Problem, Setup, finite_array, number_array
 
 STREAMED = 2**25  # entries of the kernel between new points and samples that are there at a time
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
@@ -99,7 +99,7 @@ class Regime(ABC):
 
     def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
         """h, few points at a time; the first is there before it is asked for, so that bad input is said at once."""
-        pieces = [x] if x is None or cross_gram is not None else self._pieces(np.asarray(x, float))
+        pieces = [x] if x is None or cross_gram is not None else self._pieces(finite_array("x", x))
         first = self._cross_gram(pieces[0], cross_gram)
         return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
 
@@ -116,8 +116,8 @@ class Regime(ABC):
                     "cross_gram is missing: with x absent or a Gram matrix of your own, give the kernel's "
                     f"values between the new and the training points, shape (n', {self.problem.n})"
                 )
-            cross_gram = self.problem.of_outputs(self.kernel(np.asarray(x, float), self.problem.samples))
-        h = np.asarray(cross_gram, float)
+            cross_gram = self.problem.of_outputs(self.kernel(finite_array("x", x), self.problem.samples))
+        h = finite_array("cross_gram", cross_gram)
         if h.ndim != 2 or h.shape[1] != self.problem.n:
             raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")
         return h
@@ -201,7 +201,7 @@ class Regime(ABC):
 
 def checked_rounds(rounds: ArrayLike) -> np.ndarray:
     """Rounds as a vector of float64 integers."""
-    t = np.asarray(rounds)
+    t = number_array("rounds", rounds)
     if t.ndim > 1 or not (np.issubdtype(t.dtype, np.integer) or t.size == 0):
         raise ValueError(f"rounds has dtype {t.dtype} and shape {t.shape}; it must be an integer or a list of integers")
     if t.size and not 0 <= t.min() <= t.max() <= EXACT_INTEGERS:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, number_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,16 @@ class FederatedData:
     name: str = "data"
 
     def __post_init__(self) -> None:
+        for name in ("x", "y", "x_test", "y_test"):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, Tensor) or given.is_complex()):
+                kind = f"complex ({given.dtype})" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+                raise ValueError(f"{name} is {kind}; it must be a torch tensor of real numbers")
         if len(self.x) != len(self.y) or not len(self.x):
             raise ValueError(
                 f"there are {len(self.x)} inputs and {len(self.y)} labels; one label per input, at least 1"
             )
-        owner = np.asarray(self.owner)
+        owner = number_array("owner", self.owner)
         if owner.shape != (len(self.x),) or owner.dtype.kind not in "iu":
             raise ValueError(
                 f"owner has shape {owner.shape}, dtype {owner.dtype}; it must be ({len(self.x)},) integers"
@@ -51,7 +56,7 @@ class FederatedData:
             raise ValueError(f"owner names client {owner.max()} or {owner.min()}; clients are 0..{self.clients - 1}")
         if (self.x_test is None) != (self.y_test is None):
             raise ValueError("only one of x_test and y_test is given; give both or neither")
-        for part, x, y in (("training", self.x, self.y), ("test", self.x_test, self.y_test)):
+        for part, x, y in (("", self.x, self.y), ("_test", self.x_test, self.y_test)):
             if x is None or y is None:
                 continue
             if x.shape[1:] != self.x.shape[1:]:
@@ -59,12 +64,12 @@ class FederatedData:
                     f"test inputs have shape {tuple(x.shape[1:])}, training ones {tuple(self.x.shape[1:])}"
                 )
             if not torch.isfinite(x).all():
-                raise ValueError(f"the {part} inputs contain NaN or infinity; every entry must be finite")
+                raise ValueError(f"x{part} contains NaN or infinity; every entry must be finite")
             if self.classes is None:
                 if not y.is_floating_point() or not torch.isfinite(y).all():
-                    raise ValueError(f"the {part} labels must be finite real numbers; classes=C makes them classes")
+                    raise ValueError(f"y{part} must be finite real numbers; classes=C makes them classes")
             elif y.is_floating_point() or y.ndim != 1 or y.min() < 0 or y.max() >= self.classes:
-                raise ValueError(f"the {part} labels must be integers 0..{self.classes - 1}, shape (n,)")
+                raise ValueError(f"y{part} must be integers 0..{self.classes - 1}, shape (n,)")
         object.__setattr__(self, "owner", owner)
 
     @classmethod

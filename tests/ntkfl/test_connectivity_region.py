@@ -72,7 +72,10 @@ BAD = {
     ),
     "no domain": (lambda rng: split_region_size(squared_norm, 1.0, np.zeros(2), None, rng), "needs a bounded domain"),
     "a negative side": (lambda rng: region_size(squared_norm, 1.0, np.zeros(2), -1.0, rng), "side is -1.0; it must be"),
-    "a NaN centre": (lambda rng: region_size(squared_norm, 1.0, np.full(2, np.nan), 1.0, rng), "finite weights"),
+    "a NaN centre": (
+        lambda rng: region_size(squared_norm, 1.0, np.full(2, np.nan), 1.0, rng),
+        r"centre\[0\] is nan; every entry must be finite",
+    ),
     "no points": (lambda rng: region_size(squared_norm, 1.0, np.zeros(2), 1.0, rng, 0), "0 points; at least one"),
     "one run": (
         lambda rng: split_region_size(squared_norm, 1.0, np.zeros(2), 1.0, rng, runs=1),

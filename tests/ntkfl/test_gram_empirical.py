@@ -253,14 +253,17 @@ class TestRefused:
     def test_samples_that_are_not_finite(self):
         x = rows(3)
         x[1, 2] = np.nan
-        with pytest.raises(ValueError, match="x contains NaN or infinity"):
+        with pytest.raises(ValueError, match=r"x\[1, 2\] is nan; every entry must be finite"):
             gram.empirical(self.model, self.params, x)
-        with pytest.raises(ValueError, match="z contains NaN or infinity"):
+        with pytest.raises(ValueError, match=r"z\[1, 2\] is nan; every entry must be finite"):
             gram.empirical(self.model, self.params, rows(3), x)
 
     @pytest.mark.parametrize("x", [np.zeros((0, 5)), np.array(["a"]), np.float64(1)])
     def test_what_are_no_samples(self, x):
-        with pytest.raises(ValueError, match="must be real numbers, one row a sample"):
+        with pytest.raises(
+            ValueError,
+            match=r"must be real numbers, one row a sample|has dtype <U1; every entry must be",
+        ):
             gram.empirical(self.model, self.params, x)
 
     def test_shapes_that_disagree(self):

@@ -217,16 +217,19 @@ X, U = np.eye(2), np.ones((3, 2))
     [
         (lambda: finite(X, np.ones((3, 4))), r"hidden weights have shape \(3, 4\); they must be \(m, 2\)"),
         (lambda: finite(X, np.ones((0, 2))), r"hidden weights have shape \(0, 2\)"),
-        (lambda: finite(X, np.array([[1, 1], [np.inf, 1]])), r"hidden\[1, 0\] is inf; every entry must be finite"),
+        (lambda: finite(X, np.array([[1, 1], [np.inf, 1]])), r"u\[1, 0\] is inf; every entry must be finite"),
         (lambda: finite(X, U, np.ones((4, 2))), r"w has shape \(4, 2\), u has \(3, 2\): they must be weights of one"),
         (lambda: finite(np.zeros((1, 2)), U), "row 0 of x is zero"),
         (lambda: initial(X, 0, seed=0), "width is 0; it must be a positive integer"),
         (lambda: safe_neurons(X, U, -1.0), "radius is -1.0; it must be 0 or more"),
         (lambda: safe_neurons(X, U, float("nan")), "radius is nan; it must be 0 or more"),
         (lambda: doubtful(X, U, -0.5), "error is -0.5; the radius within which weights are known must be 0 or more"),
-        (lambda: local_gram(X, [0, 1, 0], U, U[None]), r"owner is int64 of shape \(3,\); it must be one integer"),
+        (lambda: local_gram(X, [0, 1, 0], U, U[None]), r"owner has shape \(3,\); it must name one client"),
         (lambda: local_gram(X, [0, 1], U, U[None]), r"w has shape \(1, 3, 2\).* a network for each of clients 0..1"),
-        (lambda: local_gram(X, [0, 0], U, U[None], np.ones((2, 2), bool)), r"neurons has shape \(2, 2\).*\(2, 3\)"),
+        (
+            lambda: local_gram(X, [0, 0], U, U[None], np.ones((2, 2), bool)),
+            r"neurons is bool of shape \(2, 2\).*\(2, 3\)",
+        ),
     ],
 )
 def test_bad_input_is_named(call, message):

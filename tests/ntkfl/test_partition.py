@@ -151,7 +151,7 @@ BAD = [
     (("iid", Y, 2, 0.5), "seed is 0.5; it must be an integer, 0 or more"),
     (("dirichlet:1", np.arange(3.0), 2, 0), "needs classes; y has 3 distinct values on 3 samples (at most 100,"),
     (("shards:1", np.arange(202) // 2, 2, 0), "needs classes; y has 101 distinct values on 202 samples"),
-    (("shards:1", np.array([[1, 0], [1, 1]]), 2, 0), "needs classes; row 1 of y is [1, 1], not one-hot"),
+    (("shards:1", np.array([[1, 0], [1, 1]]), 2, 0), "needs classes; row 1 of y is [1.0, 1.0], not one-hot"),
     (("shards:1", np.array([[1, 0.5], [0, 1]]), 2, 0), "needs classes; row 0 of y is [1.0, 0.5], not one-hot"),
 ]
 

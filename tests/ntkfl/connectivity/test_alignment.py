@@ -171,7 +171,7 @@ def test_what_cannot_be_aligned_is_refused():
         align_group([first, second], reference=2)
     with pytest.raises(ValueError, match="at least one is needed"):
         align_group([])
-    with pytest.raises(ValueError, match=r"no permutation of the numbers 0\.\.5"):
+    with pytest.raises(ValueError, match=r"permutation is .*; it must be a permutation of the integers 0\.\.5"):
         permuted(first, [0, 1, 2, 3, 4, 4])
     with pytest.raises(ValueError, match="evaluations is 0"):
         least_barrier(first, second, np.ones((1, 3)), np.ones(1), evaluations=0)

@@ -131,7 +131,7 @@ BAD = {
     "another width": (lambda: combination([NETS[0], WIDER]), r"network 1 has 0.weight and 2.weight weights of shapes"),
     "a vector of another length": (lambda: NETS[0].at(np.ones(3)), r"have shape \(3,\); this network has \(20,\)"),
     "another module's state": (lambda: TorchNetwork(two_layer(), WIDER.state), "not fit the module: 0.weight, 2.wei"),
-    "NaN": (lambda: NETS[0].at(np.full(20, np.nan)), "weight 0.weight has an entry that is not finite"),
+    "NaN": (lambda: NETS[0].at(np.full(20, np.nan)), r"vector\[0\] is nan; every entry must be finite"),
     "one network": (lambda: evaluated_group_barrier(lambda net: 0.0, NETS[:1]), "at least 2 networks, got 1"),
     "a loss that is NaN": (
         lambda: evaluated_group_barrier(lambda net: np.nan, NETS),
