@@ -10,7 +10,17 @@ import numpy as np
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
+from experiments.console.certifying import (
+    FIELDS,
+    NOT_CERTIFIED,
+    TESTED,
+    WATCHED_ROUNDS,
+    after_rounds,
+    on_tests,
+    replay,
+    require_tests,
+    to_certify,
+)
 from experiments.console.choices import setting
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, picture_kind, reserved
@@ -20,8 +30,6 @@ if TYPE_CHECKING:
     from ntkfl.any_order import AnyOrderCertificate
     from ntkfl.connectivity.network import TwoLayer
     from ntkfl.problem import Problem, Setup
-
-TESTED = 500  # images of a built-in data set
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
         if asked.weights is not None:
             problem, network = _read(problem, asked.weights)
             setup = replace(setup, width=len(network.hidden))
-        if asked.test and problem.x_test is None:
-            raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
+        if asked.test:
+            require_tests(problem)
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
             if network is not None:
@@ -81,12 +89,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
         typer.echo(f"{found}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
         if not found.certified and found.shortfall:
             typer.echo(f"  it would certify with a residual about {found.shortfall:g} times smaller (an estimate)")
-        tested = _tested(found, problem) if asked.test else {}
-        if tested:
-            typer.echo(
-                f"  test samples whose class is final: {tested['final']} of {tested['samples']}"
-                + (f", accuracy there {tested['accuracy']:.4g}" if tested["final"] else "")
-            )
+        tested = on_tests(found, problem) if asked.test else {}
         attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
         if asked.export is not None and found.certified:
             _export(found, asked.export, problem.x_test if asked.test else None)
@@ -158,24 +161,6 @@ def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None
                 typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
     assert judged is not None  # round 0 is judged before any training
     return judged
-
-
-def _tested(found: AnyOrderCertificate, problem: Problem) -> dict[str, Any]:
-    """How many test samples have a final class, and how many of these classes are right."""
-    assert problem.x_test is not None and problem.y_test is not None
-    final = found.final(problem.x_test)
-    settled = final != "open"
-    labels = problem.y_test.reshape(len(final), -1)
-    true = np.sign(labels[:, 0]) if labels.shape[1] == 1 else labels.argmax(axis=1)
-    right = int((final[settled] == true[settled]).sum())
-    count = int(settled.sum())
-    return {
-        "samples": len(final),
-        "final": count,
-        "share": count / len(final),
-        "right": right,
-        "accuracy": right / count if count else None,
-    }
 
 
 def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:

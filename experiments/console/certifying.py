@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from experiments.console.choices import BUILT_IN_SIZE, chosen_problem
 
 if TYPE_CHECKING:
     from bounds.options import Options
+    from ntkfl.any_order import AnyOrderCertificate
     from ntkfl.problem import Problem, Setup
+    from ntkfl.smooth_networks import NetworkCertificate
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
 SPHERE_SIZE = 4  # samples on the sphere: with 64000 neurons most draws certify
 WATCHED_ROUNDS = 2000  # unless --rounds says otherwise
+TESTED = 500  # images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 
@@ -41,3 +46,34 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
 def after_rounds(rounds: int, every: int) -> list[str]:
     """The words that name a round; none for round 0."""
     return [f"--after {rounds} --every {every}"] if rounds else []
+
+
+def require_tests(problem: Problem) -> None:
+    """Raise ValueError where the data have no test samples."""
+    if problem.x_test is None:
+        raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
+
+
+def on_tests(found: AnyOrderCertificate | NetworkCertificate, problem: Problem) -> dict[str, Any]:
+    """How many test samples have a final class, and how many of these classes are right; printed too."""
+    import numpy as np
+
+    assert problem.x_test is not None and problem.y_test is not None
+    final = found.final(problem.x_test)
+    settled = final != "open"
+    labels = problem.y_test.reshape(len(final), -1)
+    true = np.sign(labels[:, 0]) if labels.shape[1] == 1 else labels.argmax(axis=1)
+    right = int((final[settled] == true[settled]).sum())
+    count = int(settled.sum())
+    accuracy = right / count if count else None
+    typer.echo(
+        f"  test samples whose class is final: {count} of {len(final)}"
+        + (f", accuracy there {accuracy:.4g}" if count else "")
+    )
+    return {
+        "samples": len(final),
+        "final": count,
+        "share": count / len(final),
+        "right": right,
+        "accuracy": accuracy,
+    }

@@ -159,9 +159,10 @@ def sentences(found: NetworkCertificate) -> tuple[str, str]:
         needed = found.needed_residual
         hint = f" A residual of about {needed:.3g} would certify (an estimate)." if needed else ""
         return "NOT CERTIFIED for any order.", f"In the way: {found.why}.{hint}"
+    often = "equally often" if found.visits == 1 else f"at most {found.visits:g} times as often as any other"
     return (
-        f"CERTIFIED for any order: from these weights on plain gradient steps up to {found.step_limit:.4g} bring the "
-        f"training loss to 0, if in each window the samples' steps differ by a factor of {found.visits:g} at most.",
+        f"CERTIFIED for any order: plain gradient steps up to {found.step_limit:.4g} bring the training loss to 0 if "
+        f"in every window each sample is visited {often}.",
         f"No later model is farther than {found.reach:.4g} from this one.",
     )
 

@@ -50,12 +50,23 @@ def certify(
         bool, typer.Option("--momentum", help="with --any-order --watch: tuned momentum at the server until then")
     ] = False,
     test: Annotated[
-        bool, typer.Option("--test", help="with --any-order: the share of test samples whose class is final")
+        bool,
+        typer.Option("--test", help="with --any-order or --network: the share of test samples whose class is final"),
     ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(help="with --test: a picture of margins against the bound on their change, .png or .svg"),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fc:L:PHI",
+            help="a proof for every order, of a network with L layers of weights, all trained, PHI erf or gelu",
+        ),
+    ] = None,
+    visits: Annotated[
+        float, typer.Option(help="with --network: by which factor the samples' steps in a window may differ, 1 or more")
+    ] = 1.0,
     attack: Annotated[
         int | None,
         typer.Option(
@@ -72,21 +83,30 @@ def certify(
     Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data.
+    data; --network does so for smooth networks of any depth, if every sample is visited about equally often.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,
     130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
-    asked = {"--weights": weights, "--momentum": momentum, "--test": test, "--plot": plot, "--attack": attack}
-    asked["--export"] = export
+    asked = {"--weights": weights, "--momentum": momentum, "--plot": plot, "--attack": attack, "--export": export}
     with bad_input():
         for name, given in asked.items():
             if given not in (None, False) and not any_order:
                 raise ValueError(f"{name} needs --any-order")
+        if test and not any_order and network is None:
+            raise ValueError("--test needs --any-order or --network")
+        if visits != 1 and network is None:
+            raise ValueError("--visits needs --network")
         _check(options, after, watch, search, search_steps, every)
-        if any_order and (search or search_steps):
-            raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order")
+        if any_order and network is not None:
+            raise ValueError("--network is for smooth networks, --any-order for two layers of ReLU: choose one")
+        if (any_order or network is not None) and (search or search_steps):
+            raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order or --network")
+    if network is not None:
+        from experiments.console.smooth_network import Smooth, certify_smooth_network
+
+        return certify_smooth_network(options, Smooth(network, after, watch, every, visits, test, json_file))
     if any_order:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 

@@ -1,0 +1,54 @@
+"""Train a network of any depth by Algorithm 1 until a round certifies for any order."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ntkfl.networks import simulate_network
+from ntkfl.problem import Problem, Setup
+from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
+
+if TYPE_CHECKING:
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+
+def network_checkpoints(
+    problem: Problem, setup: Setup, network: "WideNetwork", rounds: int, every: int
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The parameters that setup.seed draws, and those after every `every` rounds of Algorithm 1.
+
+    Args:
+        problem: data. setup: width, seed and steps; its rounds are not used. network: "fc" of `ntkfl.networks.wide`.
+        rounds: how many are trained in all. every: rounds between checkpoints.
+
+    Raises:
+        ValueError: rounds below 0 or every below 1; as `simulate_network`. FloatingPointError: the run overflowed.
+    """
+    if rounds < 0 or every < 1:
+        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
+    problem = problem.one_axis()
+    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
+    model = network.model(problem.x.shape[1:], setup.width, outputs)
+    params: Mapping[str, Any] = model.initial(setup.seed)
+    reached = 0
+    yield reached, params
+    while reached < rounds:
+        leg = min(every, rounds - reached)
+        run = simulate_network(problem, replace(setup, rounds=leg), model, params, keep=[leg])
+        params, reached = run.weights[leg], reached + leg
+        yield reached, params
+
+
+def watch_network(
+    problem: Problem, setup: Setup, network: "WideNetwork", rounds: int, every: int, *, visits: float = 1.0
+) -> Iterator[tuple[int, NetworkCertificate]]:
+    """Train on until a checkpoint certifies: each round looked at, and what is found there.
+
+    Args:
+        problem, setup, network, rounds, every: as of `network_checkpoints`. visits: as of `certify_network`.
+    """
+    for reached, params in network_checkpoints(problem, setup, network, rounds, every):
+        found = certify_network(network, params, problem, visits=visits)
+        yield reached, found
+        if found.certified:
+            return

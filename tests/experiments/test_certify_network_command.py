@@ -1,0 +1,53 @@
+"""`ntkfl certify --network`: training until a round certifies, its record, and what is refused."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+
+SMALL = ("certify", "--network", "fc:3:gelu", "--width", "64", "--eta-local", "0.4", "--n", "2", "--every", "40")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
+    result = run(*SMALL, "--watch", "--rounds", 400, "--visits", 2, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("CERTIFIED for any order: plain gradient steps up to ")
+    assert "at most 2 times as often as any other" in result.stdout and "round 0: |y - f| = " in result.stderr
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["certified"] and record["round"] % 40 == 0 < record["round"] and record["network"] == "fc:3:gelu"
+    assert 0 < record["distance"] < record["reach"] and 0 < record["step_limit"] and record["window_factor"] < 1
+    again = run(*record["replay"].split()[1:], "--json", tmp_path / "again.json")
+    assert again.exit_code == 0, again.output
+    replayed = json.loads((tmp_path / "again.json").read_text())
+    assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
+
+
+def test_a_round_too_early_is_not_certified_and_says_which_residual_would_do():
+    result = run(*SMALL)
+    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order.\nIn the way: ")
+    assert "would certify (an estimate)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--network", "fc:3:relu"), "the activation of fc:3:relu is relu, whose second derivative is not bounded"),
+        (("--network", "conv:3:erf", "--n", "4"), "convolutional"),
+        (("--network", "deep"), "there is no network 'deep'"),
+        (("--network", "fc:3:erf", "--any-order"), "choose one"),
+        (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order or --network"),
+        (("--network", "fc:3:erf", "--visits", "0.5"), "visits is 0.5; it must be 1 or more"),
+        (("--network", "fc:3:erf", "--test"), "sphere takes no test"),
+        (("--visits", "2"), "--visits needs --network"),
+        (("--test",), "--test needs --any-order or --network"),
+    ],
+)
+def test_what_does_not_go_is_refused(arguments, why):
+    result = run("certify", *arguments, *(("--width", "16") if "--network" in arguments else ()))
+    assert result.exit_code == 2 and why in " ".join(result.output.split()), result.output
