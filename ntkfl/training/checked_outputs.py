@@ -118,6 +118,8 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         more = ""
         if isinstance(error, TypeError) and "positional argument" in text:
             more = "; it is called with the inputs alone: give every other argument a default"
+        elif "traced array" in text:  # as JAX says it
+            more = "; it must not look at numbers that it computes: jax.numpy.where in place of if"
         elif "dtype" in text and "loat" in text:
             more = f"; it must compute in the type of its inputs, {dtype}: constants of dtype=x.dtype, no .float()"
         raise ValueError(f"{name} fails on {kind}: {text}{more}") from error

@@ -281,7 +281,7 @@ def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor
 def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version: int) -> None:
     """Refuse a buffer that a call has renewed; in eval mode one that it put another tensor for is only put back."""
     in_place = before._version != version
-    if part.training and (in_place or part._buffers.get(key) is not before):
+    if part.training and (in_place or (key not in part._buffers or part._buffers[key] is not before)):
         raise ValueError(f"in training mode it renews its buffer {name!r} in each call: call eval() on the module")
     if in_place:
         raise ValueError(

@@ -1,6 +1,7 @@
 """Users' networks as models that the engine trains: a torch module, or a JAX function with its parameters."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -111,7 +112,9 @@ def _copied(module: nn.Module) -> nn.Module:
 
 def _in_float64(module: nn.Module) -> nn.Module:
     """The module converted, with the tensors that are attributes of its parts and neither parameters nor buffers."""
-    module = module.double()  # unlike to(torch.float64), this leaves complex buffers complex
+    with warnings.catch_warnings():  # a copy of a scripted module has parameters whose absent .grad torch warns of
+        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+        module = module.double()  # unlike to(torch.float64), this leaves complex buffers complex
     for part in module.modules():
         for key, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -181,7 +184,7 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
     def flat(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         outputs = apply(jax.tree.unflatten(structure, arrays[:-1]), arrays[-1])
         if not isinstance(outputs, jax.Array | np.ndarray):
-            raise ValueError(f"{name} gives a {type(outputs).__name__}; its outputs must be one array, (b,) or (b, C)")
+            raise ValueError(f"it gives a {type(outputs).__name__}; its outputs must be one array, (b,) or (b, C)")
         return (jax.numpy.asarray(outputs),)
 
     call = Call(flat)

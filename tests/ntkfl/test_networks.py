@@ -376,6 +376,12 @@ def old_weight_norm(of):
         return nn.utils.weight_norm(of)
 
 
+def in_torchscript(made, *given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return made(*given)
+
+
 PROBLEM1 = Problem(inputs(), np.sin(np.arange(12.0)), np.arange(12) % 3)
 PROBLEM3 = Problem(inputs(), np.sin(np.arange(36.0)).reshape(12, 3), np.arange(12) % 3)
 UNUSUAL = {
@@ -389,6 +395,7 @@ UNUSUAL = {
     "weight_norm": lambda: nn.Sequential(old_weight_norm(nn.Linear(4, 3)), nn.Tanh(), nn.Linear(3, 1)),
     "batch norm": lambda: normed(nn.Dropout(0.5)).eval(),
     "positions": lambda: Tokens(nn.Tanh()),
+    "traced": lambda: in_torchscript(torch.jit.trace, normed(nn.Dropout(0.5)).eval(), torch.ones(2, 4)),
     "spectral_norm": lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), nn.Tanh()).eval(),
     "encoder layer": lambda: Tokens(encoder_layer()).eval(),
     "encoder": lambda: Tokens(nn.TransformerEncoder(encoder_layer(), 2, enable_nested_tensor=False)).eval(),
@@ -489,6 +496,10 @@ def test_statistics_are_those_that_the_module_has_at_every_seed():
         (lambda: nn.Sequential(nn.Linear(4, 3), nn.RReLU()), r"'1' \(RReLU\) is random"),
         (lambda: Tokens(encoder_layer()), r"'layer.self_attn' \(MultiheadAttention\) is random"),
         (lambda: Sequence(nn.LSTM(1, 3, 2, batch_first=True, dropout=0.5)), r"'layer' \(LSTM\) is random"),
+        (
+            lambda: in_torchscript(torch.jit.script, normed()),
+            "in training mode it renews its buffer '1.num_batches_tracked'",
+        ),
         (lambda: Renewing(True), "Renewing fails .*: in training mode it renews its buffer 'mean' in each call"),
         (lambda: Renewing(False), "Renewing fails .*: in training mode it renews its buffer 'mean' in each call"),
         (
@@ -625,7 +636,17 @@ class TestRefused:
 
     def test_a_jax_function_of_another_output(self):
         model = ntkfl.network(lambda params, x: (apply(params, x),) * 2, pytree(module()), name="mine")
-        with pytest.raises(ValueError, match="mine gives a tuple; its outputs must be one array"):
+        with pytest.raises(ValueError, match=r"mine fails on .*: it gives a tuple; its outputs must be one array"):
+            gram.empirical(model, model.initial(0), inputs())
+
+    @pytest.mark.parametrize("number", [lambda z: z.sum() > 0, lambda z: float(z[0, 0]), lambda z: z.sum().item()])
+    def test_a_jax_function_that_looks_at_numbers(self, number):
+        def odd(params, x):
+            z = apply(params, x)
+            return z if number(z) else 2 * z
+
+        model = ntkfl.network(odd, pytree(module()), name="mine")
+        with pytest.raises(ValueError, match=r"mine fails on .*: .*traced array.*: jax.numpy.where in place of if$"):
             gram.empirical(model, model.initial(0), inputs())
 
     @pytest.mark.parametrize("number", [lambda z: z.sum().item(), lambda z: z.sum(), lambda z: float(z[0, 0])])
