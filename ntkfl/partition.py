@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Int
 
+from ntkfl import interruption
 from ntkfl.messages import did_you_mean
 from ntkfl.problem import finite_array, require_size
 
@@ -100,7 +101,8 @@ def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.G
         members = np.flatnonzero(classes == c)
         owner[members] = rng.choice(clients, size=len(members), p=rng.dirichlet(np.full(clients, alpha)))
     sizes = np.bincount(owner, minlength=clients)
-    while not sizes.all():
+    for _ in range(np.count_nonzero(sizes == 0)):  # each turn fills one, and no client is emptied: clients <= samples
+        interruption.check()
         empty, largest = sizes.argmin(), sizes.argmax()
         owner[np.flatnonzero(owner == largest)[0]] = empty
         sizes = np.bincount(owner, minlength=clients)

@@ -10,6 +10,7 @@ import sympy as sp
 
 from bounds.algebra import Nonnegative, OnBox, Step, Vanishes
 from bounds.formula import evaluate
+from ntkfl import interruption
 from ntkfl.balls import NotFinite
 from ntkfl.estimate import Estimate
 from ntkfl.messages import number_of
@@ -84,6 +85,7 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
     """How many boxes it took to show expression >= 0; or what stands in the way."""
     waiting, seen = deque([dict(box)]), 0
     while waiting:
+        interruption.check()
         piece = waiting.popleft()
         seen += 1
         middle = {symbol: (low + high) / 2 for symbol, (low, high) in piece.items()}

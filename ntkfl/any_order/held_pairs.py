@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl import interruption
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pairs, Pass, near_pairs, preactivations
 from ntkfl.any_order.rounding import above, below, gamma, length
@@ -82,6 +83,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
     index = np.flatnonzero(~held)
     least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
     while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs not looked at never pass
+        interruption.check()
         part = index[start : start + step]
         margin = margins(rows, nearest, pairs[part])
         least = np.minimum(least, margin.min())  # NaN stays

@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl import interruption
 from ntkfl.connectivity.alignment import checked_order, permuted
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer, check_shapes
@@ -74,6 +75,7 @@ def least_barrier(
         return LeastBarrier(order, smallest, len(found), True, True)
     lowest, tried, lower = barrier(best), 1, True
     while lower and tried < evaluations:
+        interruption.check()
         lower = False
         for i, j in combinations(range(units), 2):
             if tried >= evaluations:

@@ -103,6 +103,7 @@ def bounded_rounds(
     drift = energy = defects = 0.0
     spread = float(np.sqrt(margins.most / margins.least))
     while True:
+        interruption.check()
         entry = min(spread * defects, drift + np.sqrt(margins.entry) * energy)
         yield BoundedRound(residual, moved, SAFE * spread * defects, SAFE * float(entry), SAFE * energy)
         move, _ = round.step(residual, ())

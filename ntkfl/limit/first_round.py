@@ -62,5 +62,6 @@ def _last_true(holds: Callable[[int], bool]) -> int:
     """Largest s <= 2^53 up to which a predicate that turns false once still holds; 0 if it is false at 1."""
     high = 1
     while high < EXACT_INTEGERS and holds(high):
+        interruption.check()
         high *= 2
     return bisect_left(range(1, high + 1), True, key=lambda s: not holds(s))

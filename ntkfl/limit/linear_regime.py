@@ -230,6 +230,7 @@ class LinearRegime(Regime):
         """r(t) and c_t for t = 0, 1, ..."""
         residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
         while True:
+            interruption.check()
             yield residual, moved
             residual, memory, move = self._next(residual, memory)
             moved = moved + move

@@ -28,6 +28,7 @@ from ntkfl.limit.linear_round import Blocks, LinearRound
 PRECISE = 1e-10  # relative, of rates and limits
 DENSE = 8  # modes up to which the map of their second moments is written out
 STATIONARY = 200  # restarts of the solver of the stationary equation
+DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as there are between any two float64
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 
 
@@ -66,9 +67,7 @@ class MeanSquare:
         if self.covariance is not None:
             low = square * (1 + 1e-9)
             if self._gain(1.0, low) > 1:
-                high = max(2 * low, 1.0)
-                while self._gain(1.0, high) > 1:
-                    high *= 2
+                high = self._first_small(lambda level: self._gain(1.0, level), max(2 * low, 1.0), 2.0)
                 square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
         return max(float(np.sqrt(square)), least)
 
@@ -102,10 +101,20 @@ class MeanSquare:
         high = mean * (1 - 1e-9)
         if self._gain(high, 1.0) <= 1:
             return mean
-        low = high / 2
-        while self._gain(low, 1.0) > 1:
-            low /= 2
+        low = self._first_small(lambda factor: self._gain(factor, 1.0), high / 2, 0.5)
         return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
+
+    def _first_small(self, gain: Callable[[float], float], start: float, by: float) -> float:
+        """The first of start, start by, start by^2, ... where the gain is at most 1."""
+        level = start
+        for _ in range(DOUBLINGS):
+            interruption.check()
+            if level == 0 or not np.isfinite(level):
+                break
+            if gain(level) <= 1:
+                return level
+            level *= by
+        raise OverflowError("the mean square grows beyond float64; smaller steps may do")
 
     def resting(self, residual: Float[np.ndarray, " n"], blocks: Blocks) -> Float[np.ndarray, " n"]:
         """What the mean of this residual tends to, where the mean square does not grow."""

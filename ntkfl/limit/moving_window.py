@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import LinearRound, Memory, Vectors
 
@@ -69,6 +70,7 @@ class WindowedRegime(LinearRegime):
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model
         while True:
+            interruption.check()
             yield reported
             residual, memory, move = plain._next(model[0], memory)
             t += 1

@@ -124,10 +124,12 @@ def _last_zero(
     high, step, near = max(first, low + CLOSE), CLOSE, NEAR
     vector = np.random.default_rng(0).standard_normal(len(matrix))
     while (factor := _factor(matrix, values, high)) is None:
+        interruption.check()
         low, high, step = high, high + step, 8 * step
         if not np.isfinite(high):
             raise OverflowError("there is no Cholesky factor at any float64")
     while high - low > (close := CLOSE * max(1.0, high)):
+        interruption.check()
         if factor is not None:
             vector = _towards_smallest(factor, vector)
             below = _rayleigh_zero(matrix, values, vector, low, high)

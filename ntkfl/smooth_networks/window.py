@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 
+from ntkfl import interruption
 from ntkfl.balls import ball, precision
 from ntkfl.smooth_networks.curvature import Curvature
 
@@ -143,6 +144,7 @@ def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
         return found
     low, high = -1, last
     while high - low > 1:
+        interruption.check()
         middle = (low + high) // 2
         tried = attempt(middle)
         if isinstance(tried, str):

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ntkfl import interruption
+
 Answer = TypeVar("Answer")
 
 
@@ -47,6 +49,7 @@ def boundary(
     bad: float | None = None
     value = start
     while good is None or bad is None:
+        interruption.check()
         answer = ask(value)
         if succeeds(answer):
             good, end, step = (value, answer), hardest, harder
@@ -56,6 +59,7 @@ def boundary(
             break
         value = min(max(value * step, low), high)
     while good is not None and bad is not None and max(good[0] / bad, bad / good[0]) > ratio:
+        interruption.check()
         middle = (good[0] * bad) ** 0.5
         if middle in (good[0], bad):  # two neighbours among the floats
             break

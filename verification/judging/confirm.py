@@ -6,6 +6,7 @@ from typing import Any
 
 from bounds.case import Case, TooCostly, case_of
 from bounds.statement import Form, Outcome, Statement
+from ntkfl import interruption
 from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Rigour
 from verification.compare import Comparison, judge
@@ -75,6 +76,7 @@ def _sharper(case: Any) -> Iterator[Case]:
     """The case known better and better."""
     finer = case_of(case).sharper()
     while finer is not None:
+        interruption.check()
         yield finer
         finer = finer.sharper()
 

@@ -11,6 +11,7 @@ from bounds.federated_run import EXPENSIVE
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
 from bounds.statement import Draw, Form, Statement
+from ntkfl import interruption
 from ntkfl.problem import Setup
 from verification.judging.boundary import boundary
 from verification.judging.families import families
@@ -232,6 +233,7 @@ def _wider(
 ) -> Options | None:
     """With the first doubled width that meets the hypothesis, none whose runs take more than a second or so."""
     while (width := 2 * width) <= min(WIDEST, widest):
+        interruption.check()
         if _met(hypothesis, build, replace(options, width=width), cases):
             return replace(options, width=width)
     return None

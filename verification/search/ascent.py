@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from bounds.federated_run import FederatedRun
 from bounds.ladders.width_ladder import WidthLadder
-from ntkfl import gram
+from ntkfl import gram, interruption
 from ntkfl.algorithm1.reference import Arithmetic
 from ntkfl.problem import Problem, Setup, Weights
 
@@ -35,6 +35,7 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
     while left["discrete"] > 0 and left["simplex"] > 0:
         start = reached
         while left["discrete"] > 0:
+            interruption.check()
             found = [(score(neighbour), neighbour) for neighbour in neighbours(best)]
             top, neighbour = max(found, key=lambda pair: pair[0], default=(reached, best))
             left["discrete"] -= 0 if top > reached + GOOD else len(found) + 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bounds.federated_run import FederatedRun
+from ntkfl import interruption
 from ntkfl.problem import Problem, Setup, Weights
 from verification.search.ascent import initial_outputs, relabelled
 
@@ -20,6 +21,7 @@ def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool
     """The case after every simplification, one after the other, that `keeps` admits; until none does."""
     again = True
     while again and more_time():
+        interruption.check()
         again = False
         for candidate in simpler(case):
             if not more_time():

@@ -12,7 +12,7 @@ from bounds.case import Case, prepared
 from bounds.family import Family
 from bounds.federated_run import FederatedDraw, compiled, federated_draws
 from bounds.options import Options
-from ntkfl import data
+from ntkfl import data, interruption
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.initialisation import draw
@@ -87,13 +87,13 @@ def _ladder(base: FederatedDraw | None, setup: Setup, seed: int) -> ResidualLadd
     """On the first problem from the seed on whose residual settles in time, or on the user's data."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
-    drawn = seed
-    while True:
+    for drawn in range(seed, seed + 51):
+        interruption.check()
         problem = data.sphere(6, 4, seed=drawn, clients=3, labels="uniform")
         ladder = ResidualLadder(problem, setup, seed)
-        if ladder.turn <= SETTLED or drawn == seed + 50:  # what has not settled by then, the hypothesis rejects
-            return ladder
-        drawn += 1
+        if ladder.turn <= SETTLED:
+            break
+    return ladder  # what has not settled by then, the hypothesis rejects
 
 
 # Narrower networks on a few points of the sphere, with more or fewer clients and other steps.

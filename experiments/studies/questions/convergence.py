@@ -18,7 +18,7 @@ from experiments.studies.answers import exponent, joined, power_law, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
-from ntkfl import data, gram, kernel_regime
+from ntkfl import data, gram, interruption, kernel_regime
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
@@ -98,6 +98,7 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
     """
     residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:
+        interruption.check()
         try:
             run = simulate(problem, setup, weights, keep=[LEG], movements=False)
         except FloatingPointError:

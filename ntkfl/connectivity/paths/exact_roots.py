@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import total_ordering
 from math import floor, isqrt, nextafter
 
+from ntkfl import interruption
+
 ZERO = Fraction(0)
 
 
@@ -66,6 +68,7 @@ def rational_between(low: Root, high: Root) -> Fraction:
         return (low.middle + high.middle) / 2
     bits = 16
     while True:
+        interruption.check()
         middle = (low.below(bits) + high.below(bits)) / 2
         if low < Root(middle) < high:
             return middle

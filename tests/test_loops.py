@@ -1,0 +1,96 @@
+"""Every loop of the packages comes to an end that can be named, and can be interrupted on its way there."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
+
+# `while` loops that ask for no interrupt, since they are short, wait for others, or are compiled; and what ends them.
+SHORT = {
+    "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",
+    "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries, compiled",
+    "ntkfl/conformance/driver.py main": "the folders of finished cases that are there",
+    "ntkfl/conformance/exchange.py _listen": "a thread that ends with the other process's pipe",
+    "ntkfl/conformance/variants.py _passed": "each turn reaches functions that were not reached, of a file",
+    "ntkfl/connectivity/units/axes.py resolved": "a chain of atoms, each joined to an earlier one",
+    "ntkfl/connectivity/units/axes.py unite": "each turn takes a factor off two axes, or splits one",
+    "ntkfl/connectivity/units/axes.py regrouped": "each turn takes a factor above 1 of a given size",
+    "ntkfl/gram/device_counts.py summed_on_devices": "the pieces that are counted and waited for",
+    "ntkfl/interruption.py _importing": "the frames of a stack",
+    "ntkfl/limit/convex_regime.py _least": "20 halvings of a step, from 1 to 1e-6",
+    "ntkfl/memory.py shown": "the units of memory, kB to PB",
+    "ntkfl/training/datasets/wordpiece.py encode": "each turn shortens a text by a token",
+    "ntkfl/training/datasets/wordpiece.py _pieces": "each turn takes a piece of a word",
+    "ntkfl/training/engine/local_plan.py _batches": "each turn adds a pass to the steps of a client",
+    "verification/engine.py _ahead": "the results that are waited for",
+    "verification/false_alarms.py false_alarms": "BATCHES of seeds, each a run that can be interrupted",
+    "verification/judging/way_out.py of": "each turn drops one of the cases that are kept",
+    "verification/processes.py run": "the pieces of work that are waited for",
+    "verification/workers/worker.py say": "the warnings that are to be told",
+    "verification/workers/worker.py serve": "the work that is sent, until the other end is closed",
+    "experiments/benchmarks/rounds_by_flower.py processor_seconds": "generations of processes",
+    "experiments/commands/study.py axis_options": "each turn takes a word from a command line",
+    "experiments/studies/runner.py run": "the cells that are left, until who holds one lets go of it",
+    "experiments/studies/running/code_version.py _modules": "each turn takes a module, none of them twice",
+    "experiments/studies/running/dask_cluster.py run": "the cells that are left or waited for",
+    "experiments/studies/running/local_processes.py run": "the processes that are not yet started",
+    "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
+}
+
+# `while True`, which says nothing of its end; and what ends it.
+ENDLESS = {
+    "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
+    "ntkfl/algorithm1/switch_tracking.py train": "the reach doubles until too many neurons are within it",
+    "ntkfl/any_order/adversary.py run": "_Spent: each round takes one of the trials",
+    "ntkfl/connectivity/paths/convex_path.py convex_supremum": "most_points, or no number between two points",
+    "ntkfl/connectivity/paths/exact_roots.py rational_between": "bits double until two numbers are told apart",
+    "ntkfl/gram/empirical_kernel.py empirical": "each turn adds a parameter to those that are held whole",
+    "ntkfl/gram/spectrum.py _by_cholesky": "the margin grows fourfold, up to the norm of the matrix and further",
+    "ntkfl/interruption.py _listen": "a thread that ends with the process",
+    "ntkfl/limit/carried_errors.py bounded_rounds": "a generator: who asks for rounds stops",
+    "ntkfl/limit/linear_regime.py _rounds": "a generator: who asks for rounds stops",
+    "ntkfl/limit/moving_window.py _rounds": "a generator: who asks for rounds stops",
+    "ntkfl/limit/random_regime.py _rounds": "a generator: who asks for rounds stops",
+    "ntkfl/training/engine/federation.py states": "a generator: who asks for rounds stops",
+}
+
+
+def loops(text):
+    """(function, whether it is `while True`, whether it asks for an interrupt) of every `while` in this code."""
+    found = []
+
+    def visit(node, function):
+        for child in ast.iter_child_nodes(node):
+            inner = child.name if isinstance(child, ast.FunctionDef) else function
+            if isinstance(child, ast.While):
+                asks = any("interruption.check()" in ast.unparse(part) for part in child.body)
+                found.append((inner, isinstance(child.test, ast.Constant), asks))
+            visit(child, inner)
+
+    visit(ast.parse(text), "")
+    return found
+
+
+def of_packages():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for function, endless, asks in loops(path.read_text()):
+                yield f"{path.relative_to(ROOT).as_posix()} {function}", endless, asks
+
+
+def test_every_while_loop_can_be_interrupted_or_is_known_to_be_short():
+    deaf = {where for where, _, asks in of_packages() if not asks}
+    known = SHORT.keys() | ENDLESS.keys()
+    assert not deaf - known, "give them interruption.check(), or add them to SHORT with their bound"
+    assert not SHORT.keys() - deaf, "they are no such loops any more"
+
+
+def test_every_endless_loop_has_a_named_end():
+    endless = {where for where, endless, _ in of_packages() if endless}
+    assert endless == ENDLESS.keys()
+
+
+def test_loops_are_found_as_they_are():
+    text = "def f():\n while True:\n  g()\n while x:\n  if y:\n   interruption.check()\n  def h():\n   while z: pass"
+    assert loops(text) == [("f", True, False), ("f", False, True), ("h", False, False)]
