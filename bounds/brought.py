@@ -22,6 +22,9 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
 
     A file that has changed since is executed again, and its statements take the place of the earlier ones.
 
+    Args:
+        file: path of a Python file with STATEMENTS.
+
     Raises:
         ExtensionError: a ValueError. There is no such file; it fails, with the line; its STATEMENTS are no statements;
             or one has an id that is not paper/label or that another statement has.

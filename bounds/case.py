@@ -113,6 +113,9 @@ class Case:
     def redrawn(self, seed: int) -> Case:
         """The same case with what is random in it drawn anew.
 
+        Args:
+            seed: a whole number, at least 0.
+
         Raises:
             ValueError: nothing is.
         """
@@ -148,6 +151,9 @@ class _Bare(Case):
 
 def case_of(thing: Any) -> Case:
     """An object that statements are checked on, as a case. This is the one place where it is asked what it is.
+
+    Args:
+        thing: any object.
 
     Raises:
         TypeError: it has what only a `Case` is asked for, and is none.

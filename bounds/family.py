@@ -31,7 +31,11 @@ class Draw(Protocol):
         """How many admitted cases a verdict needs."""
 
     def case(self, seed: int) -> Any:
-        """The case of one seed."""
+        """The case of one seed.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
 
     def strategy(self) -> SearchStrategy:
         """Generic cases for the counterexample search: small, of wide ranges, cheap; the same object for equal ones."""
@@ -66,7 +70,11 @@ class Family:
         return needed(self.trials) if self.needs is None else self.needs
 
     def case(self, seed: int) -> Any:
-        """The case of one seed."""
+        """The case of one seed.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
         return self.make(*self.of, seed)
 
     def strategy(self) -> SearchStrategy:
@@ -74,7 +82,11 @@ class Family:
         return self.generic if isinstance(self.generic, SearchStrategy) else _strategy(self.generic, self.of)
 
     def asked(self, trials: int | None) -> Family:
-        """The same family with as many seeds as the user asks for; None: as many as it has."""
+        """The same family with as many seeds as the user asks for; None: as many as it has.
+
+        Args:
+            trials: number of seeds; None: as many as the family has.
+        """
         if trials is None or self.fixed:
             return self
         return replace(self, trials=trials if self.most is None else min(trials, self.most))
@@ -93,7 +105,11 @@ def changed(base: Draw, name: str, change: Callable[[Any], Any]) -> Family:
 
 
 def needed(trials: int) -> int:
-    """Admitted cases that a verdict needs where so many seeds are run: 20, or 5 where no more than 20 are."""
+    """Admitted cases that a verdict needs where so many seeds are run: 20, or 5 where no more than 20 are.
+
+    Args:
+        trials: number of seeds.
+    """
     return FEW if trials <= ENOUGH else ENOUGH
 
 

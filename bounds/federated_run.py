@@ -105,6 +105,9 @@ class FederatedRun(Case):
     def observed(self, name: str) -> Estimate:
         """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error.
 
+        Args:
+            name: of the field.
+
         Raises:
             FloatingPointError: the run overflowed. ValueError: movements were asked of a family that records none.
         """
@@ -172,11 +175,20 @@ class FederatedRun(Case):
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def redrawn(self, seed: int) -> FederatedRun:
-        """The same run from another Gaussian network."""
+        """The same run from another Gaussian network.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
         return replace(self, weights=another_network(self.weights, seed, self.setup.sigma))
 
     def with_arithmetic(self, arithmetic: Arithmetic, bits: int = 256) -> FederatedRun:
-        """The same case computed in another arithmetic."""
+        """The same case computed in another arithmetic.
+
+        Args:
+            arithmetic: of the run.
+            bits: of the balls, default 256.
+        """
         return replace(self, arithmetic=arithmetic, bits=bits)
 
     @property
@@ -217,7 +229,13 @@ class FederatedRun(Case):
         return Estimate(value, 4 * np.finfo(float).eps * value, "rounding bound")
 
     def residual_part(self, c: int) -> tuple[Estimate, Estimate]:
-        """Client c's |y_c - y_c(t)|, (T,), and |y_c - y_c^{(k)}(t)|, (T, K+1)."""
+        """Client c's |y_c - y_c(t)|, (T,), and |y_c - y_c^{(k)}(t)|, (T, K+1).
+
+        Args:
+            c: the client's number, from 0.
+
+        Returns: the first norm, shape (T,), and the second, shape (T, K+1).
+        """
         members = self.problem.clients()[c]
         global_part = distance(self.observed("outputs")[:-1, members], self.problem.y[members])
         return global_part, distance(self.observed("local_outputs")[:, :, members], self.problem.y[members])
@@ -243,12 +261,22 @@ def federated_run(
 
 
 def compiled(problem: Problem, setup: Setup) -> bool:
-    """Whether a run that is one of many goes through compiled passes."""
+    """Whether a run that is one of many goes through compiled passes.
+
+    Args:
+        problem: data.
+        setup: sizes and steps.
+    """
     return problem.n * setup.width * setup.local_steps * setup.rounds >= COMPILED
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
-    """|outputs - target| over the last axis, with the outputs' errors carried along."""
+    """|outputs - target| over the last axis, with the outputs' errors carried along.
+
+    Args:
+        outputs: with their errors.
+        target: which broadcasts with them.
+    """
     return (outputs - target).norm(-1)
 
 
@@ -275,13 +303,21 @@ class FederatedDraw:
         return needed(self.trials)
 
     def problem(self, seed: int) -> Problem:
-        """The data of one seed; a user's file is the same for every seed."""
+        """The data of one seed; a user's file is the same for every seed.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
         if self.options_data is not None:
             return _user_problem(self.options_data, self.unit, self.clients, self.partition, self.n, seed)
         return data.named(self.built_in, n=self.n, seed=seed, clients=self.clients, partition=self.partition)
 
     def case(self, seed: int) -> FederatedRun:
-        """The run of one seed."""
+        """The run of one seed.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
         run = federated_run(self.problem(seed), replace(self.setup, seed=seed), device=self.device)
         return replace(run, linearised=self.linearised, movements=self.movements)
 
@@ -330,12 +366,12 @@ def federated_draws(
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
+        options: what the user chose.
         label: of the choice in `defaults`, for reports.
         linearised: patterns stay those of the start.
-        options: what the user chose.
+        movements: record movements too, at half as much time again.
         defaults: fields of Setup that a statement wants otherwise than the default; `label` names that choice in
             reports.
-        movements: record movements too, at half as much time again.
     """
     setup = options.setup(**defaults)
     overruled = any(getattr(options, name) is not None for name in defaults)

@@ -47,6 +47,10 @@ class Formula:
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
         """The enclosure of each part; array-valued scalar symbols are run through together, elementwise.
 
+        Args:
+            constants: a number, array or `Estimate` for each symbol.
+            bits: of the balls; default `PRECISION`.
+
         Raises:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
         """
@@ -54,15 +58,28 @@ class Formula:
         return tuple(found[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
-        """The enclosure of the lower end of a two-sided statement."""
+        """The enclosure of the lower end of a two-sided statement.
+
+        Args:
+            constants: a number, array or `Estimate` for each symbol.
+            bits: of the balls; default `PRECISION`.
+        """
         return evaluate(self.lower, constants, bits=bits)
 
     def failure_at(self, constants: Constants) -> float:
-        """The largest failure probability the form allows on a case."""
+        """The largest failure probability the form allows on a case.
+
+        Args:
+            constants: a number, array or `Estimate` for each symbol.
+        """
         return float(np.max(evaluate(self.failure, constants).hi))
 
     def premise_at(self, constants: Constants) -> dict[str, float]:
-        """What the premise asks for on a case, by symbol."""
+        """What the premise asks for on a case, by symbol.
+
+        Args:
+            constants: a number, array or `Estimate` for each symbol.
+        """
         return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
 
     def latex(self) -> str:
@@ -84,7 +101,11 @@ class Formula:
         return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
 
     def mutated(self, change: Callable[[Any], Any]) -> Self:
-        """The same formula with every part (and the lower end) changed: what a mutant is."""
+        """The same formula with every part (and the lower end) changed: what a mutant is.
+
+        Args:
+            change: of a sympy expression.
+        """
         lower = None if self.lower is None else change(self.lower)
         return replace(self, expression=tuple(change(part) for part in self.parts), lower=lower)
 
@@ -96,6 +117,9 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
         expression: in sympy.
         constants: a number, array or `Estimate` for each of its symbols.
         bits: of the balls.
+
+    Raises:
+        KeyError: a symbol has no value. ValueError: arrays for a matrix formula.
     """
     compiled = _compiled(sp.sympify(expression))
     try:

@@ -21,7 +21,8 @@ class Limit:
     Args:
         quantity: what is limited, as a user reads it.
         value: it on a case.
-        at_most, at_least: one of them, a number or a function of the case.
+        at_most: the upper limit, a number or a function of the case; None: a lower one is given.
+        at_least: the lower limit, likewise.
     """
 
     quantity: str
@@ -35,7 +36,11 @@ class Limit:
         return limit - value if self.at_least is None else value - limit
 
     def found(self, case: Any) -> str:
-        """The value on a case and the limit: "eta_l n K = 2.4, at most 1.2564"."""
+        """The value on a case and the limit: "eta_l n K = 2.4, at most 1.2564".
+
+        Args:
+            case: of the statement's families.
+        """
         words = "at most" if self.at_least is None else "at least"
         return f"{self.quantity} = {_short(self.value(case))}, {words} {_short(self._limit(case))}"
 
@@ -56,11 +61,22 @@ class Hypothesis:
     eased_by: tuple[str, ...] = ()  # the `Options` with which a user may meet it
 
     def met(self, case: Any) -> bool:
-        """Whether the case meets it, beyond the margin's own error."""
+        """Whether the case meets it, beyond the margin's own error.
+
+        Args:
+            case: of the statement's families.
+        """
         return self.least(case) >= 0
 
     def least(self, case: Any) -> float:
-        """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
+        """The smallest entry of the margin, its error taken off; NaN where one is unknown.
+
+        Args:
+            case: of the statement's families.
+
+        Raises:
+            TypeError: the margin is no number.
+        """
         with precision():
             margin = self.margin(case)
         if not isinstance(margin, Estimate) and np.asarray(margin).dtype == bool:
@@ -71,7 +87,12 @@ class Hypothesis:
         return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
 
     def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
-        """This hypothesis asked of every part of a case, say every run of a ladder; `part` is what reports call one."""
+        """This hypothesis asked of every part of a case, say every run of a ladder; `part` is what reports call one.
+
+        Args:
+            part: what reports call one part.
+            parts: the parts of a case.
+        """
         return replace(
             self,
             says=f"in every {part}: {self.says}",
@@ -80,7 +101,12 @@ class Hypothesis:
         )
 
     def found(self, case: Any, least: float) -> str:
-        """What a case has, beside what is asked for; its margin, known already, where nothing else can be told."""
+        """What a case has, beside what is asked for; its margin, known already, where nothing else can be told.
+
+        Args:
+            case: of the statement's families.
+            least: the smallest entry of the margin.
+        """
         if isinstance(self.margin, Limit):
             with precision():
                 return self.margin.found(case)

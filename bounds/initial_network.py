@@ -92,14 +92,23 @@ class InitialNetwork(Case):
         return float(distances[i, r]), float(shares[r])
 
     def redrawn(self, seed: int) -> InitialNetwork:
-        """Another Gaussian network on the same data."""
+        """Another Gaussian network on the same data.
+
+        Args:
+            seed: a whole number, at least 0.
+        """
         return replace(self, weights=another_network(self.weights, seed, self.sigma))
 
     describe = described("problem", "n", "width", R="radius")
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
-    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
+    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip.
+
+    Args:
+        length: of the sample, default 1.
+        sigma: standard deviation of the weights, default 1.
+    """
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
     return InitialNetwork(problem, gaussian(4096, 2, 0, sigma), sigma, radius=0.05)
 
@@ -132,7 +141,11 @@ class InitialNetworkDraw(Family):
 
 
 def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
-    """The default families, or the user's data, looked at before training."""
+    """The default families, or the user's data, looked at before training.
+
+    Args:
+        options: data, sizes, steps and seed, as the user chose them.
+    """
     generic, trials = initial_networks(), options.trials or 200
     return tuple(
         InitialNetworkDraw(f"{base.name}, at initialisation", _network, generic, (base,), trials)

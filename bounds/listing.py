@@ -40,6 +40,9 @@ def steps() -> tuple[Step, ...]:
 def get(identifier: str) -> Statement:
     """The statement with this id.
 
+    Args:
+        identifier: "paper/label".
+
     Raises:
         KeyError: unknown id; the message lists the nearest ones.
     """
@@ -59,6 +62,9 @@ def get(identifier: str) -> Statement:
 
 def find(*words: str) -> tuple[Statement, ...]:
     """The statements that these words name: ids, papers and files (all their statements), one of a file (`my.py::T1`).
+
+    Args:
+        words: ids, papers, files, or one statement of a file.
 
     Raises:
         KeyError: an unknown id, with the nearest. ExtensionError: as `load`.

@@ -8,18 +8,31 @@ from bounds.statement import Change, Mutant
 
 
 def scaled(factor: Any) -> Mutant:
-    """The bound times a constant."""
+    """The bound times a constant.
+
+    Args:
+        factor: a sympy number.
+    """
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
     return Mutant(f"times {factor}", lambda expression: factor * expression, Change.CONSTANT)
 
 
 def without(symbol: sp.Symbol) -> Mutant:
-    """A factor dropped: the symbol replaced by 1."""
+    """A factor dropped: the symbol replaced by 1.
+
+    Args:
+        symbol: of the formula.
+    """
     return replaced(symbol, 1, f"without {symbol}", Change.FACTOR)
 
 
 def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
-    """The power of one parameter changed: the symbol replaced by symbol**exponent."""
+    """The power of one parameter changed: the symbol replaced by symbol**exponent.
+
+    Args:
+        symbol: of the formula.
+        exponent: a sympy number.
+    """
     exponent = sp.sympify(exponent)
     return replaced(symbol, symbol**exponent, f"{symbol} to the power {exponent}", Change.POWER)
 
@@ -28,7 +41,8 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
     """A subexpression replaced by another.
 
     Args:
-        old, new: sympy expressions.
+        old: the sympy expression that is replaced.
+        new: the sympy expression in its place.
         name: of the mutant, in reports.
         sort: how the formula was changed.
     """
@@ -36,12 +50,22 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
 
 
 def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
-    """A round, a step or a count off by `amount`: t read as t+1, K as K-1."""
+    """A round, a step or a count off by `amount`: t read as t+1, K as K-1.
+
+    Args:
+        symbol: of the formula.
+        amount: a whole number, default 1.
+    """
     return replaced(symbol, symbol + amount, f"{symbol} read as {symbol}{amount:+d}", Change.INDEX)
 
 
 def sign_flipped(term: Any, name: str) -> Mutant:
-    """One term of a sum, named in words, with the other sign."""
+    """One term of a sum, named in words, with the other sign.
+
+    Args:
+        term: a sympy expression.
+        name: of the term, in words.
+    """
     return replaced(term, -term, f"sign of {name} flipped", Change.SIGN)
 
 
@@ -51,5 +75,9 @@ def reversed_comparison() -> Mutant:
 
 
 def shifted(amount: Any) -> Mutant:
-    """An exponent (the formula of a rate) shifted by a constant."""
+    """An exponent (the formula of a rate) shifted by a constant.
+
+    Args:
+        amount: a sympy number.
+    """
     return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount), Change.POWER)

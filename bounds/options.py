@@ -12,7 +12,8 @@ class Options:
     Args:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file.
         unit: normalise the rows.
-        clients, partition: how the samples are split.
+        clients: number of clients that samples are split over.
+        partition: how samples are split.
         n: how many samples are drawn from a named data set.
         trials: seeds a family of cases is run with.
         seed: the first of them.
@@ -36,7 +37,11 @@ class Options:
     device: str | None = None
 
     def setup(self, **defaults) -> Setup:
-        """The Setup with these defaults, where the user chose nothing else."""
+        """The Setup with these defaults, where the user chose nothing else.
+
+        Args:
+            defaults: fields of `Setup`.
+        """
         names = ("width", "eta_local", "eta_global", "local_steps", "rounds", "sigma")
         chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Setup(**(defaults | chosen))

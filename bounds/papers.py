@@ -56,7 +56,11 @@ def modules() -> Iterator[tuple[str, str, ModuleType]]:
 
 
 def conventions(paper: str) -> tuple[Convention, ...]:
-    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`."""
+    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`.
+
+    Args:
+        paper: its id, such as "fl-ntk".
+    """
     try:
         return importlib.import_module(f"{PAPERS[paper]}.conventions").CONVENTIONS
     except ModuleNotFoundError:

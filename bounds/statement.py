@@ -145,7 +145,8 @@ class Claim(Formula):
         witness: where that is violated, gives a stored case that shows it.
         nature: how this form differs from what holds; None: it does not.
         hypotheses: that it needs beside the statement's.
-        measure, draws: its left side and its families of cases, where they are not the statement's.
+        measure: the left side, where it is not the statement's.
+        draws: the families of cases, where they are not the statement's.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
         read: what it is read from, where that is not what the statement's source is read from.
@@ -228,22 +229,43 @@ class Statement:
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
 
     def provenance(self, form: Form) -> Provenance:
-        """What a form's signs come from; what is repaired or new is this project's own."""
+        """What a form's signs come from; what is repaired or new is this project's own.
+
+        Args:
+            form: one of the statement's forms.
+        """
         if form in (Form.REPAIRED, Form.NEW):
             return Provenance.OURS
         return self.forms[form].read or self.source.provenance
 
     def required(self, form: Form) -> tuple[Hypothesis, ...]:
-        """The hypotheses of one form."""
+        """The hypotheses of one form.
+
+        Args:
+            form: one of the statement's forms.
+        """
         return self.hypotheses + self.forms[form].hypotheses
 
     def families(self, form: Form, options: Any) -> tuple[Draw, ...]:
-        """The families of cases that one form is checked on, with as many seeds as the user asks for."""
+        """The families of cases that one form is checked on, with as many seeds as the user asks for.
+
+        Args:
+            form: one of the statement's forms.
+            options: data, sizes, steps and seed, as the user chose them.
+        """
         draws = self.forms[form].draws or self.draws
         return tuple(draws(options)) if callable(draws) else tuple(family.asked(options.trials) for family in draws)
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
-        """The measured left side of one form on a case, part by part."""
+        """The measured left side of one form on a case, part by part.
+
+        Args:
+            form: one of the statement's forms.
+            case: of the statement's families.
+
+        Raises:
+            TypeError: a measured part is no Estimate.
+        """
         measured = (self.forms[form].measure or self.measure)(case)
         parts = measured if isinstance(measured, tuple) else (measured,)
         for part in parts:
@@ -258,12 +280,26 @@ class Statement:
         """The left side of one form on a case, and its formulas' constants there; both at one precision of balls.
 
         What else runs in the process, threads that prepare cases say, does not change them.
+
+        Args:
+            form: one of the statement's forms.
+            case: of the statement's families.
+
+        Returns: the left side, part by part, and the constants by symbol.
         """
         with precision():
             return self.left(form, case), self.constants(case)
 
     def evaluate(self, constants: Mapping[Any, Any], form: Form | None = None) -> tuple[Estimate, ...]:
-        """The right side for a user's own numbers, symbol by symbol, part by part."""
+        """The right side for a user's own numbers, symbol by symbol, part by part.
+
+        Args:
+            constants: a number, array or `Estimate` for each symbol.
+            form: default: the last that is recorded to hold.
+
+        Raises:
+            ValueError: a value that is not positive where its symbol is.
+        """
         for symbol, value in constants.items():
             if getattr(symbol, "is_positive", False) and np.any(np.asarray(getattr(value, "value", value)) <= 0):
                 raise ValueError(f"{symbol} is {value}; it must be positive")

@@ -31,7 +31,8 @@ def unit_data(*, n: Range = (1, 6), d: Range = (1, 5), distinct: bool = False) -
     """Data sets (n, d) with rows of unit norm to rounding: on a coarse grid, spread, nearly orthogonal or clustered.
 
     Args:
-        n, d: range of the number of rows, and of features.
+        n: range of the number of rows, default (1, 6).
+        d: range of the number of features, default (1, 5).
         distinct: no two rows share a direction (in one dimension there are two directions).
 
     Raises:
@@ -55,7 +56,8 @@ def nearly_parallel(
 
     Args:
         angle: range of the angle, radians, within (0, 0.1].
-        n, d: range of the number of rows, and of features; both start at 2.
+        n: range of the number of rows; it starts at 2.
+        d: range of the number of features; it starts at 2.
         antipodal: turn the second row of each pair around, so that the angle is pi minus one in the range.
 
     Raises:
@@ -88,6 +90,10 @@ def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
 def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]:
     """Owner arrays (n,): every client 0..N-1 owns at least one of the n samples.
 
+    Args:
+        n: samples.
+        clients: smallest and largest number, default (1, 4).
+
     Raises:
         ValueError: no sample, an empty range, or more clients than samples.
     """
@@ -101,6 +107,10 @@ def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]
 
 def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
     """Labels (n,): all of them ± bound, or anywhere in [-bound, bound].
+
+    Args:
+        n: samples.
+        bound: of a label's size, default 1.
 
     Raises:
         ValueError: no sample, or a bound that is not positive and finite.
@@ -145,8 +155,13 @@ def setups(
     """Setups of Algorithm 1 with each field in its range; the defaults are quick to run.
 
     Args:
-        width, local_steps, rounds, seed: smallest and largest, both included.
-        sigma, eta_local, eta_global: smallest and largest, positive.
+        width: smallest and largest m.
+        sigma: smallest and largest standard deviation, positive.
+        eta_local: smallest and largest step of the clients, positive.
+        eta_global: smallest and largest step of the server, positive.
+        local_steps: smallest and largest K.
+        rounds: smallest and largest T.
+        seed: smallest and largest seed.
 
     Raises:
         ValueError: a range that is empty or reaches what Setup refuses.

@@ -41,6 +41,9 @@ def citation(word: str | None = None) -> Citation:
 
     A statement that differs from what holds in a form has an entry for that finding, with its address and its check.
 
+    Args:
+        word: an id, a paper, a method or a folder; None: all papers.
+
     Raises:
         ValueError, OSError: a folder of neither kind, or a damaged one. KeyError: no statement or method of this name.
     """

@@ -31,8 +31,12 @@ class BoundsRow:
 
     Args:
         side: of the cube that they were drawn in, or of the smallest one around their anchor that holds them.
-        stated, first, sure, by_data: Theorem 3.5 at that side, R1, the sure bound, R2.
-        gap, barrier: exact.
+        stated: Theorem 3.5 at that side.
+        first: R1.
+        sure: the sure bound.
+        by_data: R2.
+        gap: the largest gap, exact.
+        barrier: the loss barrier, exact.
         accuracy: the accuracy barrier; None for networks without classes.
     """
 
@@ -51,6 +55,10 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
     """Networks drawn in cubes of side d, of five draws the one with the largest gap.
 
     delta: failure probability of Theorem 3.5 and R1.
+
+    Args:
+        delta: failure probability of Theorem 3.5 and R1, default .1.
+        seed: of the draws, default 0.
     """
     for units, features, side, at_origin in CUBES:
         draw = CubeDraw(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
@@ -78,14 +86,15 @@ def trained_rows(
     """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci, for two and ten classes.
 
     Args:
-        seed: of networks and data.
         images: a data set of `ntkfl.data.BUILT_IN`.
         samples: of it, half for each of two networks.
         width: hidden units.
         steps: of gradient descent, local ones over all rounds.
-        clients, rounds: of the federated rows.
+        clients: of the federated rows, default 4.
+        rounds: of the federated rows, default 10.
         weight: of the connectivity loss.
         delta: failure probability of Theorem 3.5 and R1.
+        seed: of networks and data.
 
     Raises:
         TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.

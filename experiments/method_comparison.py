@@ -49,19 +49,33 @@ class MethodComparison:
     shortfalls: tuple[tuple[str, int, str], ...] = ()
 
     def mean(self, measure: str, method: int) -> Interval:
-        """The mean over the seeds with its 95% interval by the t distribution."""
+        """The mean over the seeds with its 95% interval by the t distribution.
+
+        Args:
+            measure: a key of `values`.
+            method: index of the method.
+        """
         return _interval(self.values[measure][method], LEVEL)
 
     def difference(self, measure: str, method: int) -> Interval:
         """The mean over the seeds of what a method has more than the baseline with the same seed.
 
         The intervals of all methods hold together with at least 95%: each is at the level 1 - 5% / (methods - 1).
+
+        Args:
+            measure: a key of `values`.
+            method: index of the method.
         """
         gaps = self.values[measure][method] - self.values[measure][0]
         return _interval(gaps, 1 - (1 - LEVEL) / max(len(self.methods) - 1, 1))
 
     def finding(self, measure: str, method: int) -> str:
-        """better, worse, or not told apart from the baseline."""
+        """better, worse, or not told apart from the baseline.
+
+        Args:
+            measure: a key of `values`.
+            method: index of the method.
+        """
         difference = self.difference(measure, method)
         if not difference.excludes_zero:
             return "not told apart"
@@ -137,7 +151,13 @@ def compare_methods(
 
 
 def parsed(method: str) -> tuple[str, dict[str, Any]]:
-    """A method's name and its options: "fedprox:mu=0.1,other=2"."""
+    """A method's name and its options: "fedprox:mu=0.1,other=2".
+
+    Args:
+        method: a name, with options after a colon.
+
+    Returns: the name, and the options by name.
+    """
     name, _, typed = method.partition(":")
     return name, method_options([text for text in typed.split(",") if text])
 

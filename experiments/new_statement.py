@@ -29,7 +29,8 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     Args:
         name: PAPER/LABEL, or LABEL for mine/LABEL.
         about: what its cases are: runs of FedAvg, or networks before training.
-        title, source: in one line; the label and "my notes" unless given.
+        title: one line; default: the label.
+        source: one line; default "my notes".
 
     Raises:
         ValueError: a name that no statement can have, or that one has; a title or source of several lines.

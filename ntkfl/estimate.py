@@ -91,6 +91,9 @@ class Estimate:
     def exact(cls, value) -> Estimate:
         """A value that carries no error: an input, or an integer count.
 
+        Args:
+            value: a number or an array.
+
         Raises:
             ValueError: an integer that no float64 is equal to.
         """
@@ -106,7 +109,8 @@ class Estimate:
         """The enclosure with these ends (widened by rounding); an infinite end makes the error infinite.
 
         Args:
-            lo, hi: the ends, numbers or arrays that broadcast.
+            lo: lower ends, a number or an array.
+            hi: upper ends, which broadcast with `lo`.
             method: how they were found, for reports.
             rigour: exact, enclosed, measured or sampled.
 
@@ -127,6 +131,10 @@ class Estimate:
     @classmethod
     def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
         """Estimates of one shape, or exact numbers, side by side along a new axis: known no better than any of them.
+
+        Args:
+            parts: Estimates of one shape, or exact numbers.
+            axis: where the new axis stands, default 0.
 
         Raises:
             ValueError: no part, or parts of different shapes.
@@ -184,7 +192,11 @@ class Estimate:
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:
-        """The Euclidean norm along an axis, or of all entries."""
+        """The Euclidean norm along an axis, or of all entries.
+
+        Args:
+            axis: along which; None: of all entries.
+        """
         return self._with(self, *rounding.norm(self.value, self.error, axis))
 
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:

@@ -118,10 +118,10 @@ def kernel_regime(
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
+        loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
-        loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -283,8 +283,11 @@ def random_rounds(
     sum of squares: in the mean that of the client. Warns (UnstableSteps) when the mean square grows.
 
     Args:
-        problem, setup, gram, options: as `kernel_regime`.
+        problem: data.
+        setup: steps.
+        gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a file of yours whose linear round brings its `server`.
+        options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean

@@ -28,7 +28,8 @@ class Tuned:
 
     Args:
         label: its name in tables.
-        method, options: as `kernel_regime` takes them.
+        method: its name, as `kernel_regime` takes it.
+        options: of the method, as `kernel_regime` takes them.
         local_steps: K.
         eta_local: of the clients.
         rate: the factor by which a round lowers the residual in the long run, the spectral radius; where H is singular,

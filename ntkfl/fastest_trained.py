@@ -29,7 +29,8 @@ class Trained:
         predicted: rounds until the residual is eps times the network's first one, at infinite width.
         linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
         trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
-        ran, left: rounds that the network was trained, and the share of its first residual that was left then.
+        ran: rounds that the network was trained.
+        left: share of its first residual that was left then.
         off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
     """
 
@@ -86,7 +87,11 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """The pairs of which the first needs fewer rounds as predicted, and more, or for ever, as trained."""
+    """The pairs of which the first needs fewer rounds as predicted, and more, or for ever, as trained.
+
+    Args:
+        rows: predictions with what training did.
+    """
     never = float("inf")
     ordered = sorted(rows, key=lambda row: row.predicted)
     return tuple(

@@ -66,6 +66,9 @@ def from_file(path: str | os.PathLike[str]) -> Model:
 
     The file is executed with torch's seed 0, so that the parameters it draws are the same each time.
 
+    Args:
+        path: of the Python file.
+
     Raises:
         ExtensionError: there is no such file, it fails, or defines none or several of these names.
         ValueError: as `network`.
@@ -90,6 +93,9 @@ def wide(spec: str) -> WideNetwork:
     """A network of any depth whose kernel has a limit, by its name: "fc:3:relu", "conv:3:relu", "fc:5:erf:bias=0.1".
 
     Its `model(shape, width)` is trained, its `kernel(x, z)` is the limit.
+
+    Args:
+        spec: KIND:DEPTH:ACTIVATION and options after colons.
 
     Raises:
         ValueError: a name that is not understood, or with a width.
@@ -122,7 +128,9 @@ def simulate_network(
         setup: steps, rounds, and the seed of the start; eta_global is used by Algorithm 1 (fl-ntk) only.
         network: of `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
-        method, options, momentum: as of `kernel_regime`; any method that trains on real labels, linear or not.
+        method: any that trains on real labels, linear or not; default "fl-ntk".
+        options: of the method, as in `kernel_regime`.
+        momentum: of the clients, in [0, 1), default 0.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name.
         linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
         device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only.

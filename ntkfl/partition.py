@@ -57,6 +57,10 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
 def generator(seed: int, stream: int) -> np.random.Generator:
     """numpy's PCG64 at this seed; different streams of one seed are independent.
 
+    Args:
+        seed: a whole number, at least 0.
+        stream: number of the stream.
+
     Raises:
         ValueError: a seed that is not a non-negative integer.
     """

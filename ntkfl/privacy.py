@@ -69,7 +69,8 @@ class Displacements:
 
     Args:
         mean: the norm of the mean in round t + 1 of client c, (T, N).
-        trace, top: of the covariance, at noise of variance 1, (T, N).
+        trace: trace of the covariance, at noise of variance 1, shape (T, N).
+        top: largest eigenvalue of the covariance, at noise of variance 1, shape (T, N).
     """
 
     mean: Float[np.ndarray, "T N"]
@@ -128,7 +129,8 @@ class PrivateRounds:
         """Training for these rounds within a budget.
 
         Args:
-            epsilon, delta: the budget, of a client's data.
+            epsilon: the budget's epsilon, for a client's data; positive.
+            delta: the budget's delta, in (0, 1).
             rounds: T.
             clipped: chance that any clip is active, at most.
 
@@ -151,7 +153,9 @@ class PrivateRounds:
         """Plans for about sixty numbers of rounds, evenly spaced on a logarithmic scale.
 
         Args:
-            epsilon, delta, clipped: as `plan`.
+            epsilon: the budget's epsilon, for a client's data; positive.
+            delta: the budget's delta, in (0, 1).
+            clipped: largest chance that any displacement of the whole training is clipped; default `CLIPPED`.
 
         Raises:
             ValueError: as `plan`.
@@ -172,8 +176,12 @@ def private_rounds(
     """The moments that decide what private training with these steps reaches.
 
     Args:
-        problem, setup, gram, method, options: as `random_rounds`.
-        rounds: T, up to which the moments are run.
+        problem: data, as `random_rounds` takes them.
+        setup: steps.
+        gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
+        method: its name, default "fl-ntk".
+        options: of the method.
+        rounds: rounds whose moments are computed, default 100.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients whose weights in the mean differ, since one client's
@@ -234,7 +242,8 @@ class Choice:
 
     Args:
         local_steps: K.
-        eta_local, server_rate: the steps.
+        eta_local: step of the clients.
+        server_rate: step of the server.
         plan: the best of the rounds that were tried.
     """
 
@@ -297,7 +306,8 @@ def best_choices(
 
     Args:
         settings: of `private_settings`.
-        epsilon, delta: the budget, of a client's data.
+        epsilon: the budget's epsilon, for a client's data; positive.
+        delta: the budget's delta, in (0, 1).
         clipped: chance that any clip is active, at most.
 
     Raises:

@@ -18,7 +18,11 @@ class Weights(NamedTuple):
     signs: Float[np.ndarray, " m"]
 
     def outputs(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """f(x_i) of each row, (n,), in float64 without an error bound."""
+        """f(x_i) of each row, (n,), in float64 without an error bound.
+
+        Args:
+            x: inputs, shape (n, d).
+        """
         x, hidden, signs = finite_array("x", x), finite_array("hidden", self.hidden), finite_array("signs", self.signs)
         return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
 
@@ -32,7 +36,8 @@ class Problem:
             statements that need unit rows say so.
         y: labels, shape (n,), or (n, C) for several outputs (kernel regime only).
         owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
-        x_test, y_test: optional test data, shapes (n', d) and (n',) or (n', C).
+        x_test: test inputs, shape (n', d); default none.
+        y_test: their labels, shape (n',) or (n', C); default none.
         name: what reports call these data.
         outputs: how many rows that follow each other are the same sample, one for each output; as `per_output` has it.
 
@@ -146,7 +151,11 @@ class Problem:
             checked_inputs("x_test", self.x_test)
 
     def require_unit(self) -> None:
-        """Raise unless the rows are of unit norm to 1e-12; the message says by how much and names the remedy."""
+        """Raise unless the rows are of unit norm to 1e-12; the message says by how much and names the remedy.
+
+        Raises:
+            ValueError: a row of another norm.
+        """
         if self.unit_deviation > UNIT_TOLERANCE:
             raise ValueError(
                 f"the rows of x must have unit norm; they are off by up to {self.unit_deviation:.3g}. "
@@ -161,8 +170,8 @@ class Setup:
     Args:
         width: number m of hidden neurons.
         sigma: standard deviation of the initial hidden weights.
-        eta_local, eta_global: step sizes of the clients and of the server. The local loss is a SUM over the client's
-            samples and the server average is unweighted, as in the paper.
+        eta_local: step size of the clients; their loss is a SUM over the client's samples, as in the paper.
+        eta_global: step size of the server, whose average is unweighted, as in the paper.
         local_steps: K.
         rounds: T.
         seed: of the initial weights.

@@ -18,6 +18,9 @@ def as_npz(trajectory: Trajectory) -> bytes:
     """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`.
 
     Parameters that have names are there as `weights_at_round_t/NAME`.
+
+    Args:
+        trajectory: a run.
     """
     values: dict[str, Any] = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
     weights, provenance = values.pop("weights"), values.pop("provenance")
@@ -33,6 +36,9 @@ def as_npz(trajectory: Trajectory) -> bytes:
 
 def read_npz(path: Path) -> Trajectory:
     """The trajectory in a file.
+
+    Args:
+        path: of the file.
 
     Raises:
         OSError: no such file. ValueError: it is no trajectory.

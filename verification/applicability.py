@@ -62,6 +62,8 @@ def applicable(
         options: of the user: data, steps, seed.
         progress: told of each form.
 
+    Returns: the forms, and the number of forms that are left out.
+
     Raises:
         ValueError: the options name no data.
     """

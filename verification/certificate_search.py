@@ -20,7 +20,8 @@ class Searched:
     """Where a search ended.
 
     Args:
-        setup, certified: the smallest width (largest step) that certifies; where none does, the easiest one tried.
+        setup: the smallest width (largest step) that certifies; where none does, the easiest one tried.
+        certified: the certificate there.
         fails: a value beyond it that does not certify; None: the end of the range was reached.
     """
 
@@ -42,10 +43,11 @@ def searched(
 
     Args:
         problem: data with scalar labels.
-        progress: told each value that was tried, and what was found there.
         setup: where the search begins; the rest of it is kept.
-        after, every: as in `certification.certify_after`.
+        after: rounds trained before the certificate, default 0.
+        every: rounds of a leg, on which the last bits of the weights depend; default 50.
         steps: look for the largest eta_local instead.
+        progress: told each value that was tried, and what was found there.
 
     Raises:
         FloatingPointError: training overflowed at every value.

@@ -41,7 +41,8 @@ def compare(
 
     Args:
         kind: of the claim: which side may be the larger.
-        left, right: the sides, numbers or arrays.
+        left: values of the left side, a number or an array.
+        right: values of the right side.
         lower: the right side of the inequality from below, for two-sided claims.
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
@@ -91,7 +92,8 @@ def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
     Args:
         kind: of the claim.
-        left, right: the sides' values.
+        left: values of the left side, a number or an array.
+        right: values of the right side.
     """
     with np.errstate(all="ignore"):
         if kind in IDENTITIES:
@@ -123,11 +125,15 @@ def judge(
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
 
     Args:
-        statement, form: what is claimed.
+        statement: the claim.
+        form: one of the statement's forms.
         case: where; it is taken to meet the hypotheses.
         formula: in place of the form's own, as a mutant's.
-        reverse: turn its inequality round, as a mutant does.
         known: what `statement.measured` gave on this case, where it has been asked already.
+        reverse: turn its inequality round, as a mutant does.
+
+    Raises:
+        ValueError: the formula has another number of parts than the left side.
     """
     formula = statement.forms[form] if formula is None else formula
     left, constants = statement.measured(form, case) if known is None else known

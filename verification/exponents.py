@@ -21,7 +21,8 @@ class Exponent:
 
     Args:
         statement: the id of the one that claims it.
-        theory, coefficient: as claimed; None where no coefficient is.
+        theory: the power as claimed.
+        coefficient: the leading coefficient as claimed; None where none is.
         measured: the log-log slope with its 99% interval.
         found: the coefficient at the three largest widths. Both are None where the ladder shows no slope: it is lost in
             the noise.
@@ -64,6 +65,10 @@ def ladders(
 
 def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> Iterator[Exponent]:
     """Every quantity of these statements, measured on networks of this seed; see `ladders`.
+
+    Args:
+        wanted: statements by their ladder, as `ladders` gives them.
+        seed: the first of the networks, default 0.
 
     Raises:
         FloatingPointError: a run overflowed.

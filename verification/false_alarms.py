@@ -43,7 +43,11 @@ class FalseAlarms:
     first_seeds: tuple[int, ...]
 
     def total(self, name: str) -> int:
-        """The sum of a field of FormRuns over the forms."""
+        """The sum of a field of FormRuns over the forms.
+
+        Args:
+            name: of a field of `FormRuns`.
+        """
         return sum(getattr(form, name) for form in self.forms)
 
     @property

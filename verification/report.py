@@ -28,6 +28,9 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What differs from the record, then violated, unresolved, untested, touches, not refuted, holds.
 
     Of what is violated, what a scan or a report alone says comes last. Else in the given order.
+
+    Args:
+        verdicts: as `verify` gives them.
     """
 
     def rank(verdict: Verdict) -> tuple[bool, int, bool, bool]:
@@ -38,7 +41,11 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def table(verdicts: Iterable[Verdict]) -> Table:
-    """One row a verdict, worst first; fits 80 columns."""
+    """One row a verdict, worst first; fits 80 columns.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     result = plain_table(COLUMNS, numbers=NUMBERS, wrapped=COLUMNS[-1:], gap=1)
     for verdict in worst_first(verdicts):
         style = "bold red" if verdict.contradicts_record else STYLE.get(verdict.outcome, "")
@@ -48,7 +55,11 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 
 
 def totals(verdicts: Sequence[Verdict]) -> str:
-    """One line: how many verdicts of each outcome, and how many differ from what is recorded."""
+    """One line: how many verdicts of each outcome, and how many differ from what is recorded.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     found = Counter(verdict.outcome for verdict in verdicts)
     violated = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
     open_ones = sum(verdict.refutes_open for verdict in violated)
@@ -84,7 +95,11 @@ def totals(verdicts: Sequence[Verdict]) -> str:
 
 
 def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """Why what is untested is so, and what to do: a line a reason, the commonest last."""
+    """Why what is untested is so, and what to do: a line a reason, the commonest last.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     reasons = Counter(
         answer(verdict) for verdict in verdicts if verdict.outcome is Outcome.UNTESTED and verdict.error is None
     )
@@ -92,7 +107,11 @@ def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Totals, the table, and the page of every verdict, worst first."""
+    """Totals, the table, and the page of every verdict, worst first.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     rows = worst_first(verdicts)
     lines = ["# Verdicts", "", escaped(totals(verdicts)) + ".", "", *markdown_table(rows)]
     for verdict in rows:
@@ -106,18 +125,31 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def markdown_table(verdicts: Iterable[Verdict]) -> list[str]:
-    """The rows of `table` in the given order, as lines of Markdown."""
+    """The rows of `table` in the given order, as lines of Markdown.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     lines = [markdown_row(COLUMNS), markdown_row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
     return lines + [markdown_row(map(escaped, _cells(verdict))) for verdict in verdicts]
 
 
 def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """{"provenance": ..., "verdicts": [...]}, strict JSON: numbers that are not finite are strings."""
+    """{"provenance": ..., "verdicts": [...]}, strict JSON: numbers that are not finite are strings.
+
+    Args:
+        verdicts: as `verify` gives them.
+        provenance: versions, machine and date of the run.
+    """
     return {"provenance": dict(provenance), "verdicts": [verdict.to_json() for verdict in verdicts]}
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in a table's cell too."""
+    """Text that Markdown shows as it is, in a table's cell too.
+
+    Args:
+        text: any text.
+    """
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(str(text).split()))
 
 

@@ -76,7 +76,11 @@ class Seen:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """What `to_json` wrote."""
+        """What `to_json` wrote.
+
+        Args:
+            content: what `to_json` wrote.
+        """
         columns = {name: _split(content[name]) for name in COLUMNS}
         columns |= {name: (0.0,) * len(columns["x"]) for name in ERRORS if not content[name]}
         family, outcome = (tuple(map(int, content[name].split())) for name in ("family", "outcome"))
@@ -96,7 +100,11 @@ class Seen:
 
 
 def rounded(value: float) -> float:
-    """To DIGITS digits; what is no number, or not known, is infinite: it is not drawn, and equal to itself."""
+    """To DIGITS digits; what is no number, or not known, is infinite: it is not drawn, and equal to itself.
+
+    Args:
+        value: any number, also one that is not finite.
+    """
     return math.inf if math.isnan(value) else float(f"{value:.{DIGITS}g}")
 
 

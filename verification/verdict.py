@@ -30,7 +30,11 @@ class Side:
 
     @classmethod
     def of(cls, estimate: Estimate) -> Side:
-        """The side that an estimate of one number is."""
+        """The side that an estimate of one number is.
+
+        Args:
+            estimate: of one number.
+        """
         return cls(float(estimate.value), float(estimate.error), estimate.method)
 
 
@@ -157,7 +161,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Verdict:
-        """The verdict that `to_json` wrote."""
+        """The verdict that `to_json` wrote.
+
+        Args:
+            content: what `to_json` wrote.
+        """
         sides = {name: _side(content[name]) for name in ("lhs", "rhs")}
         ratios = content["tightness"]
         tightness = {"tightness": ratios and {name: float(ratio) for name, ratio in ratios.items()}}
@@ -177,7 +185,11 @@ def _side(content: dict[str, Any] | None) -> Side | None:
 
 
 def strict_json(content: Any) -> Any:
-    """The same content in the types of strict JSON."""
+    """The same content in the types of strict JSON.
+
+    Args:
+        content: numbers, texts, lists and dictionaries.
+    """
     if isinstance(content, dict):
         return {str(name): strict_json(part) for name, part in content.items()}
     if isinstance(content, list | tuple):

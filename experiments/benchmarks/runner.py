@@ -24,7 +24,8 @@ class Timing:
     """One candidate on one case.
 
     Args:
-        clock, processor: medians, in seconds.
+        clock: median time by the clock, in seconds.
+        processor: median time of the processors, in seconds.
         memory: largest resident, in bytes.
         off: of its result from ours, relative to our largest entry.
         skipped: why there is none.

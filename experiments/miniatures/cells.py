@@ -50,10 +50,10 @@ def run(
     Args:
         miniature: whose settings are run.
         seeds: each with every setting.
-        progress: told each cell as it is done.
         out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
             not run again; a miniature that keeps rounds goes on in the middle of a cell.
         quick: with the miniature's quick keys.
+        progress: told each cell as it is done.
         where: more keys: the `device` that trains, the `path` of the data.
 
     Raises:
@@ -91,12 +91,21 @@ def planned_cell(
 
 
 def path_of(out: Path, cell: Cell) -> Path:
-    """Its file."""
+    """Its file.
+
+    Args:
+        out: folder of the cells.
+        cell: one setting with one seed.
+    """
     return out / cell.miniature / f"{slug(cell.setting)}.{cell.seed}.json"
 
 
 def slug(name: str) -> str:
-    """The name as part of a file's name."""
+    """The name as part of a file's name.
+
+    Args:
+        name: of a setting or a miniature.
+    """
     return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
 
 

@@ -49,12 +49,16 @@ class Comparison:
     """One quantity of one setting.
 
     Args:
-        mean, error: over the seeds, and its standard error; NaN: not known.
-        difference, difference_error: from its baseline.
-        beyond, beyond_error: from its control; NaN: it has none.
+        mean: over the seeds; NaN: not known.
+        error: standard error of the mean; NaN: not known.
+        difference: from the baseline.
+        difference_error: standard error of the difference.
+        beyond: difference from the control; NaN: there is no control.
+        beyond_error: standard error of that difference.
         finding: "higher", "lower", "within noise"; else why there is none.
         beyond_finding: the same of the control.
-        paper, paper_difference: as printed; None: nothing is.
+        paper: the number as printed; None: none is.
+        paper_difference: the difference as printed; None: none is.
         claim: the paper's ordering; None: it has none.
         verdict: what is found of it, "" where there is nothing to find.
         plateau: what the curve does over its last third; None: it is not asked.
@@ -88,7 +92,12 @@ class Comparison:
 
 
 def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
-    """All quantities of all settings, quantity by quantity."""
+    """All quantities of all settings, quantity by quantity.
+
+    Args:
+        miniature: whose settings are compared.
+        cells: of all settings and seeds.
+    """
     settings = {setting.name: setting for setting in miniature.settings}
     by_setting: dict[str, dict[int, Cell]] = {name: {} for name in settings}
     for cell in cells:
@@ -101,7 +110,11 @@ def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
 
 
 def mean_and_error(values: Sequence[float]) -> Difference:
-    """The mean and its standard error; NaN where there are too few values."""
+    """The mean and its standard error; NaN where there are too few values.
+
+    Args:
+        values: one a seed.
+    """
     if not values:
         return Difference()
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -109,7 +122,11 @@ def mean_and_error(values: Sequence[float]) -> Difference:
 
 
 def chance(seeds: int) -> float:
-    """How likely a difference that is none, normal over the seeds, exceeds the standard errors asked for."""
+    """How likely a difference that is none, normal over the seeds, exceeds the standard errors asked for.
+
+    Args:
+        seeds: how many, at least 2.
+    """
     return float(2 * stats.t.sf(BEYOND, seeds - 1))
 
 

@@ -24,7 +24,8 @@ class Quantity:
     """One number that is measured.
 
     Args:
-        name, unit: as in the table.
+        name: as in the table.
+        unit: as in the table.
         printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
         last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of so many at its end.
         flat: a curve that moves by less than this over its last third is at its plateau; None: it is not asked.
@@ -120,6 +121,9 @@ class Miniature:
 
     def on(self, scale: str) -> Miniature:
         """The same question on this scale.
+
+        Args:
+            scale: its name.
 
         Raises:
             ValueError: an unknown scale, with the nearest; or one on which this is not there, with the reason.

@@ -15,8 +15,8 @@ class LastThird:
     """What curves of one setting do over their last third.
 
     Args:
-        change, error: the mean over the seeds of what each seed's straight line through these rounds rises, and its
-            standard error; NaN: not known.
+        change: mean over the seeds of the rise of each seed's straight line through these rounds; NaN: not known.
+        error: standard error of `change`; NaN: not known.
         state: "flat" where change and twice its error together are below the limit, "moves" where it is beyond that
             error, else "unclear".
     """

@@ -53,6 +53,9 @@ def control(keys: Keys) -> Keys | None:
     the server stays, by which the local rate is divided. Sequential steps, each a step of the optimizer with its
     momentum, multiply the local rate by the ratio of the ways of a constant gradient.
 
+    Args:
+        keys: of a training run.
+
     Source: fedgucci/X4 and the functions `linear` of the methods.
     """
     if "method" not in keys:
@@ -87,13 +90,21 @@ def control(keys: Keys) -> Keys | None:
 
 
 def unweighted(momentum: float) -> dict[str, Any]:
-    """The keys of FedAvg whose server takes the unweighted mean of the clients: the method fl-ntk, on classes."""
+    """The keys of FedAvg whose server takes the unweighted mean of the clients: the method fl-ntk, on classes.
+
+    Args:
+        momentum: of the clients, in [0, 1).
+    """
     of_classes = {"target": "classes", "unit": False, "reduction": "mean"}
     return {"method": "fl-ntk", **of_classes, "momentum": momentum}
 
 
 def local_steps(keys: Keys) -> int:
-    """The steps of a client of mean size in a round."""
+    """The steps of a client of mean size in a round.
+
+    Args:
+        keys: of a training run.
+    """
     if "local_steps" in keys:
         return keys["local_steps"]
     images = keys.get("samples") or TRAINING_IMAGES[keys["data"].partition(":")[0]]

@@ -71,7 +71,8 @@ def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comp
     An outcome is worse when it newly contradicts what is recorded, or is further from holding than before.
 
     Args:
-        old, new: the verdicts of the two runs.
+        old: verdicts of the older run.
+        new: verdicts of the newer run.
         factor: by which a tightness must change to be listed; at least 1.
 
     Raises:

@@ -33,6 +33,10 @@ def read(path: Path, *, any_version: bool = False) -> VerdictFile:
 
     any_version: verdicts of statements that this version does not have are let through.
 
+    Args:
+        path: of the JSON file.
+        any_version: whether files of other versions are read too, default no.
+
     Raises:
         ValueError: not a file that `ntkfl verify --json` wrote, a form that is there twice, or a statement or form that
             this version does not have. OSError: it cannot be read.

@@ -45,6 +45,9 @@ def catalogue() -> dict[str, Study]:
 def module_file(spec: str) -> Path:
     """The file of a study, given by its name or, for one of the user's, by its path.
 
+    Args:
+        spec: name of a study, or path of a file of yours.
+
     Raises:
         ValueError, ExtensionError: as `find`.
     """
@@ -54,6 +57,9 @@ def module_file(spec: str) -> Path:
 @cache
 def find(spec: str) -> Study:
     """The study of this name, or in the user's file of this path.
+
+    Args:
+        spec: name of a study, or path of a file of yours.
 
     Raises:
         ValueError: there is none, its module has no STUDY, or one that goes by a name is not named so. ExtensionError:

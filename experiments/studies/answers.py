@@ -22,18 +22,33 @@ SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in 
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the finite values of all cells that are there, (cells,), as charts show them."""
+    """For each place on one axis the finite values of all cells that are there, (cells,), as charts show them.
+
+    Args:
+        values: of all cells.
+        name: of the axis.
+    """
     return [found[np.isfinite(found)] for found in samples(values, name)]
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the values of all cells that are there, (cells,); an infinite one is there."""
+    """For each place on one axis the values of all cells that are there, (cells,); an infinite one is there.
+
+    Args:
+        values: of all cells.
+        name: of the axis.
+    """
     rows = [np.ravel(row) for row in values.transpose(name, ...).to_numpy()]
     return [found[~np.isnan(found)] for found in rows]
 
 
 def errors(cells: Cells, name: str) -> Numbers:
-    """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one."""
+    """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one.
+
+    Args:
+        cells: of all points, NaN where one is missing.
+        name: of a quantity or an axis.
+    """
     stored = error_of(name)
     return cells[stored] if stored in cells else cells[name] * np.nan
 
@@ -86,9 +101,13 @@ def power_law(
     """A power of a numerical axis, from one number a cell, against theory.
 
     Args:
+        claim: in words.
+        source: of the theory.
+        theory: the power.
         values: of all cells.
         axis: whose power they are.
-        claim, source, theory, biased, note: as of `exponent`.
+        biased: whether the interval admits finite-width bias, default yes.
+        note: beside the answer, default nothing.
     """
     sizes = values[axis].to_numpy().astype(float)
     return exponent(claim, source, theory, sizes, samples(values, axis), biased=biased, note=note)
@@ -98,8 +117,11 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
     """A power of the width that a statement measures on a ladder, where it has networks enough.
 
     Args:
-        claim, source, theory, measure: as of `measured_exponent`.
+        claim: in words.
+        source: of the theory.
+        theory: the power.
         ladder: of the cells that are there.
+        measure: gives the slope, or raises `NoSlope`.
     """
     if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
         said = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
@@ -143,7 +165,12 @@ def at_most(claim: str, source: str, found: Estimate, bound: float, note: str = 
 
 
 def half_width(values: np.ndarray, level: float) -> float:
-    """Of Student's interval of a mean, from two values or more."""
+    """Of Student's interval of a mean, from two values or more.
+
+    Args:
+        values: one a seed, two or more.
+        level: of the interval, such as .99.
+    """
     return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
@@ -204,8 +231,10 @@ def upper(
     Args:
         claim: in words.
         source: of the theory.
-        left, right: the sides, a number a cell, NaN where there is none.
-        left_error, right_error: of each number.
+        left: the left side, a number a cell, NaN where there is none.
+        right: the right side, likewise.
+        left_error: error of each left side, default 0.
+        right_error: error of each right side, default 0.
         note: beside the answer.
         failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
@@ -286,5 +315,9 @@ def untested(claim: str, source: str, theory: float | None, note: str) -> Answer
 
 
 def joined(*parts: str) -> str:
-    """One note of several, of which some may be empty."""
+    """One note of several, of which some may be empty.
+
+    Args:
+        parts: notes.
+    """
     return "; ".join(part for part in parts if part)

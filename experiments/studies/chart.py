@@ -85,7 +85,11 @@ class Chart:
 
 
 def table(chart: Chart) -> list[Row]:
-    """What is drawn, one row a point, in the order of COLUMNS; `value` is the colour of a heatmap's cell."""
+    """What is drawn, one row a point, in the order of COLUMNS; `value` is the colour of a heatmap's cell.
+
+    Args:
+        chart: to be drawn.
+    """
     return [row for panel in chart.panels for row in _rows(panel)]
 
 

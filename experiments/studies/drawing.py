@@ -43,6 +43,10 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
 def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
     """Write the chart as .png (150 dpi), .svg and, its table, .csv; returns their paths.
 
+    Args:
+        chart: to be drawn.
+        folder: where the files are written.
+
     Raises:
         OSError: the folder cannot be written.
     """
@@ -65,6 +69,9 @@ def draw(chart: Chart) -> Figure:
     """The chart as a figure of one column, or of two where it has several panels or names along an axis.
 
     Every panel's legend has a place of its own below the panel, where it hides nothing.
+
+    Args:
+        chart: to be drawn.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -45,6 +45,7 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
     """The grid of a study with the values of some axes replaced.
 
     Args:
+        spec: name of a study, or path of a file of yours.
         replaced: by option, without its dashes; values as text, with commas between, and for the seeds how many.
 
     Raises:

@@ -24,6 +24,10 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
 
     Variables and axes say in `long_name` what they are and in `units` their unit; the attributes of the whole say which
     study it is, where it lies, the code's version, how many cells there are and are missing, the provenance (JSON).
+
+    Args:
+        grid: the study and its cells.
+        store: where cells are kept.
     """
     study = grid.study
     cells = [_arrays(store, cell) for cell in grid.cells()]
@@ -57,6 +61,10 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
 def write(results: xarray.Dataset, path: Path) -> None:
     """The NetCDF file, there whole or not at all.
 
+    Args:
+        results: of a study, as `gathered` gives them.
+        path: of the file.
+
     Raises:
         OSError: it cannot be written.
     """
@@ -65,6 +73,9 @@ def write(results: xarray.Dataset, path: Path) -> None:
 
 def read(path: Path) -> xarray.Dataset:
     """The Dataset in a file, all of it in memory.
+
+    Args:
+        path: of the file.
 
     Raises:
         OSError: there is none, or it is damaged.
@@ -75,6 +86,9 @@ def read(path: Path) -> xarray.Dataset:
 
 def grid_of(results: xarray.Dataset) -> Grid:
     """The grid whose cells these are: the folder's may be another by now.
+
+    Args:
+        results: of a study, as `gathered` gives them.
 
     Raises:
         ValueError: they are no study's, or their study has other axes now.

@@ -27,7 +27,11 @@ class Workers(Protocol):
     """Whoever measures: in this process, in others on this machine, or on a cluster."""
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it, as they finish."""
+        """Each cell with what became of it, as they finish.
+
+        Args:
+            cells: to be measured.
+        """
         ...
 
 
@@ -47,7 +51,12 @@ class Plan:
 
 
 def planned(grid: Grid, store: CellStore | None) -> Plan:
-    """Look at every cell's file; what is to do is in order of its length, longest first, so that no worker idles."""
+    """Look at every cell's file; what is to do is in order of its length, longest first, so that no worker idles.
+
+    Args:
+        grid: the study and its cells.
+        store: where cells are kept; None: there are none.
+    """
     todo, kept, damaged, seconds = [], [], [], 0.0
     for cell in grid.cells():
         contents = None

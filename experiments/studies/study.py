@@ -32,7 +32,9 @@ class Axis:
         says: what it is.
         unit: "1" for pure numbers.
         option: on the command line, the name unless given (`widths` for `--widths 64,128`); the seeds' takes how many.
-        least, above, below: what a number must be at least, above, and below.
+        least: what a number must be at least; None: no limit.
+        above: what a number must be above; None: no limit.
+        below: what a number must be below; None: no limit.
         read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
 
     Raises:
@@ -76,7 +78,12 @@ class Axis:
 
 
 def seeds(count: int, says: str = "of what is drawn") -> Axis:
-    """The axis of so many seeds, 0, 1, 2, ..."""
+    """The axis of so many seeds, 0, 1, 2, ...
+
+    Args:
+        count: how many, at least 1.
+        says: what is drawn, in words.
+    """
     return Axis(SEED, tuple(range(count)), says)
 
 
@@ -119,7 +126,11 @@ class Answer:
 
 
 def counted(outcomes: Iterable[Outcome]) -> str:
-    """How many answers there are, and how many of each outcome."""
+    """How many answers there are, and how many of each outcome.
+
+    Args:
+        outcomes: of the answers.
+    """
     found = Counter(outcomes)
     plural = {Outcome.HOLDS: "hold", Outcome.TOUCHES: "touch"}
     counts = [(found[outcome], outcome) for outcome in Outcome if found[outcome]]
@@ -142,8 +153,9 @@ class Study:
             NAME_error.
         summarise: all cells (missing ones NaN) -> answers, returned or yielded.
         charts: the same -> its figures; None: those of `default_charts`.
-        seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has
-            loaded before it measures anything).
+        seconds: processor time of one cell at a point, roughly; `--dry-run` adds them up; default one second.
+        megabytes: memory of one cell at a point, roughly; default: what a process has loaded before it measures
+            anything.
 
     Raises:
         ValueError: a name that no option or file can have, one used twice, seeds that are not last, or a quantity along
@@ -183,10 +195,18 @@ class Study:
                 )
 
     def answers(self, cells: Cells) -> tuple[Answer, ...]:
-        """What is made of all cells."""
+        """What is made of all cells.
+
+        Args:
+            cells: of all points, NaN where one is missing.
+        """
         return tuple(self.summarise(cells))
 
 
 def error_of(name: str) -> str:
-    """The name under which the error of a quantity that is an `Estimate` is stored."""
+    """The name under which the error of a quantity that is an `Estimate` is stored.
+
+    Args:
+        name: of the quantity.
+    """
     return f"{name}_error"

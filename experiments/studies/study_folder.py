@@ -66,6 +66,9 @@ class StudyFolder:
     def begin(self, grid: Grid) -> None:
         """Make the folder this grid's.
 
+        Args:
+            grid: the study and its cells.
+
         Raises:
             ValueError: it is another study's. OSError: it cannot be written.
         """
@@ -79,6 +82,8 @@ class StudyFolder:
 
     def measured(self) -> tuple[Grid, xarray.Dataset]:
         """The results of the last complete run, with their grid: one that was begun since may have another.
+
+        Returns: the grid, and the results.
 
         Raises:
             ValueError: as `grid_of`, or there are none yet. OSError: they are damaged.
@@ -122,6 +127,10 @@ class StudyFolder:
 
     def write_answers(self, grid: Grid, answers: Sequence[Answer]) -> None:
         """The answers as JSON; a number that is not finite as a string.
+
+        Args:
+            grid: the study and its cells.
+            answers: what `Study.answers` gave.
 
         Raises:
             OSError: it cannot be written.

@@ -26,7 +26,10 @@ def run_study(
         name: of the study, or the path of your file.
         out: its folder; the same again goes on.
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
-        processes, cluster: as in `runner.run`.
+        processes: on this machine, as in `runner.run`.
+        cluster: measures in place of this machine, as in `runner.run`.
+
+    Returns: the results, and the answers to the study's questions.
 
     Raises:
         ValueError, OSError: an unknown study or option, a folder of another. RunStopped: the run cannot go on.
@@ -43,7 +46,12 @@ def run_study(
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
-    """The cells that are there, gathered and written as the folder's results; earlier answers were of others."""
+    """The cells that are there, gathered and written as the folder's results; earlier answers were of others.
+
+    Args:
+        grid: the study and its cells.
+        folder: of the study.
+    """
     cells = gathered(grid, folder.store)
     folder.forget_answers()
     write(cells, folder.results)
@@ -51,5 +59,9 @@ def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
 
 
 def is_empty(cells: xarray.Dataset) -> bool:
-    """Whether no cell is there."""
+    """Whether no cell is there.
+
+    Args:
+        cells: of all points, NaN where one is missing.
+    """
     return bool(cells.attrs["missing"] == cells.attrs["cells"])

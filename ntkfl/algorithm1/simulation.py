@@ -52,7 +52,8 @@ def simulate(
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
         movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
             host's threads or on devices: a fraction of the memory, and several times faster.
-        dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
+        dtype: "float64" (default) or "float32"; the latter without movements only.
+        devices: JAX devices that share the neurons, without movements only; default none.
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
             Default: what this machine has left, where the run is not on other devices.
         compiled: whether to compile for some three seconds, once a process, what makes runs several times faster;

@@ -40,7 +40,8 @@ class Attack:
         broken: what the theorem excludes and the last round of `order` does: it raises |W - W*|, or takes |y - f(W)|
             above |a| |X| D. None: nothing was found.
         order: from the checkpoint on; empty if nothing was found.
-        before, after: |W - W*| before and after the last round, or what |y - f(W)| may be and what it is.
+        before: |W - W*| before the last round, or the most that |y - f(W)| may be.
+        after: |W - W*| after the last round, or |y - f(W)| as it is.
         trials: steps looked at.
         kept: the largest |W+ - W*| / |W - W*| of all other steps.
     """
@@ -82,7 +83,8 @@ def attack_any_order(
         found: of the network that is attacked, certified or not.
         trials: steps looked at, at most.
         seed: of all draws.
-        longer, server: steps times the one, and the server's step on a mean; above 1 they break the theorem's rules.
+        longer: factor on the clients' steps, default 1; above 1 it breaks the theorem's rules.
+        server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
 
     Raises:
         ValueError: there is no W*, trials below 1, or factors that are not positive numbers.

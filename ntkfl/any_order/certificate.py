@@ -41,7 +41,8 @@ class AnyOrderCertificate:
         residual: |y - f(W0)|, enclosed.
         smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
         width: m.
-        problem, weights: what was given.
+        problem: the data that were given.
+        weights: the network that was given.
     """
 
     certified: bool
@@ -84,6 +85,9 @@ class AnyOrderCertificate:
     def step_limit_for(self, batch: int) -> float:
         """Every step below it is allowed on batches of at most so many samples of one client; 0 if not certified.
 
+        Args:
+            batch: number of samples of a batch, at least 1.
+
         Raises:
             ValueError: a batch that is not a positive integer.
         """
@@ -104,6 +108,9 @@ class AnyOrderCertificate:
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
         """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Args:
+            x: inputs, shape (k, d).
 
         Raises:
             ValueError: inputs of another number of features, or not finite.
@@ -137,6 +144,8 @@ class AnyOrderCertificate:
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
         """W* in long precision, with D and its slack: the certificate's; where it has failed, that of no held pairs.
 
+        Returns: W*, shape (m, d), and its record with D and the slack.
+
         Raises:
             ValueError: there is none.
         """
@@ -153,6 +162,9 @@ class AnyOrderCertificate:
 
     def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
         """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Args:
+            x: inputs, shape (k, d).
 
         Raises:
             ValueError: as `enclosure`.

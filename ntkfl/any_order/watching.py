@@ -20,6 +20,12 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
     With nu the eigenvalues of H P: eta_g / N = (2 / (sqrt nu_1 + sqrt nu_n))^2 and b = ((sqrt k - 1)/(sqrt k + 1))^2,
     k = nu_n / nu_1; a round then contracts by sqrt b.
 
+    Args:
+        problem: data with scalar labels.
+        setup: eta_local and local_steps.
+
+    Returns: eta_g and b.
+
     Raises:
         ValueError: local steps beyond the stability limit, where no server step helps.
     """
@@ -68,7 +74,8 @@ def watch_any_order(
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
-        rounds, every: at most so many rounds, and a look after each so many.
+        rounds: rounds trained at most.
+        every: rounds from one look to the next.
         momentum: at the server, tuned, until a round certifies; what is certified holds for plain steps from there on.
     """
     for reached, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):

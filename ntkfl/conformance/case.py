@@ -61,28 +61,49 @@ class Case:
 
     @classmethod
     def read(cls, folder: Path) -> Case:
-        """The case in a folder of the kit."""
+        """The case in a folder of the kit.
+
+        Args:
+            folder: of the case.
+        """
         document = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
         with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
             return cls(document, dict(arrays))
 
     def write(self, folder: Path) -> None:
-        """Put it into an empty folder; floats of the JSON are written so that they come back to the bit."""
+        """Put it into an empty folder; floats of the JSON are written so that they come back to the bit.
+
+        Args:
+            folder: an empty one.
+        """
         folder.mkdir(parents=True)
         (folder / DOCUMENT).write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
         np.savez(folder / ARRAYS, allow_pickle=False, **self.arrays)
 
     def cast(self, dtype: Any) -> Case:
-        """The same case with its real numbers in another precision."""
+        """The same case with its real numbers in another precision.
+
+        Args:
+            dtype: numpy's type of real numbers.
+        """
         real = {name: a.astype(dtype) if a.dtype.kind == "f" else a for name, a in self.arrays.items()}
         return Case(self.document, real)
 
     def cohort(self, number: int) -> list[int]:
-        """The clients that take part in a round, ascending."""
+        """The clients that take part in a round, ascending.
+
+        Args:
+            number: the round, from 0.
+        """
         return list(self._steps[number])
 
     def batches(self, number: int, client: int) -> list[Batch]:
-        """The local steps of a client of the cohort in a round, in their order."""
+        """The local steps of a client of the cohort in a round, in their order.
+
+        Args:
+            number: the round, from 0.
+            client: the client's number, from 0.
+        """
         return self._steps[number][client]
 
     def _batch(self, step: dict[str, Any]) -> Batch:
@@ -90,15 +111,29 @@ class Case:
         return Batch(self.x[rows], self.y[rows], tuple(step["draws"]), step["ends_pass"])
 
     def samples(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """All of a client's samples."""
+        """All of a client's samples.
+
+        Args:
+            client: the client's number, from 0.
+
+        Returns: x and y, in the order of the data.
+        """
         return self.x[self.members[client]], self.y[self.members[client]]
 
     def tensors(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        """The model's tensors by name, of a vector (P,)."""
+        """The model's tensors by name, of a vector (P,).
+
+        Args:
+            flat: the model as a vector, shape (P,).
+        """
         return {name: flat[first:end].reshape(shape) for name, first, end, shape in self._parts}
 
     def flat(self, tensors: dict[str, Any]) -> np.ndarray:
-        """The vector (P,) of tensors by name."""
+        """The vector (P,) of tensors by name.
+
+        Args:
+            tensors: the model's tensors by name.
+        """
         return np.concatenate([np.asarray(tensors[name]).ravel() for name in self.shapes])
 
     @property
@@ -109,7 +144,11 @@ class Case:
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 
     def result(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """That, of a vector (P,)."""
+        """That, of a vector (P,).
+
+        Args:
+            w: the model as a vector, shape (P,).
+        """
         own = self.tensors(w)
         return {"weight": adapted(own)} if self.model == "lora" else own
 
@@ -118,7 +157,8 @@ class Case:
 
         Args:
             w: flat, (P,).
-            x, y: samples.
+            x: inputs of samples.
+            y: labels of the same samples.
         """
         total = GRADIENTS[self.model](self.tensors(w), x, y)
         return self.flat(total) / (1 if self.loss == "sum" else len(y))

@@ -138,6 +138,9 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
     """The methods of the kit, or those of these names.
 
+    Args:
+        chosen: names of methods; None: all.
+
     Raises:
         ValueError: an unknown one, with the nearest.
     """
@@ -151,6 +154,9 @@ def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
 
 def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
     """The kit: cases of every method, or of these, each followed by its limits.
+
+    Args:
+        chosen: names of methods; None: all.
 
     Raises:
         ValueError: an unknown method.

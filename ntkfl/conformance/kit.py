@@ -49,6 +49,10 @@ holds exactly.
 def write(out: Path, methods: Collection[str] | None = None) -> int:
     """Write the kit, or some methods' part of it, into a new or empty folder; how many cases it has.
 
+    Args:
+        out: a new or empty folder.
+        methods: names; None: all.
+
     Raises:
         ValueError: an unknown method. OSError: the folder is not empty, or cannot be written.
     """

@@ -23,7 +23,11 @@ FAIR = (
 
 
 def as_json(found: Conformance) -> dict[str, Any]:
-    """Everything, as JSON types."""
+    """Everything, as JSON types.
+
+    Args:
+        found: what was found of an implementation.
+    """
     return {
         "ntkfl": VERSION,
         "date": _today(),
@@ -39,6 +43,9 @@ def as_json(found: Conformance) -> dict[str, Any]:
 
 def from_json(content: Mapping[str, Any]) -> Conformance:
     """What `as_json` wrote.
+
+    Args:
+        content: JSON of `as_json`.
 
     Raises:
         KeyError, TypeError, ValueError: it did not write this.
@@ -56,14 +63,23 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
 
 
 def as_text(found: Conformance) -> str:
-    """A line a method, under it the first difference and a line for every case that failed; then the sum."""
+    """A line a method, under it the first difference and a line for every case that failed; then the sum.
+
+    Args:
+        found: what was found of an implementation.
+    """
     width = max(len(one.method) for one in found.methods)
     lines = [line for one in found.methods for line in method_lines(one, width)]
     return "\n".join([*lines, "", summary(found)])
 
 
 def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
-    """The lines of one method."""
+    """The lines of one method.
+
+    Args:
+        one: the verdict on a method.
+        width: columns that names are filled up to, default 0.
+    """
     yield f"{one.method:<{width}}  {one.outcome.value:<8}  {_counted(one)}"
     for text in _explained(one):
         yield f"{'':<{width}}  {text}"
@@ -75,12 +91,20 @@ def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
 
 
 def summary(found: Conformance) -> str:
-    """One line: how many methods are what."""
+    """One line: how many methods are what.
+
+    Args:
+        found: what was found of an implementation.
+    """
     return f"{number_of(len(found.methods), 'method')}: {_tally(one.outcome for one in found.methods)}"
 
 
 def as_markdown(found: Conformance) -> str:
-    """A table of the methods, with versions, the date and a badge."""
+    """A table of the methods, with versions, the date and a badge.
+
+    Args:
+        found: what was found of an implementation.
+    """
     versions = ", ".join(f"{name} {version}" for name, version in found.peer.packages.items())
     rows, left_out = table(found)
     lines = [
@@ -100,7 +124,13 @@ def as_markdown(found: Conformance) -> str:
 
 
 def table(found: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
-    """A row of COLUMNS for every method that was tried, and the names of those that were left out."""
+    """A row of COLUMNS for every method that was tried, and the names of those that were left out.
+
+    Args:
+        found: what was found of an implementation.
+
+    Returns: the rows, and the names of the methods that the adapter leaves out.
+    """
     rows: list[tuple[str, ...]] = []
     for one in (one for one in found.methods if one.outcome is not Outcome.LEFT_OUT):
         says = "; ".join(_explained(one)) or "; ".join(dict.fromkeys(c.remark for c in one.cases if c.remark))
@@ -110,7 +140,11 @@ def table(found: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def badge(found: Conformance) -> str:
-    """A line of Markdown that shows how many of the methods tried are equal to the reference."""
+    """A line of Markdown that shows how many of the methods tried are equal to the reference.
+
+    Args:
+        found: what was found of an implementation.
+    """
     tried = [one for one in found.methods if one.outcome is not Outcome.LEFT_OUT]
     equal = sum(one.outcome is Outcome.EQUAL for one in tried)
     said = f"{equal} of {len(tried)} methods equal"
@@ -120,7 +154,11 @@ def badge(found: Conformance) -> str:
 
 
 def described(together: tuple[Variant, ...]) -> str:
-    """The name of a variant and what is done, of several one after the other."""
+    """The name of a variant and what is done, of several one after the other.
+
+    Args:
+        together: the variants, in the order in which they apply.
+    """
     return ", and ".join(f"{variant.name}: {variant.says}" for variant in together)
 
 

@@ -38,7 +38,11 @@ class Variant:
     methods: tuple[str, ...] = ()
 
     def concerns(self, method: str) -> bool:
-        """Whether the method's loop passes the lines, and the variant is not said to be of others only."""
+        """Whether the method's loop passes the lines, and the variant is not said to be of others only.
+
+        Args:
+            method: its name.
+        """
         passed = _passed(method)
         return (not self.methods or method in self.methods) and all(old in passed for old, _ in self.changes)
 
@@ -55,7 +59,11 @@ def catalogue() -> tuple[Variant, ...]:
 
 
 def of(method: str) -> tuple[Variant, ...]:
-    """The variants of a method."""
+    """The variants of a method.
+
+    Args:
+        method: its name.
+    """
     return tuple(variant for variant in catalogue() if variant.concerns(method))
 
 

@@ -107,7 +107,11 @@ def conformance(
 
 
 def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
-    """The verdict on a method, from its cases and the answers to them."""
+    """The verdict on a method, from its cases and the answers to them.
+
+    Args:
+        answered: the cases of one method, each with its answer.
+    """
     verdicts = tuple(_case_verdict(case, answer) for case, answer in answered)
     outcome = max((one.outcome for one in verdicts), key=_WORST.index)
     explained: tuple[tuple[Variant, ...], ...] = ()

@@ -79,6 +79,11 @@ def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], 
     All of them alike, so that what is averaged is the networks' own weights and biases: their segments, planes and
     means are those of the networks with biases.
 
+    Args:
+        networks: one or more of one shape.
+
+    Returns: the networks; whether their inputs need the constant feature; whether units were added.
+
     Raises:
         ValueError: networks of different shapes.
     """
@@ -90,5 +95,9 @@ def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], 
 
 
 def with_constant(x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l+1"]:
-    """The inputs with one more feature, which is 1."""
+    """The inputs with one more feature, which is 1.
+
+    Args:
+        x: inputs, shape (n, l).
+    """
     return np.pad(finite_array("x", x), ((0, 0), (0, 1)), constant_values=1.0)

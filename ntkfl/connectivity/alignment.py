@@ -31,7 +31,8 @@ class Alignment:
     Args:
         permutation: (h,); unit r of `aligned` is unit permutation[r] of the network that was given.
         aligned: the moved network; the same function.
-        cost_before, cost_after: sum over units of the squared distance of their rows, as given and as moved.
+        cost_before: sum over units of the squared distance of their rows, as given.
+        cost_after: the same as moved.
     """
 
     permutation: Int[np.ndarray, " h"]
@@ -50,7 +51,8 @@ def align(
     with duplicate or dead units, always the same one.
 
     Args:
-        first, second: networks of one shape.
+        first: the network that stays.
+        second: the network whose units are permuted, of the same shape.
         by: what a unit is described by, as in `unit_rows`.
         x: inputs, for activations and outputs.
 
@@ -76,7 +78,8 @@ def align_group(
 
     Args:
         networks: two or more of one shape.
-        by, x: as in `align`.
+        by: what a unit is described by, as in `unit_rows`; default "weights".
+        x: inputs (n, l), for activations and outputs.
         reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
             the mean of the others' rows, until no permutation changes. That never raises the sum of all pairs' squared
             distances, and two networks are aligned to each other as they are over any third.
@@ -145,6 +148,10 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
 def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
     """The network whose unit r is unit permutation[r] of the one given.
 
+    Args:
+        network: weights U (h, l) and v.
+        permutation: the new order of the units, shape (h,).
+
     Raises:
         ValueError: no permutation of its hidden units.
     """
@@ -153,7 +160,16 @@ def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
 
 
 def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
-    """The order of so many units; ValueError unless it is a permutation of their numbers."""
+    """The order of so many units; ValueError unless it is a permutation of their numbers.
+
+    Args:
+        name: what messages call the order.
+        order: numbers of units.
+        units: how many units there are.
+
+    Raises:
+        ValueError: no permutation of 0..units - 1.
+    """
     found = number_array(name, order)
     if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found, axis=None), np.arange(units)):
         raise ValueError(f"{name} is {found.tolist()!s:.60}; it must be a permutation of the integers 0..{units - 1}")
@@ -164,6 +180,9 @@ def balanced(network: TwoLayer) -> TwoLayer:
     """The same function with |u_r| = |v_r| for every unit: of all rescalings (c u, v / c), the one of least norm.
 
     Units whose weights in or out are all 0 add nothing to the output and stay as they are.
+
+    Args:
+        network: weights U (h, l) and v.
     """
     inner, outer = _norms(network.hidden), _norms(np.atleast_2d(network.readout).T)
     alive = (inner > 0) & (outer > 0)
@@ -189,7 +208,12 @@ def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> I
 
 
 def squared_distance(target: Estimate, rows: Estimate) -> Estimate:
-    """The sum of squared differences of the entries of two arrays of one shape."""
+    """The sum of squared differences of the entries of two arrays of one shape.
+
+    Args:
+        target: the first array.
+        rows: the second array, of the same shape.
+    """
     change, error = target.value - rows.value, target.error + rows.error
     value = float(np.sum(change**2))
     wide = float(np.sum((2 * np.abs(change) + error) * error))
@@ -197,7 +221,12 @@ def squared_distance(target: Estimate, rows: Estimate) -> Estimate:
 
 
 def mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
-    """The mean of all arrays but the k-th."""
+    """The mean of all arrays but the k-th.
+
+    Args:
+        k: index of the array that is left out.
+        rows: two or more arrays of one shape.
+    """
     others = [each for j, each in enumerate(rows) if j != k]
     value, size = (sum(part) / len(others) for part in ([e.value for e in others], [np.abs(e.value) for e in others]))
     error = sum(each.error for each in others) / len(others) + len(rows) * EPS * size

@@ -55,7 +55,8 @@ def loss_barrier(
     """sup over alpha of L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2), L the mean loss.
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
         y: labels, see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy. The first two are piecewise polynomials, their supremum is
@@ -86,12 +87,10 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     """sup over alpha of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A(w_1) + (1 - alpha) A(w_2)), A the accuracy.
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
-        y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong. The supremum is over 0, 1 and the
-            open intervals on which A is constant, both their ends as limits: what happens at single points between
-            them, where changes may coincide, is not counted. Where rounding cannot tell, integers decide; what there
-            are too many of is in the error.
+        y: ±1 (n,) for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:
         ValueError: as `loss_barrier`; an accuracy at an end that is, or cannot be told from, 0, where the ratio is 0/0.
@@ -146,7 +145,8 @@ def connectivity_loss(
     Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
         y: labels, see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy.
@@ -169,7 +169,8 @@ def sampled_connectivity_loss(
     """The mean loss at one uniform alpha: its expectation is `connectivity_loss` (FedGuCci, Eq (8)).
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
         y: labels, see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy.
@@ -184,8 +185,12 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
     """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, one output: what the theorems bound.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0, f_1 and f_2.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
+
+    Raises:
+        ValueError: networks of several outputs.
     """
     segment = Segment(first, second, x)
     if first.n_outputs > 1:
@@ -200,10 +205,14 @@ def largest_loss(
     """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci.
 
     Args:
-        first, second: the networks at alpha = 1 and at alpha = 0.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
         x: inputs.
         y: labels, see `LOSSES`.
         loss: squared or absolute.
+
+    Raises:
+        ValueError: another loss.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen not in (SQUARED, ABSOLUTE):

@@ -50,8 +50,9 @@ def interpolation_curve(
     """evaluate(alpha first + (1 - alpha) second) at every alpha; these may lie outside of [0, 1].
 
     Args:
-        evaluate: the function, of one vector of weights.
-        first, second: the points at alpha = 1 and at alpha = 0.
+        evaluate: the function of one vector of weights.
+        first: the point at alpha = 1, shape (S,).
+        second: the point at alpha = 0, shape (S,).
         alphas: where it is evaluated.
 
     Raises:
@@ -66,6 +67,10 @@ def interpolation_curve(
 def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:
     """The largest of evaluate(alpha) - alpha evaluate(1) - (1 - alpha) evaluate(0) on equally spaced alphas.
 
+    Args:
+        evaluate: the function of alpha that is evaluated.
+        points: number of values of alpha, both ends included; default 51.
+
     Raises:
         ValueError: fewer than three points, or a value that is not finite.
     """
@@ -79,6 +84,10 @@ def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBa
 def grid_connectivity_loss(evaluate: Callable[[float], float], points: int = 51) -> GridMean:
     """The integral of evaluate(alpha) over [0, 1], from equally spaced alphas (FedGuCci, Eq (7)).
 
+    Args:
+        evaluate: the function of alpha that is evaluated.
+        points: number of values of alpha, both ends included; default 51.
+
     Raises:
         ValueError: as `grid_barrier`.
     """
@@ -88,6 +97,10 @@ def grid_connectivity_loss(evaluate: Callable[[float], float], points: int = 51)
 
 def grid_accuracy_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:
     """The largest of 1 - evaluate(alpha) / (alpha evaluate(1) + (1 - alpha) evaluate(0)) on equally spaced alphas.
+
+    Args:
+        evaluate: the function of alpha that is evaluated.
+        points: number of values of alpha, both ends included; default 51.
 
     Raises:
         ValueError: as `grid_barrier`; an accuracy of 0 at an end, where the ratio is undefined.

@@ -16,8 +16,10 @@ def mean_discrepancy(
     """MMD^2 of two samples from their kernel matrices, with the kernel K^power.
 
     Args:
+        own: K within the first sample, shape (a, a).
+        other: K within the second sample, shape (b, b).
+        cross: K between the samples, shape (a, b).
         power: taken elementwise; at least 1.
-        own, other, cross: K within the first sample, within the second, and between them.
         unbiased: True for the U-statistic, which leaves out the diagonals of `own` and `other` and may be negative;
             False for the V-statistic, which keeps them.
 
@@ -40,6 +42,10 @@ def mean_discrepancy(
 
 def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]) -> float:
     """Linear centred kernel alignment of two sets of outputs or features on the same n samples, in [0, 1].
+
+    Args:
+        first: outputs or features, shape (n, p).
+        second: others of the same samples, shape (n, q).
 
     Raises:
         ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.

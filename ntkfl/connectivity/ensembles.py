@@ -52,6 +52,10 @@ def averaging_gap(
 def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = None) -> float:
     """Delta = max_k |w_k - sum_k p_k w_k|, all parameters as one vector (IMA, Theorem 1).
 
+    Args:
+        networks: one or more of one shape.
+        weights: p_k, one a network, of sum 1; default: equal ones.
+
     Raises:
         ValueError: as `averaging_gap`.
     """

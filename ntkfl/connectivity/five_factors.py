@@ -13,12 +13,14 @@ class ErrorFactors:
     """E(y - f_FMA)^2 = bias + variance + covariance + remainder, means over draws of the models and over samples.
 
     Args:
-        train_bias, heterogeneity_bias: means of the squares of the two parts of the bias.
+        train_bias: mean of the square of the training part of the bias.
+        heterogeneity_bias: mean of the square of the heterogeneity part of the bias.
         cross: twice the mean of their product; bias is the sum of the three, so the two parts do not act separately.
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
         remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], of either sign; of order E[locality^2].
-        ensemble_error, averaged_error: E(y - f_WENS)^2 and E(y - f_FMA)^2, computed directly.
+        ensemble_error: E(y - f_WENS)^2, computed directly.
+        averaged_error: E(y - f_FMA)^2, computed directly.
     """
 
     train_bias: float
@@ -46,9 +48,9 @@ def error_factors(
     """The factors from M joint draws of K clients' models, moments with 1/M, so that the identity is exact.
 
     Args:
-        y: the labels.
         outputs: f_k of every draw on every sample.
         averaged: f_FMA, the outputs at the draw's mean weights.
+        y: the labels.
         owner: the client whose training set has the sample, -1 for none: TrainBias is over the client's own samples,
             HeterBias over all others.
         weights: p_k.

@@ -14,6 +14,10 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
     in its weights, hence at infinite width: `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models
     are others: see `overshoot`.
 
+    Args:
+        setup: the steps of FedGuCci.
+        beta: weight of the connectivity loss, at least 0.
+
     Raises:
         ValueError: beta negative or not finite.
     Source: fedgucci/X4; FedGuCci, Eq (12) with one anchor.
@@ -24,6 +28,9 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
 
 def overshoot(beta: float) -> float:
     """c = beta / (6 + 2 beta): a client that has converged has the residual -c times that of the global model.
+
+    Args:
+        beta: weight of the connectivity loss, at least 0.
 
     Raises:
         ValueError: beta negative or not finite.

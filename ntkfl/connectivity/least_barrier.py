@@ -50,7 +50,11 @@ def least_barrier(
     `loss_barrier` leaves open of a logistic or cross-entropy barrier is in the error, and hides what is within it.
 
     Args:
-        first, second, x, y, loss: as in `loss_barrier`.
+        first: the network that stays.
+        second: the network whose units are permuted.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
+        loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
         start: where the search begins, say an alignment's; default: the order given.
         evaluations: barriers that the search may take.
 

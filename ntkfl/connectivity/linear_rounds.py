@@ -22,17 +22,29 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def double(values: Any) -> np.ndarray:
-    """Values as float64."""
+    """Values as float64.
+
+    Args:
+        values: numbers or arrays of them.
+    """
     return np.asarray(values, float)
 
 
 def extended(values: Any) -> np.ndarray:
-    """Values as extended precision."""
+    """Values as extended precision.
+
+    Args:
+        values: numbers or arrays of them.
+    """
     return np.asarray(values, np.longdouble)
 
 
 def rational(values: Any) -> np.ndarray:
-    """Values as exact rationals (or balls, where they are balls already), in an array of objects."""
+    """Values as exact rationals (or balls, where they are balls already), in an array of objects.
+
+    Args:
+        values: numbers or arrays of them.
+    """
     found = np.asarray(values, object)
     flat = [v if isinstance(v, fmpq | arb) else fmpq(*float(v).as_integer_ratio()) for v in found.ravel()]
     exact = np.empty(len(flat), object)
@@ -54,7 +66,8 @@ class LinearRounds:
         weights: (N,), positive, of the clients in the server's mean; renormalised over those that take part.
         start: w_0, (p,).
         participants: for each round the clients that take part.
-        eta_local, eta_global: step sizes.
+        eta_local: step of the clients.
+        eta_global: step of the server.
         local_steps: gradient steps a round.
         decay: coefficient of weight decay.
         degree: 2, the squared loss, or 4.
@@ -100,7 +113,12 @@ class LinearRounds:
             raise ValueError(f"degree is {self.degree}; it must be 2 or 4")
 
     def gradient(self, client: int, arithmetic: Arithmetic) -> Gradient:
-        """The gradient of one client's loss, without weight decay."""
+        """The gradient of one client's loss, without weight decay.
+
+        Args:
+            client: the client's number, from 0.
+            arithmetic: what numbers are computed in: `double`, `extended` or `rational`.
+        """
         own = np.flatnonzero(np.asarray(self.owner) == client)
         phi, y = arithmetic(self.features[own]), arithmetic(self.labels[own])
         scale = arithmetic(self.scale[client])[()]
@@ -158,7 +176,8 @@ def fedavg(
 
     Args:
         run: data, start and participants.
-        eta_local, eta_global: step sizes.
+        eta_local: step of the clients.
+        eta_global: step of the server.
         pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
             server adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
         anchors: how many global models `pull` goes by.

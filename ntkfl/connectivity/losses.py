@@ -47,6 +47,9 @@ LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, LOGISTIC, CROSS_ENTROP
 def named_loss(name: str) -> Loss:
     """The loss of this name.
 
+    Args:
+        name: "squared", "absolute", "logistic" or "cross-entropy".
+
     Raises:
         ValueError: there is none.
     """
@@ -57,6 +60,10 @@ def named_loss(name: str) -> Loss:
 
 def check_squares(exponent: float, y: np.ndarray) -> None:
     """Refuse outputs of up to 10^exponent, or labels, whose squares overflow.
+
+    Args:
+        exponent: decimal exponent of the largest output.
+        y: labels.
 
     Raises:
         ValueError: they reach 1e145.

@@ -29,11 +29,12 @@ def region_size(
     """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points: for few parameters (S <= 8, say).
 
     Args:
-        points: drawn uniformly.
-        rng: draws them.
         losses: L at points (N, S).
         below: eps.
-        centre, side: of the cube.
+        centre: the centre of the cube, shape (S,).
+        side: the side of the cube.
+        rng: draws them.
+        points: drawn uniformly.
         level: of the exact binomial interval.
 
     Raises:
@@ -86,7 +87,8 @@ def split_region_size(
     Args:
         losses: L at points (N, S).
         below: eps.
-        centre, side: of the cube.
+        centre: the centre of the cube, shape (S,).
+        side: the side of the cube.
         rng: draws points and moves.
         particles: of a level.
         runs: independent ones.
@@ -115,9 +117,13 @@ def log_share(
     Args:
         losses: L at points (N, S).
         below: eps.
-        centre, side: of the cube.
+        centre: the centre of the cube, shape (S,).
+        side: the side of the cube.
         rng: draws points and moves.
         particles: of a level.
+
+    Raises:
+        ValueError: as `split_region_size`.
     """
     centre = _checked_cube(centre, side)
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)

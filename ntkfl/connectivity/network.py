@@ -27,10 +27,18 @@ class Averageable(Shaped, Protocol):
         """All weights."""
 
     def at(self, vector: Float[np.ndarray, " S"]) -> Self:
-        """The network of this shape with these weights."""
+        """The network of this shape with these weights.
+
+        Args:
+            vector: the weights, shape (S,).
+        """
 
     def outputs(self, x: Any) -> Float[np.ndarray, ...]:
-        """f(x), samples first."""
+        """f(x), samples first.
+
+        Args:
+            x: inputs, as the network takes them.
+        """
 
 
 AnyNetwork = TypeVar("AnyNetwork", bound=Averageable)
@@ -79,7 +87,11 @@ class TwoLayer:
         return 1 if self.readout.ndim == 1 else len(self.readout)
 
     def outputs(self, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, ...]:
-        """f(x), (n,) for one output, (n, C) for C of them."""
+        """f(x), (n,) for one output, (n, C) for C of them.
+
+        Args:
+            x: inputs, shape (n, l).
+        """
         return np.maximum(checked_inputs(self, x) @ self.hidden.T, 0) @ self.readout.T
 
     def vector(self) -> Float[np.ndarray, " S"]:
@@ -87,7 +99,14 @@ class TwoLayer:
         return np.concatenate([self.hidden.ravel(), self.readout.ravel()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TwoLayer:
-        """The network of this shape with these parameters."""
+        """The network of this shape with these parameters.
+
+        Args:
+            vector: the weights, shape (S,).
+
+        Raises:
+            ValueError: a vector of another shape.
+        """
         vector = finite_array("vector", vector)
         if vector.shape != (self.size,):
             raise ValueError(f"the parameters have shape {vector.shape}; this network has ({self.size},)")
@@ -98,6 +117,10 @@ class TwoLayer:
 def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None = None) -> AnyNetwork:
     """sum_k p_k w_k of networks of one shape; equal weights unless they are given.
 
+    Args:
+        networks: one or more of one shape.
+        weights: p_k, one a network, of sum 1; default: equal ones.
+
     Raises:
         ValueError: as `shares`.
     """
@@ -107,6 +130,10 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
 def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
     """The weights p_k of networks that are averaged, equal ones unless they are given.
+
+    Args:
+        networks: one or more of one shape.
+        weights: p_k, one a network, of sum 1; default: equal ones.
 
     Raises:
         ValueError: no network, networks of different shapes, as many weights as there are not networks, or one that is
@@ -123,14 +150,18 @@ def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1).
 
     Args:
-        first, second: the networks w_1 and w_2, of one shape.
-        alpha: any number; 1 is the first, 0 the second.
+        first: the network w_1, at alpha = 1.
+        second: the network w_2, at alpha = 0, of the same shape.
+        alpha: the place on the segment; 1 is `first`, 0 is `second`.
     """
     return combination((first, second), (alpha, 1 - alpha))
 
 
 def check_shapes(networks: Sequence[Shaped]) -> None:
     """Refuse networks that cannot be averaged.
+
+    Args:
+        networks: those that are to be averaged.
 
     Raises:
         ValueError: none, or different shapes.
@@ -150,6 +181,10 @@ def check_shapes(networks: Sequence[Shaped]) -> None:
 
 def checked_inputs(network: Shaped, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
     """The inputs of a two-layer network, as float64.
+
+    Args:
+        network: weights U (h, l) and v.
+        x: inputs, shape (n, l).
 
     Raises:
         ValueError: no rows, another number of features than the network's, or an entry that is not finite.

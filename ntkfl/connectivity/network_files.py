@@ -19,13 +19,21 @@ NAMES = OURS[:2]
 
 
 def save_network(network: TwoLayer, path: Path) -> None:
-    """Write the network to a .npz file."""
+    """Write the network to a .npz file.
+
+    Args:
+        network: weights U (h, l) and v.
+        path: of the file.
+    """
     with path.open("wb") as file:
         np.savez(file, hidden=network.hidden, readout=network.readout)
 
 
 def load_network(path: Path) -> TwoLayer:
     """The network without biases in a file.
+
+    Args:
+        path: of the file.
 
     Raises:
         FileNotFoundError, ValueError: as `load_affine_network`; biases.
@@ -41,6 +49,11 @@ def load_network(path: Path) -> TwoLayer:
 def load_biased_network(path: Path) -> tuple[TwoLayer, bool]:
     """The network in a file, and whether its hidden units have biases: then these are the last column of `hidden`.
 
+    Args:
+        path: of the file.
+
+    Returns: the network, and whether it has biases.
+
     Raises:
         FileNotFoundError, ValueError: as `load_affine_network`; a bias of the output.
     """
@@ -52,6 +65,9 @@ def load_biased_network(path: Path) -> tuple[TwoLayer, bool]:
 
 def load_affine_network(path: Path) -> AffineTwoLayer:
     """The network in a .npz, .safetensors or torch file, with its biases.
+
+    Args:
+        path: of the file.
 
     Raises:
         FileNotFoundError: no such file.

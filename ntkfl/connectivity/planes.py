@@ -19,7 +19,9 @@ class Plane:
     """The points origin + s first + t second of weight space; the directions are orthonormal.
 
     Args:
-        origin, first, second: (S,).
+        origin: the first of the three points, shape (S,).
+        first: unit vector of the first axis, shape (S,).
+        second: unit vector of the second axis, shape (S,).
         corners: coordinates (s, t) of the three points that it was made from, (3, 2).
     """
 
@@ -29,16 +31,32 @@ class Plane:
     corners: Float[np.ndarray, "3 2"]
 
     def point(self, s: float, t: float) -> Float[np.ndarray, " S"]:
-        """The weights at these coordinates."""
+        """The weights at these coordinates.
+
+        Args:
+            s: first coordinate.
+            t: second coordinate.
+        """
         return self.origin + s * self.first + t * self.second
 
     def coordinates(self, vector: Float[np.ndarray, " S"]) -> Float[np.ndarray, " 2"]:
-        """Those of the nearest point of the plane."""
+        """Those of the nearest point of the plane.
+
+        Args:
+            vector: the weights, shape (S,).
+        """
         offset = finite_array("vector", vector) - self.origin
         return np.array([offset @ self.first, offset @ self.second])
 
     def axes(self, points: int, margin: float = 0.25) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-        """Equally spaced values of s and of t that cover the corners and a margin of their extent on each side."""
+        """Equally spaced values of s and of t that cover the corners and a margin of their extent on each side.
+
+        Args:
+            points: number of values of each coordinate.
+            margin: share of the corners' extent that is added on each side, default .25.
+
+        Returns: the values of s, shape (p,), and those of t, shape (p,).
+        """
         low, high = self.corners.min(axis=0), self.corners.max(axis=0)
         reach = margin * (high - low)
         s, t = (np.linspace(a, b, points) for a, b in zip(low - reach, high + reach, strict=True))
@@ -47,6 +65,9 @@ class Plane:
 
 def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     """The plane through three points: the first is the origin, the second lies on the first axis.
+
+    Args:
+        vectors: three points, shape (S,) each.
 
     Raises:
         ValueError: not three points, different lengths, an entry that is not finite, or three points on one line.
@@ -82,10 +103,11 @@ def plane_losses(
     U x is affine in the coordinates, so three matrix products serve all points.
 
     Args:
-        networks: three, not on one line.
+        networks: three of one shape.
         x: inputs.
         y: labels, see `LOSSES`.
-        s, t: coordinates, see `Plane`.
+        s: first coordinates, shape (p,), see `Plane`.
+        t: second coordinates, shape (q,), see `Plane`.
         loss: squared, absolute, logistic or cross-entropy.
 
     Raises:
@@ -129,9 +151,10 @@ def plane_grid(
     """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known.
 
     Args:
-        plane: from `plane_through`.
-        evaluate: the function, of one vector of weights.
-        s, t: coordinates, see `Plane`.
+        plane: where the weights lie.
+        evaluate: the function of the weights, shape (S,).
+        s: first coordinates, shape (p,), see `Plane`.
+        t: second coordinates, shape (q,), see `Plane`.
     """
     s, t = finite_array("s", s), finite_array("t", t)
     return np.array([[float(evaluate(plane.point(a, b))) for b in t] for a in s])

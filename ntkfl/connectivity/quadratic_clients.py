@@ -52,6 +52,9 @@ class QuadraticClient:
 def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     """The minimiser of the weighted mean of the clients' losses, (S,).
 
+    Args:
+        clients: the quadratic losses, one a client.
+
     Raises:
         ValueError: no client, or clients with different numbers of parameters.
     """
@@ -89,6 +92,9 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
 
     For a ReLU network the minimisers are unbounded sets, and "the" closest one needs a projection onto a set that is
     not convex; so Gamma is offered only here.
+
+    Args:
+        clients: the quadratic losses, one a client.
 
     Raises:
         ValueError: as `global_minimiser`.

@@ -45,7 +45,11 @@ class TorchNetwork:
 
     @classmethod
     def of(cls, module: nn.Module) -> TorchNetwork:
-        """The module with the weights that it has now."""
+        """The module with the weights that it has now.
+
+        Args:
+            module: a torch module; neither trained nor changed.
+        """
         return cls(module, module.state_dict())
 
     @property
@@ -58,7 +62,14 @@ class TorchNetwork:
         return np.concatenate([value.double().cpu().numpy().ravel() for _, value in self._weights()])
 
     def at(self, vector: Float[np.ndarray, " S"]) -> TorchNetwork:
-        """The network of this shape with these weights, in the types that they had."""
+        """The network of this shape with these weights, in the types that they had.
+
+        Args:
+            vector: the weights, shape (S,).
+
+        Raises:
+            ValueError: a vector of another shape.
+        """
         weights = self._weights()
         sizes, vector = [value.numel() for _, value in weights], finite_array("vector", vector)
         if np.shape(vector) != (sum(sizes),):
@@ -68,12 +79,20 @@ class TorchNetwork:
         return TorchNetwork(self.module, {**self.state, **found})
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
-        """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight."""
+        """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight.
+
+        Args:
+            x: inputs of samples, a tensor or an array.
+        """
         with torch.no_grad():
             return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
 
     def inputs(self, x: Tensor | np.ndarray) -> Tensor:
-        """The inputs as the module gets them."""
+        """The inputs as the module gets them.
+
+        Args:
+            x: inputs of samples, a tensor or an array.
+        """
         if not isinstance(x, Tensor):
             return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])  # torch warns of read-only
         if x.is_complex() or not bool(torch.isfinite(x).all()):
@@ -81,7 +100,12 @@ class TorchNetwork:
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """The module's outputs with these weights, the others as they are."""
+        """The module's outputs with these weights, the others as they are.
+
+        Args:
+            weights: tensors by name.
+            inputs: as `inputs` gives them.
+        """
         training = {part: part.training for part in self.module.modules()}
         self.module.eval()
         try:

@@ -46,7 +46,8 @@ def digits(
         target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these, y =
             -1 for the first and +1 for the second. "one-hot": y of shape (n, 10).
         center: subtract the mean of all 1797 images, before normalising.
-        clients, partition: as in `ntkfl.partition.assign_owners`.
+        clients: number of clients N, default 4.
+        partition: how samples are split, as in `ntkfl.partition.assign_owners`; default "iid".
         test: number of further images, disjoint from the training ones, as x_test and y_test.
 
     Raises:
@@ -80,7 +81,13 @@ def fashion_mnist(
     """Fashion-MNIST, its 60,000 training and 10,000 test images of 28 x 28 pixels in one pool (d = 784), as unit rows.
 
     Args:
-        n, seed, target, center, clients, partition, test: as in `digits`, with all 70,000 images in place of 1797.
+        n: training samples, default 50, of 70,000 images.
+        seed: of the draw and the split.
+        target: what labels become, as in `digits`.
+        center: as in `digits`.
+        clients: number of clients N, default 4.
+        partition: how samples are split, as in `digits`.
+        test: test samples, default 0.
         path: folder of the four idx files, gzip-compressed or not. Default: that of the Debian package
             dataset-fashion-mnist.
 
@@ -104,10 +111,12 @@ def sphere(
     """Rows uniform on the unit sphere of R^d.
 
     Args:
-        n, d: number of samples and of features.
+        n: samples, default 8.
+        d: features, default 8.
         seed: of the draw and of the partition.
         labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2.
-        clients, partition: as in `ntkfl.partition.assign_owners`.
+        clients: number of clients N, default 2.
+        partition: how samples are split, as in `ntkfl.partition.assign_owners`.
 
     Raises:
         ValueError: unknown labels or partition, or sizes that are not positive.
@@ -147,9 +156,10 @@ def load(
             of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or names.
             What was taken as what is logged by `ntkfl.data.user_files`, at the level INFO.
         unit: divide every row by its norm.
-        clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the file's
-            owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as many as there
-            are samples.
+        clients: number of clients N; default: the file's owners, else 4, or one a sample where there are fewer.
+        partition: how samples are split, as in `ntkfl.partition.assign_owners`; default: "given" where the file has
+            owners, else "iid".
+        seed: of the split, default 0.
         duplicates: of equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the first stays,
             with the mean of their labels. What is left out is said in a warning.
 
@@ -200,8 +210,14 @@ def named(
 
     Args:
         spec: the name or the path.
-        n, seed, target, test, clients, partition, duplicates: passed on; None leaves the default of that data set.
+        n: samples; None: the data set's default.
+        seed: of the draw and the split.
+        target: what labels become; None: the data set's default.
+        test: test samples; None: the data set's default.
+        clients: number of clients; None: the data set's default.
+        partition: how samples are split; None: the data set's default.
         unit: divide every row by its norm; the built-in data have unit rows anyway.
+        duplicates: what becomes of equal rows; None: the data set's default.
 
     Raises:
         FileNotFoundError: a file that does not exist.
@@ -226,6 +242,12 @@ def named(
 
 def idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, h, w) and classes (n,), as bytes, of the part "train" or "t10k" of a folder of Fashion-MNIST.
+
+    Args:
+        folder: of Fashion-MNIST's files.
+        part: "train" or "t10k".
+
+    Returns: the images, shape (n, h, w), and the classes, shape (n,).
 
     Raises:
         FileNotFoundError, ValueError: as `fashion_mnist`.

@@ -41,6 +41,9 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     separate rows that are neither parallel nor antipodal; only the first power separates x from -x, and it does so
     for all pairs of a family at once exactly when their directions are linearly independent.
 
+    Args:
+        x: samples, shape (n, d).
+
     Raises:
         ValueError: an entry that is not finite, or a zero row.
     Source: FL-NTK, assumption lambda > 0; the antipodal case is fl-ntk/X.7.
@@ -56,6 +59,9 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
 def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
     """The sets of two or more rows that are the same but for the rounding of their entries, each in order.
 
+    Args:
+        x: samples, shape (n, d).
+
     Raises:
         ValueError: an entry that is not finite.
     """
@@ -70,6 +76,9 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
     """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero; the message names all.
+
+    Args:
+        x: samples, shape (n, d).
 
     Raises:
         ParallelRows: so it is. ValueError: as `equal_rows`.
@@ -98,6 +107,9 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
 
 def require_positive(x: Float[np.ndarray, "n d"]) -> None:
     """Raise unless H_inf is positive definite on these rows; the message names the rows to blame.
+
+    Args:
+        x: samples, shape (n, d).
 
     Raises:
         ValueError: parallel rows or linearly dependent antipodal pairs, and as `degenerate_pairs`.

@@ -58,7 +58,8 @@ def jacobian_gram(
 
     Args:
         x: samples.
-        u, w: hidden weights of two networks with the same signs; w = u where it is not given.
+        u: hidden weights of a network, shape (m, d).
+        w: hidden weights of another network with the same signs; default: `u`.
 
     Raises:
         ValueError: as `finite`.
@@ -113,7 +114,9 @@ def initial(
 
     Args:
         x: samples.
-        width, seed, sigma: of the network.
+        width: m.
+        seed: of the network.
+        sigma: standard deviation of the weights, default 1.
         block: chunks of 1024 neurons drawn at a time.
         devices: JAX devices of this host, CPUs or GPUs, that count instead of the processor, which draws the weights
             and counts what float64 leaves open.

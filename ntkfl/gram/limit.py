@@ -85,6 +85,10 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
     Relative error below 1e-14 for up to a thousand features, at any angle down to 1e-16, also between rows of unit
     norm up to rounding or of any other norm.
 
+    Args:
+        x: samples, shape (n, d).
+        z: other samples, shape (p, d); default: `x`.
+
     Raises:
         ValueError: as `infinite`.
     """
@@ -95,6 +99,10 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
 
 def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Estimate:
     """`infinite` with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j| + 2^-1074.
+
+    Args:
+        x: samples, shape (n, d).
+        z: other samples, shape (p, d); default: `x`.
 
     Raises:
         ValueError: as `infinite`.

@@ -23,6 +23,10 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
     Signs that float32 cannot settle are left to float64, and those that float64 cannot are summed exactly. So the
     pattern depends on nothing but the numbers: not on blocks, nor on the order of the neurons or samples.
 
+    Args:
+        x: samples, shape (n, d).
+        u: hidden weights, shape (m, d).
+
     Raises:
         ValueError: x or u not finite, or of different numbers of features.
     """

@@ -29,6 +29,9 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     to completion, with its backward error, and the upper end is a Rayleigh quotient with its rounding error. The
     entry errors of an Estimate enter by Weyl's inequality.
 
+    Args:
+        h: a symmetric matrix, shape (n, n), or an Estimate of one.
+
     Raises:
         ValueError: not a square matrix, an entry that is not finite, not symmetric beyond rounding, or an eigenvalue
             beyond float64.
@@ -45,7 +48,11 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 
 def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
-    """An enclosure of the largest eigenvalue of a symmetric matrix, that of h; see `smallest_eigenvalue`."""
+    """An enclosure of the largest eigenvalue of a symmetric matrix, that of h; see `smallest_eigenvalue`.
+
+    Args:
+        h: a symmetric matrix, shape (n, n), or an Estimate of one.
+    """
     negative = -h if isinstance(h, Estimate) else -real_array("the matrix", h)
     return -smallest_eigenvalue(negative)
 

@@ -60,6 +60,10 @@ class ConvexRegime(Regime):
     def total_loss(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """F(f(t)), the sum of the samples' losses at the global model, of rounds' shape.
 
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises: as `outputs`.
         """
         outputs = self.outputs(np.atleast_1d(checked_rounds(rounds)), initial_outputs).reshape(-1, *self._labels.shape)
@@ -69,6 +73,10 @@ class ConvexRegime(Regime):
         """What `bound` bounds: the mean over the first rounds and their local steps of the sum of the clients' losses.
 
         Each client's is that of its own model before the step. Raises: as `bound`.
+
+        Args:
+            rounds: how many of the first rounds, at least 1.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
         """
         count = _positive(rounds)
         _, total = self._run(self._labels - self._initial_residual(initial_outputs), np.array([count]))
@@ -76,6 +84,10 @@ class ConvexRegime(Regime):
 
     def bound(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
         """The largest that `mean_loss` can be: min_alpha [...] / (1 - eta_l L), without a round being run.
+
+        Args:
+            rounds: how many of the first rounds, at least 1.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
             ValueError: rounds below 1; steps that it does not cover.

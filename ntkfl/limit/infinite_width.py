@@ -46,6 +46,9 @@ class KernelRegime(Regime):
 
         Always the clients' blocks; the whole round too where eta_local and local_steps stay as they are. It does not
         warn of steps beyond the limit: `stable` and `step_warning` say so.
+
+        Args:
+            setup: the steps.
         """
         other = replace(self, setup=setup)
         vars(other).update(self._decomposed)
@@ -111,6 +114,10 @@ class KernelRegime(Regime):
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None) -> int:
         """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise on the way; no round is passed over unseen.
 
+        Args:
+            eps: share of the first residual, positive.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, or a residual that never falls so far
                 because part of it lies where H is zero.
@@ -122,6 +129,10 @@ class KernelRegime(Regime):
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: fl-ntk/X.1.
 
+        Args:
+            t: the round, from 0.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises: as `outputs`.
         """
         residual = self._residual(checked_rounds(t), initial_outputs)
@@ -130,6 +141,10 @@ class KernelRegime(Regime):
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """|U(t) - U(0)|_F at infinite width, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0).
 
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises: as `outputs`. Source: fl-ntk/X.8.
         """
         squared = self._modes.squared_movement(self._initial_residual(initial_outputs), checked_rounds(rounds))
@@ -137,6 +152,9 @@ class KernelRegime(Regime):
 
     def trajectory(self, initial_outputs: ArrayLike | None = None) -> Trajectory:
         """The whole run of setup.rounds rounds, in the form that a simulated network returns.
+
+        Args:
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises: as `outputs`.
         """

@@ -72,7 +72,11 @@ class LinearRegime(Regime):
         return self.problem.n if self.round.length is None else self.round.length
 
     def mapped(self, states: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "s k"]:
-        """The states after one round."""
+        """The states after one round.
+
+        Args:
+            states: one state a column, shape (s, k).
+        """
         n, count = self.problem.n, self.round.memory
         residual, memory, _ = self._next(states[:n], tuple(np.split(states[n:], count) if count else ()))
         return np.concatenate([residual, *memory])
@@ -190,7 +194,15 @@ class LinearRegime(Regime):
         return self._first_round(eps, initial_outputs, counted)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Raise a ValueError if the part of this residual that no weights change is larger than the target."""
+        """Raise a ValueError if the part of this residual that no weights change is larger than the target.
+
+        Args:
+            initial: the residual r(0), shape (n, C).
+            target: a Frobenius norm.
+
+        Raises:
+            ValueError: the part is larger than the target.
+        """
         stays = float(np.linalg.norm(self.unreachable.T @ initial))
         if stays > target:
             raise ValueError(
@@ -205,7 +217,12 @@ class LinearRegime(Regime):
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8."""
+        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+        """
         c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
         squared = np.array([np.vdot(each, self.gram @ each) for each in c])
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))

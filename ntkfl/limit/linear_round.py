@@ -46,23 +46,38 @@ class Blocks:
     def weights(self, weighting: str) -> CohortWeights:
         """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", if all
         take part.
+
+        Args:
+            weighting: "size" or "uniform".
         """
         sizes = np.array([len(owned) for owned in self.clients.members])
         return CohortWeights.of(sizes, self.cohort or len(sizes), weighting)
 
     def shares(self, weighting: str) -> Float[np.ndarray, " n"]:
-        """The mean weight of each sample's client in the server's mean."""
+        """The mean weight of each sample's client in the server's mean.
+
+        Args:
+            weighting: "size" or "uniform".
+        """
         shares = np.empty(len(self.gram))
         for owned, mean in zip(self.clients.members, self.weights(weighting).mean, strict=True):
             shares[owned] = mean
         return shares
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """f(q): a client's displacement after its steps is f(H_cc) r_c, where `pull` draws it back to its start."""
+        """f(q): a client's displacement after its steps is f(H_cc) r_c, where `pull` draws it back to its start.
+
+        Args:
+            pull: mu of FedProx, added to every eigenvalue q; default 0: none.
+        """
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """How far a constant unit gradient moves each sample's client in its steps: f where q is 0."""
+        """How far a constant unit gradient moves each sample's client in its steps: f where q is 0.
+
+        Args:
+            pull: mu of FedProx, added to every eigenvalue q; default 0: none.
+        """
         return self._response(np.full(len(self.gram), pull))
 
     def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
@@ -89,7 +104,12 @@ class Blocks:
         return found
 
     def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
-        """u(H_D) times vectors, for the values u(q)."""
+        """u(H_D) times vectors, for the values u(q).
+
+        Args:
+            values: u(q), shape (n,).
+            vectors: one or more, n rows.
+        """
         return self.clients.apply(values, vectors)
 
 

@@ -191,7 +191,8 @@ class MatrixFreeRegime(LinearRegime):
         """r(t) with a bound of what tiles and rounding have done to each entry, of the shape of `residual`.
 
         Args:
-            rounds, initial_outputs: as in `outputs`.
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
             ValueError: as `residual`; another method than plain averaging, or steps for which no bound is proved.
@@ -207,8 +208,9 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) from f(x, 0) = 0 with a bound of its error, of the shape of `predict`.
 
         Args:
-            x: points, (n', d).
-            rounds, initial_outputs: as in `outputs`.
+            x: inputs, shape (p, d).
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
             ValueError: as `residual_estimate`.
@@ -270,7 +272,12 @@ class MatrixFreeRegime(LinearRegime):
         return Estimate(value, error, "errors of tiles carried along", rigour)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Nothing: the kernel of H is not known, and a search that finds no round says so."""
+        """Nothing: the kernel of H is not known, and a search that finds no round says so.
+
+        Args:
+            initial: the residual r(0), shape (n, C).
+            target: a Frobenius norm.
+        """
 
 
 def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:

@@ -56,7 +56,12 @@ class WindowedRegime(LinearRegime):
 
     @classmethod
     def of(cls, regime: LinearRegime, window: MovingWindow) -> WindowedRegime:
-        """A regime's method under the window."""
+        """A regime's method under the window.
+
+        Args:
+            regime: without a window.
+            window: the models whose mean is sent out.
+        """
         own = regime.round
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
         fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}

@@ -137,12 +137,20 @@ class RandomRegime(Regime):
     def root_mean_square(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """sqrt(E |r(t)|^2), |.| over samples and outputs, of rounds' shape.
 
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises: as `outputs`.
         """
         return np.sqrt(self._moments(rounds, initial_outputs, _mean_square)).reshape(np.shape(rounds))
 
     def deviation(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """Standard deviation of every output over the draws, of the shape of `outputs`.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises: as `outputs`.
         """
@@ -151,6 +159,10 @@ class RandomRegime(Regime):
 
     def covariance(self, rounds: int, initial_outputs: ArrayLike | None = None) -> Float[np.ndarray, "*C n n"]:
         """Covariance of the outputs of the samples after that round, (n, n), or (C, n, n) for y of shape (n, C).
+
+        Args:
+            rounds: the round t >= 0.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises: as `outputs`.
         """
@@ -194,8 +206,9 @@ class RandomRegime(Regime):
 
         Args:
             x: points, (p, d).
-            rounds: t.
-            initial_outputs, cross_gram: as in `predict`.
+            rounds: the round t >= 0.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+            cross_gram: kernel values between `x` and the samples, shape (p, n), where H was given as a matrix.
             own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed where the Gram
                 matrix was given as a matrix.
 

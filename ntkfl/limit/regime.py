@@ -46,6 +46,10 @@ class Regime(ABC):
     def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """y(t) at the given rounds, (len(rounds), n[, C]); for one integer, (n[, C]).
 
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
         Raises:
             ValueError: rounds that are not integers from 0 to 2^53, initial outputs of the wrong shape.
             OverflowError: the outputs pass the largest float64, which only a step beyond the limit makes them do.
@@ -59,6 +63,10 @@ class Regime(ABC):
 
         They are kept where P is positive, as at steps below the clients' limit, or H is not singular. Raises: as
         `outputs`.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
         """
         return self._shaped(self._residual(checked_rounds(rounds), initial_outputs), np.shape(rounds))
 

@@ -39,7 +39,8 @@ class NetworkCertificate:
         residual: |y - f| over all samples and outputs, enclosed.
         smallest_eigenvalue: of J J', enclosed.
         visits: v, by which factor the samples' steps in a window may differ.
-        depth, width: layers of weights, and the neurons of the narrowest hidden layer.
+        depth: layers of weights.
+        width: neurons of the narrowest hidden layer.
         problem: what was given.
     """
 
@@ -96,6 +97,9 @@ class NetworkCertificate:
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
         """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
 
+        Args:
+            x: inputs, shape (k, d).
+
         Raises:
             ValueError: inputs of another number of features, or not finite.
         """
@@ -114,6 +118,9 @@ class NetworkCertificate:
 
     def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
         """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Args:
+            x: inputs, shape (k, d).
 
         Raises:
             ValueError: as `enclosure`.

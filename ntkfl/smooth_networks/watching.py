@@ -18,8 +18,11 @@ def network_checkpoints(
     """The parameters that setup.seed draws, and those after every `every` rounds of Algorithm 1.
 
     Args:
-        problem: data. setup: width, seed and steps; its rounds are not used. network: "fc" of `ntkfl.networks.wide`.
-        rounds: how many are trained in all. every: rounds between checkpoints.
+        problem: data.
+        setup: width, seed and steps; its rounds are not used.
+        network: "fc" of `ntkfl.networks.wide`.
+        rounds: how many are trained in all.
+        every: rounds between checkpoints.
 
     Raises:
         ValueError: rounds below 0 or every below 1; as `simulate_network`. FloatingPointError: the run overflowed.
@@ -45,7 +48,12 @@ def watch_network(
     """Train on until a checkpoint certifies: each round looked at, and what is found there.
 
     Args:
-        problem, setup, network, rounds, every: as of `network_checkpoints`. visits: as of `certify_network`.
+        problem: data.
+        setup: steps and seed, as `network_checkpoints` takes them.
+        network: the network that is trained.
+        rounds: rounds trained at most.
+        every: rounds from one look to the next.
+        visits: as of `certify_network`.
     """
     for reached, params in network_checkpoints(problem, setup, network, rounds, every):
         found = certify_network(network, params, problem, visits=visits)

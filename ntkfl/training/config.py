@@ -135,6 +135,10 @@ class RunConfig(BaseModel):
 def checked(given: Mapping[str, Any], where: str = "") -> RunConfig:
     """The configuration of these keys.
 
+    Args:
+        given: keys of `RunConfig`.
+        where: what messages call the source of the keys, default nothing.
+
     Raises:
         ValueError: every fault, with the key, the value found and what would be right.
     """
@@ -149,6 +153,9 @@ def checked(given: Mapping[str, Any], where: str = "") -> RunConfig:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The keys of a configuration file, not yet checked.
+
+    Args:
+        path: of the file.
 
     Raises:
         OSError: a file that cannot be read. ValueError: one that is not TOML; the message has line and column.

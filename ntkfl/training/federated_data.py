@@ -20,7 +20,8 @@ class FederatedData:
         x: inputs (n, ...), finite.
         y: classes (n,) as integers 0..C-1, or real labels (n,) or (n, C).
         owner: client of each sample, (n,) integers in 0..clients-1. A client may own none: it then takes no step.
-        x_test, y_test: the same for the test set, or None.
+        x_test: test inputs, shaped as `x`; None: no test set.
+        y_test: their labels, as `y`; None: no test set.
         classes: C; None for real labels.
         name: what reports call these data.
 
@@ -97,7 +98,12 @@ class FederatedData:
         return cls(x, y, problem.owner, problem.n_clients, x_test, y_test, count, problem.name)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> FederatedData:
-        """The same data on a device, inputs and real labels in this dtype."""
+        """The same data on a device, inputs and real labels in this dtype.
+
+        Args:
+            device: torch's, such as "cpu" or "cuda:0".
+            dtype: torch's type of inputs and real labels.
+        """
 
         def moved(tensor: Tensor | None) -> Any:
             if tensor is None:

@@ -30,7 +30,11 @@ class Batch(NamedTuple):
     real: Tensor
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean of one value a sample, (b,), over the real ones; 0 if there are none."""
+        """The mean of one value a sample, (b,), over the real ones; 0 if there are none.
+
+        Args:
+            values: one a sample, shape (b,).
+        """
         return (values * self.real).sum() / self.real.sum().clamp(min=1)
 
 
@@ -58,9 +62,12 @@ class Finish(NamedTuple):
     """A client's round, when it is over.
 
     Args:
-        start, end, difference: the parameters received, those reached, and Delta_i = end - start.
+        start: the parameters received.
+        end: the parameters reached.
+        difference: Delta_i = end - start.
         steps: local steps taken, tau_i, a scalar tensor.
-        counts, rate: as in `Step`.
+        counts: the client's class counts, as in `Step`.
+        rate: the step size, as in `Step`.
         coefficient: a_i, the displacement that a constant unit gradient would have caused, over the rate.
     """
 
@@ -89,7 +96,14 @@ class Objective(Protocol):
 
 
 def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
-    """The gradient."""
+    """The gradient.
+
+    Args:
+        loss: of parameters, a number.
+        params: where the gradient is taken.
+
+    Returns: the gradient by parameter, and the loss.
+    """
     return torch.func.grad_and_value(loss)(params)
 
 
@@ -104,11 +118,21 @@ class LocalRule:
     pull: float = 0.0
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
-        """What a client keeps between rounds, at its first participation."""
+        """What a client keeps between rounds, at its first participation.
+
+        Args:
+            model: the model that is trained.
+            broadcast: what the server sent, by name.
+        """
         return {}
 
     def start(self, kept: Tree, broadcast: Tree) -> Params:
-        """The parameters from which it trains, and with which it is evaluated where `Method.personal` says so."""
+        """The parameters from which it trains, and with which it is evaluated where `Method.personal` says so.
+
+        Args:
+            kept: what the client keeps between rounds.
+            broadcast: what the server sent, by name.
+        """
         return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
@@ -136,9 +160,12 @@ class LocalRule:
 
         Args:
             model: whose features and head are used.
-            before, params: the parameters before and after.
+            before: the parameters before the steps on the batch.
+            params: the parameters after them.
             batch: the samples.
             step: what else it may look at; `step.client` is what the client carries.
+
+        Returns: the parameters, and what the client carries on.
         """
         return params, step.client
 
@@ -163,6 +190,8 @@ class LocalRule:
             client: what it carries at the end.
             broadcast: what the server sent.
             end: the round in sums.
+
+        Returns: the uploads by name, and what the client keeps.
         """
         return {"difference": end.difference}, client
 
@@ -183,7 +212,11 @@ class ServerRule:
     takes_differences: bool = True
 
     def initial(self, params: Params) -> Tree:
-        """The state before the first round."""
+        """The state before the first round.
+
+        Args:
+            params: the model's, before training.
+        """
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
@@ -191,12 +224,18 @@ class ServerRule:
 
         Args:
             state: as of `initial`.
-            model, data: what is trained, and on what.
+            model: what is trained.
+            data: on what it is trained.
         """
         return state
 
     def broadcast(self, state: Tree, number: int) -> Tree:
-        """What every client of round `number` receives; has "model"."""
+        """What every client of round `number` receives; has "model".
+
+        Args:
+            state: the server's.
+            number: the round, from 0.
+        """
         return state
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
@@ -251,7 +290,8 @@ def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
     """params + scale * direction.
 
     Args:
-        params, direction: of one structure.
+        params: tensors by name.
+        direction: of the same names and shapes.
         scale: a number.
     """
     return tree_map(lambda w, d: w + scale * d, params, direction)
@@ -263,7 +303,10 @@ class Method:
 
     Args:
         name: as on the command line.
-        objective, gradient, local, server: the seams.
+        objective: what clients descend.
+        gradient: how a client takes a gradient.
+        local: what a client does beside its steps.
+        server: what the server does with the clients' updates.
         weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
         weighting_of: another weighting for single uploads, by name.
         draws: how many uniform numbers a step gets.

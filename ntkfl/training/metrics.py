@@ -21,7 +21,8 @@ class Row:
     Args:
         round: rounds done.
         rate: the local learning rate of the round.
-        test_loss, train_loss: of the global model, a sample.
+        test_loss: loss of the global model, a test sample.
+        train_loss: loss of the global model, a training sample.
         test_accuracy: its share of hits.
         client_accuracy: the same on the test set, the mean over the cohort's models after local training.
         personal_accuracy: of predictions with what clients keep (FedRoD's own heads), the mean over those that have
@@ -67,7 +68,15 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
 
 
 def append_row(path: Path, row: Row) -> None:
-    """One more row, in the file when this returns."""
+    """One more row, in the file when this returns.
+
+    Args:
+        path: of the file.
+        row: what was measured after a round.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     try:
         with path.open("a", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(_cells(row))
@@ -76,7 +85,11 @@ def append_row(path: Path, row: Row) -> None:
 
 
 def header(loss: str) -> list[str]:
-    """The labels of the columns: "name [unit]"."""
+    """The labels of the columns: "name [unit]".
+
+    Args:
+        loss: the unit of the losses.
+    """
     return [f"{name} [{unit.format(loss=loss)}]" for name, unit in UNITS.items()]
 
 
@@ -110,13 +123,21 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
 
 
 def rows_digest(rows: Sequence[Row]) -> str:
-    """SHA-256 of rows as they stand in the file, but for the seconds, in which two runs of one seed differ."""
+    """SHA-256 of rows as they stand in the file, but for the seconds, in which two runs of one seed differ.
+
+    Args:
+        rows: the rows of rounds 0, 1, ...
+    """
     lines = [",".join(_cells(replace(row, seconds=0.0))) for row in rows]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:
-    """Arrays by name, one entry a row."""
+    """Arrays by name, one entry a row.
+
+    Args:
+        rows: the rows of rounds 0, 1, ...
+    """
     return {field.name: np.array([getattr(row, field.name) for row in rows]) for field in fields(Row)}
 
 

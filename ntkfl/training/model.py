@@ -37,7 +37,12 @@ class Model:
     remark: str = ""
 
     def outputs(self, params: Params, x: Tensor) -> Tensor:
-        """f(params, x)."""
+        """f(params, x).
+
+        Args:
+            params: parameters by name.
+            x: inputs, shape (b, ...).
+        """
         return self.head(params, self.features(params, x))
 
     def size(self) -> int:
@@ -46,6 +51,10 @@ class Model:
 
     def checked_outputs(self, params: Params, x: Tensor) -> Tensor:
         """f(params, x) after a trial on the first two samples: a differentiable function of each, one row a sample.
+
+        Args:
+            params: parameters by name.
+            x: inputs, shape (b, ...).
 
         Raises:
             ValueError: it is none, as `ntkfl.training.checked_outputs` says.
@@ -57,6 +66,10 @@ class Model:
 
         Each sample is taken alone, so a model must treat them alike, whoever else is in the batch. What torch.func
         cannot map over samples, as an LSTM, is differentiated one by one.
+
+        Args:
+            params: parameters by name.
+            x: inputs, shape (b, ...).
 
         Raises:
             ValueError: the model looks at numbers, as by `if` or `item`.
@@ -122,6 +135,10 @@ class Model:
         """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).
 
         P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
+
+        Args:
+            params: parameters by name.
+            x: inputs, shape (b, ...).
 
         Raises:
             ValueError: as `gradients`.

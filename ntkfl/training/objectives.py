@@ -74,17 +74,30 @@ class LogisticLoss:
 
 
 def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
-    """-log softmax(outputs)_class of each row, (b,)."""
+    """-log softmax(outputs)_class of each row, (b,).
+
+    Args:
+        outputs: logits, shape (b, C).
+        classes: of each row, 0..C-1, shape (b,).
+    """
     return functional.cross_entropy(outputs, classes, reduction="none")
 
 
 def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
-    """|outputs - labels|^2 / 2 of each row, (b,)."""
+    """|outputs - labels|^2 / 2 of each row, (b,).
+
+    Args:
+        outputs: shape (b, C), or (b,) for one output.
+        labels: of the same shape.
+    """
     return torch.square(outputs - labels).flatten(1).sum(1) / 2 if labels.ndim > 1 else (outputs - labels) ** 2 / 2
 
 
 def require_cross_entropy(objective: Objective) -> None:
     """Refuse another objective for a method that shifts logits.
+
+    Args:
+        objective: the one that was chosen.
 
     Raises:
         ValueError: naming the objective.
@@ -95,6 +108,10 @@ def require_cross_entropy(objective: Objective) -> None:
 
 def calibrated(objective: Objective, tau: float) -> Objective:
     """The cross-entropy on FedLC's calibrated logits; tau = 0 is the plain one, no class left out.
+
+    Args:
+        objective: a cross-entropy.
+        tau: strength of the calibration, at least 0.
 
     Raises:
         ValueError: an objective other than cross-entropy, or a negative tau.

@@ -18,13 +18,18 @@ class Optimizer(Protocol):
     """One step at a time on stacked parameters (clients, ...)."""
 
     def initial(self, params: Params) -> Tree:
-        """The state before a client's first step, rows as in `params`."""
+        """The state before a client's first step, rows as in `params`.
+
+        Args:
+            params: a row a client, shape (clients, ...).
+        """
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         """Change params and state in place; only the rows in `active` (clients,), all of them if it is None.
 
         Args:
-            params, gradient: a row a client, (clients, ...).
+            params: a row a client, shape (clients, ...).
+            gradient: of the same shapes.
             state: of the same rows, as of `initial`.
             rate: the step size.
             active: whether a client's step is real; rows of others stay as they are.
@@ -34,6 +39,10 @@ class Optimizer(Protocol):
         """a_i: the displacement after that many steps of a constant unit gradient, over the rate.
 
         `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
+
+        Args:
+            steps: numbers of steps, shape (clients,).
+            pull: mu times the rate of FedProx; default 0: none.
         """
 
 
@@ -144,7 +153,12 @@ class Adam(Optimizer):
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """The steps themselves, up to the sign of the gradient: Adam's displacement does not scale with it."""
+        """The steps themselves, up to the sign of the gradient: Adam's displacement does not scale with it.
+
+        Args:
+            steps: numbers of steps, shape (clients,).
+            pull: not used.
+        """
         return steps
 
 
@@ -160,7 +174,11 @@ def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float
 
 
 def squared_norms(stacked: Params) -> Tensor:
-    """|row|^2 over all parameters together, (clients,)."""
+    """|row|^2 over all parameters together, (clients,).
+
+    Args:
+        stacked: a row a client, by name.
+    """
     norms = [torch.linalg.vector_norm(value.flatten(1), dim=1) for value in stacked.values()]
     return torch.stack(norms).square().sum(0)
 

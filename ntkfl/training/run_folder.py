@@ -34,6 +34,9 @@ class RunFolder:
     def require_free(self, config: Mapping[str, Any]) -> None:
         """Refuse a folder in which no new run can be begun.
 
+        Args:
+            config: keys of a run.
+
         Raises:
             FileExistsError: it holds a run already, or a file of a name that a run needs. ValueError: a damaged run.
         """
@@ -84,18 +87,31 @@ class RunFolder:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def describe(self, config: Mapping[str, Any]) -> None:
-        """Write the configuration, for people and for `ntkfl train --config`."""
+        """Write the configuration, for people and for `ntkfl train --config`.
+
+        Args:
+            config: keys of a run.
+        """
         (self.path / CONFIG).write_text(as_toml(config), encoding="utf-8")
 
 
 def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
-    """The first key in which two configurations differ, the number of rounds aside."""
+    """The first key in which two configurations differ, the number of rounds aside.
+
+    Args:
+        there: the configuration in the folder.
+        here: the new one.
+    """
     keys = [key for key in {**there, **here} if key != MAY_CHANGE]
     return next((key for key in keys if there.get(key) != here.get(key)), None)
 
 
 def as_toml(config: Mapping[str, Any]) -> str:
-    """The configuration as TOML; what is None is left out, since TOML has no word for it."""
+    """The configuration as TOML; what is None is left out, since TOML has no word for it.
+
+    Args:
+        config: keys of a run.
+    """
     tables = {key: value for key, value in config.items() if isinstance(value, Mapping)}
     lines = _lines({key: value for key, value in config.items() if key not in tables})
     for name, table in tables.items():

@@ -9,27 +9,51 @@ CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # what the checks are for
 
 
 def anchor(statement: Statement, form: Form) -> str:
-    """What a link ends in, whatever the finding is called: fl-ntk/C.10, stated -> fl-ntk-C.10-stated."""
+    """What a link ends in, whatever the finding is called: fl-ntk/C.10, stated -> fl-ntk-C.10-stated.
+
+    Args:
+        statement: the claim.
+        form: one of the statement's forms.
+    """
     return f"{statement.id.replace('/', '-')}-{form.value}"
 
 
 def address(statement: Statement, form: Form) -> str:
-    """The finding on the site."""
+    """The finding on the site.
+
+    Args:
+        statement: the claim.
+        form: one of the statement's forms.
+    """
     return f"{PAGE}#{anchor(statement, form)}"
 
 
 def check_script(statement: Statement, form: Form) -> str | None:
-    """The script that confirms the finding without this project; None where it is not one of substance or reported."""
+    """The script that confirms the finding without this project; None where it is not one of substance or reported.
+
+    Args:
+        statement: the claim.
+        form: one of the statement's forms.
+    """
     return _beside(statement, form, "py")
 
 
 def replay_path(statement: Statement, form: Form) -> str | None:
-    """The replay file of its stored case; None where it is not one of substance or reported."""
+    """The replay file of its stored case; None where it is not one of substance or reported.
+
+    Args:
+        statement: the claim.
+        form: one of the statement's forms.
+    """
     return _beside(statement, form, "json")
 
 
 def findings_of(statement: Statement) -> list[Form]:
-    """The forms that differ from what holds."""
+    """The forms that differ from what holds.
+
+    Args:
+        statement: the claim.
+    """
     return [form for form, claim in statement.forms.items() if claim.nature is not None]
 
 

@@ -109,18 +109,30 @@ def _link(page: re.Match[str]) -> str:
 
 
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
-    """The findings of every paper that has verdicts."""
+    """The findings of every paper that has verdicts.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     return [_of_paper(paper, own) for paper, own in of_papers(verdicts)]
 
 
 def of_papers(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    """Every paper that has verdicts, with them."""
+    """Every paper that has verdicts, with them.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in papers()]
     return [group for group in groups if group[1]]
 
 
 def as_page(verdicts: Sequence[Verdict]) -> str:
-    """The page as Markdown: paper by paper the differences, by nature, and what holds as printed; then all verdicts."""
+    """The page as Markdown: paper by paper the differences, by nature, and what holds as printed; then all verdicts.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
     lines = ["# Findings", "", *INTRODUCTION]
     for paper in by_paper(verdicts):
         lines += _paper_lines(paper)
@@ -145,6 +157,9 @@ def counts_as_printed(verdict: Verdict) -> bool:
     """Whether counts of printed forms have it: as printed in a text or scan that was read, or a form of the user's own.
 
     Not if nobody is charged with what differs.
+
+    Args:
+        verdict: as `verify` gives it.
     """
     if "statement" in verdict.provenance:
         return True
@@ -220,7 +235,11 @@ def _holding_form(verdict: Verdict, forms: Mapping[tuple[str, Form], Verdict]) -
 
 
 def sentence(text: str) -> str:
-    """With a full stop, and a capital where the first word is a word and no symbol."""
+    """With a full stop, and a capital where the first word is a word and no symbol.
+
+    Args:
+        text: any text.
+    """
     first = text.partition(" ")[0]
     return f"{text[0].upper() if first.isalpha() else text[0]}{text[1:].rstrip('.')}." if text else ""
 

@@ -35,7 +35,12 @@ class Cases:
         self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other gets its id
 
     def of(self, family: Draw, seed: int) -> Any:
-        """The case of a seed of a family; the last few are kept."""
+        """The case of a seed of a family; the last few are kept.
+
+        Args:
+            family: index of the family that the case is of.
+            seed: the first seed, a whole number.
+        """
         key = family, seed
         if key not in self._cases:
             self._cases[key] = family.case(seed)
@@ -45,11 +50,22 @@ class Cases:
         return self._cases[key]
 
     def margins(self, family: Draw, seed: int) -> dict[int, float]:
-        """The margins known so far on a case, by the id of the hypothesis; whoever computes one adds it."""
+        """The margins known so far on a case, by the id of the hypothesis; whoever computes one adds it.
+
+        Args:
+            family: index of the family that the case is of.
+            seed: the first seed, a whole number.
+        """
         return self._margins.setdefault((family, seed), {})
 
     def met(self, hypothesis: Hypothesis, family: Draw, seed: int) -> bool:
-        """Whether a case meets a hypothesis; one that cannot be computed does not."""
+        """Whether a case meets a hypothesis; one that cannot be computed does not.
+
+        Args:
+            hypothesis: of the form.
+            family: index of the family that the case is of.
+            seed: the first seed, a whole number.
+        """
         known = self.margins(family, seed)
         if id(hypothesis) not in known:
             self._asked[id(hypothesis)] = hypothesis
@@ -72,10 +88,12 @@ def way_out(
     """Other options with which one case passes, as near to the chosen ones as was found; None where none was.
 
     Args:
-        statement, form: what rejected cases.
+        statement: the claim.
+        form: one of the statement's forms.
         options: the chosen ones.
         unmet: the hypotheses that rejected cases. They must be met, and so must those that are free to check.
-        family, seed: the case, of the families that the form is checked on.
+        family: index of the family that the case is of.
+        seed: of the case.
         cases: shared with other statements; default: none are.
     """
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
@@ -101,9 +119,12 @@ def passes(
     """Whether a case meets every hypothesis of the form.
 
     Args:
-        statement, form: what is asked.
+        statement: the claim.
+        form: one of the statement's forms.
         options: data, steps, seeds.
-        family, seed, cases: as in `way_out`.
+        family: index of the family that the case is of.
+        seed: of the case.
+        cases: as in `way_out`.
     """
     build, known = _case_of(statement, form, family, seed), cases or Cases()
     return all(_met(h, build, options, known) for h in _free_first(statement.required(form)))
@@ -122,6 +143,8 @@ def passing_step(
         forms: of them.
         options: data and steps; the search begins at its eta_local.
         cases: as in `way_out`.
+
+    Returns: the step, and the name of the hypothesis that limits it.
 
     Raises:
         ValueError: no hypothesis of these statements limits the step, or the data cannot be had.
@@ -195,7 +218,12 @@ def largest_step(
 
 
 def changed(options: Options, other: Options) -> Options:
-    """What `other` has and `options` has not; all the rest left out."""
+    """What `other` has and `options` has not; all the rest left out.
+
+    Args:
+        options: the chosen ones.
+        other: other ones.
+    """
     kept = {f.name: getattr(other, f.name) for f in fields(other) if getattr(other, f.name) != getattr(options, f.name)}
     return Options(**kept)
 

@@ -6,7 +6,11 @@ from verification.library.mutant import LibraryMutant
 
 
 def library_mutants(identifiers: Collection[str] | None = None) -> tuple[LibraryMutant, ...]:
-    """All of them, or those that one of these statements should notice."""
+    """All of them, or those that one of these statements should notice.
+
+    Args:
+        identifiers: ids of statements; None: all.
+    """
     from verification.library import algorithm1, connectivity, grams, kernel_regime, training  # torch is slow to load
 
     found = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]

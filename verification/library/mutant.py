@@ -35,13 +35,19 @@ def on_every_way(name: str, function: str, fault: Fault) -> LibraryMutant:
     """A fault in one of the ways that runs can go: noticed on two cases of each family that are run by all of them.
 
     Args:
-        name, function, fault: as of `LibraryMutant`.
+        name: what is wrong.
+        function: where it is defined, "module:name".
+        fault: makes the wrong function out of the right one.
     """
     return LibraryMutant(name, function, fault, "fl-ntk/Alg1-update", trials=1)
 
 
 def around(wrong: Callable[..., Any]) -> Fault:
-    """The fault that calls `wrong(right, *args)` where the right function is called with these arguments."""
+    """The fault that calls `wrong(right, *args)` where the right function is called with these arguments.
+
+    Args:
+        wrong: called with the right function and its arguments.
+    """
 
     def fault(right: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(right)
@@ -54,22 +60,40 @@ def around(wrong: Callable[..., Any]) -> Fault:
 
 
 def changed(change: Callable[[Any], Any]) -> Fault:
-    """What the function returns is changed."""
+    """What the function returns is changed.
+
+    Args:
+        change: of what the function returns.
+    """
     return around(lambda right, *args, **named: change(right(*args, **named)))
 
 
 def times(factor: float) -> Fault:
-    """What the function returns, numbers or an Estimate, times a factor."""
+    """What the function returns, numbers or an Estimate, times a factor.
+
+    Args:
+        factor: any number.
+    """
     return changed(lambda found: _scaled(found, factor))
 
 
 def argument_times(place: int, factor: float) -> Fault:
-    """The argument at this place, as it is passed, times a factor."""
+    """The argument at this place, as it is passed, times a factor.
+
+    Args:
+        place: index of the argument, from 0.
+        factor: any number.
+    """
     return around(lambda right, *args, **named: right(*args[:place], factor * args[place], *args[place + 1 :], **named))
 
 
 def setup_times(name: str, factor: float) -> Fault:
-    """A step size of the Setup among the arguments times a factor."""
+    """A step size of the Setup among the arguments times a factor.
+
+    Args:
+        name: of the field, such as "eta_local".
+        factor: any number.
+    """
 
     def other(value: Any) -> Any:
         return replace(value, **{name: factor * getattr(value, name)}) if isinstance(value, Setup) else value

@@ -18,9 +18,12 @@ class Noticed:
     """What became of one fault.
 
     Args:
-        name, function: of the mutant.
-        id, form: the statement, and its first form that notices; None where none does.
-        recorded, outcome: of that form, without the fault and with it.
+        name: of the fault.
+        function: in which it was planted.
+        id: of the statement.
+        form: its first form that notices; None where none does.
+        recorded: outcome of that form without the fault.
+        outcome: outcome of that form with the fault.
         how: what it then says.
     """
 

@@ -62,7 +62,11 @@ class _Kept:
 
 
 def true_forms(statements: Iterable[Statement]) -> list[tuple[Statement, Form]]:
-    """Every form that is recorded to hold."""
+    """Every form that is recorded to hold.
+
+    Args:
+        statements: those to be checked.
+    """
     return [(s, form) for s in statements for form, claim in s.forms.items() if claim.recorded is Outcome.HOLDS]
 
 
@@ -87,6 +91,8 @@ def mutation_matrix(
         statements: whose forms recorded to hold are judged.
         options: data, sizes, steps and seed of the cases.
         progress: told the family, and how many of how many cases are done.
+
+    Returns: what was found of each mutant, and the verdicts on the forms.
     """
     chosen = []
     for statement, form in true_forms(statements):

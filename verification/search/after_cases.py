@@ -35,7 +35,9 @@ def attack_held(
 
     Args:
         verdicts: as `verify` gives them.
-        examples, seconds, seed: of each form's search, as of `attack`.
+        examples: cases of each form's search, as in `attack`.
+        seconds: processor time of each form's search.
+        seed: of each form's search, default 0.
         progress: told each search as it begins, and one that fails.
     """
     done, stopped, known = [], False, catalogue()

@@ -112,13 +112,14 @@ def attack(
     Interrupted (Ctrl-C), it returns what it has: the simplest violation so far, if one was seen.
 
     Args:
-        statement, form: what is attacked.
-        seed: of the search.
-        options: data, sizes and steps of the families.
+        statement: the claim.
+        form: one of the statement's forms.
         examples: cases of the strategies, over all families, before shrinking, and of each family's own at most; the
             same seed looks at the same ones.
         seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself.
+        seed: of the search.
         shrinking: seconds for each of the two ways of shrinking what is found.
+        options: data, sizes and steps of the families.
         progress: told each stage.
 
     Raises:

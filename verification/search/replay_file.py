@@ -54,7 +54,8 @@ def written(statement: Statement, form: Form, found: Counterexample) -> str:
     """The text of a replay file. Raises TypeError: a case that is not made of plain data.
 
     Args:
-        statement, form: what is violated.
+        statement: the claim.
+        form: one of the statement's forms.
         found: where, and how it was confirmed.
     """
     body = {
@@ -75,6 +76,9 @@ def written(statement: Statement, form: Form, found: Counterexample) -> str:
 
 def read(text: str) -> Replay:
     """The counterexample in a file.
+
+    Args:
+        text: of a replay file.
 
     Raises:
         ValueError: no JSON, another format, entries missing, a digest that does not fit, a case that cannot be.
@@ -111,7 +115,11 @@ def read(text: str) -> Replay:
 
 
 def rejudge(replay: Replay) -> Rejudged:
-    """Judge the case of a file again, confirmation included; a statement's stored case as `verify` judges it."""
+    """Judge the case of a file again, confirmation included; a statement's stored case as `verify` judges it.
+
+    Args:
+        replay: what `read` gave.
+    """
     if (shown := shown_if_stored(replay.statement, replay.form, replay.case)) is not None:
         return _of_stored(replay, shown)
     seen = look(replay.statement, replay.form, replay.case)

@@ -12,7 +12,8 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
     """What `written` keeps of a form's stored case.
 
     Args:
-        statement, form: what is violated.
+        statement: the claim.
+        form: one of the statement's forms.
 
     Raises:
         ValueError: it has no stored case, or that does not violate it.

@@ -10,13 +10,22 @@ Result = tuple[Miniature, Sequence[Cell]]
 
 
 def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
-    """Those of one miniature on two scales, in the order given."""
+    """Those of one miniature on two scales, in the order given.
+
+    Args:
+        results: of miniatures, on one scale each.
+    """
     for number, first in enumerate(results):
         yield from ((first, other) for other in results[number + 1 :] if other[0].name == first[0].name)
 
 
 def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str]]:
-    """Every ordering of the paper as it is on the two scales, and what the two say together."""
+    """Every ordering of the paper as it is on the two scales, and what the two say together.
+
+    Args:
+        first: the miniature's results on one scale.
+        other: the miniature's results on the other scale.
+    """
     theirs = {(row.setting, row.quantity): row for row in compared(*other)}
     found = []
     for row in compared(*first):
@@ -30,8 +39,10 @@ def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str
     """What an ordering on two scales says of the claim: a sign that stays is not the scale's doing.
 
     Args:
-        first, other: of one setting and quantity.
-        at, at_other: the names of their scales.
+        first: a setting and quantity on the first scale.
+        other: the same on the other scale.
+        at: the name of the first scale.
+        at_other: the name of the other scale.
     """
     one, two = first.verdict, other.verdict
     if not {one, two} <= {SEEN, NOT_SEEN, OPPOSITE}:

@@ -90,8 +90,9 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
     """The weights of two networks of one architecture.
 
     Args:
-        units: of either.
-        first, second: their weights by name.
+        units: groups of units of the architecture.
+        first: the first network's weights by name.
+        second: the second network's weights by name.
     """
     return [Pair(_numbers(first[name]), _numbers(second[name]), factors) for name, factors in units.factors.items()]
 

@@ -30,6 +30,8 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
             samples. "outputs": the part of the outputs that goes through what each layer reads, as
             `ntkfl.connectivity.units.parts` has it, over the root of the samples.
 
+    Returns: the units, and a list of numbers for every layer.
+
     Raises:
         ValueError: an unknown rule, no sample, a module that cannot be followed or that has no unit to permute, with
             the weights and the reason; activations or parts that are not finite; for outputs, no gradient.

@@ -17,7 +17,8 @@ class Pair(NamedTuple):
     """Numbers of the first network, and those of the second in their place, with the factors of their axes.
 
     Args:
-        target, given: the two networks' numbers.
+        target: the first network's numbers.
+        given: the second network's numbers, of the same shape.
         factors: of the axes.
         error: of the target's entries.
     """
@@ -29,7 +30,11 @@ class Pair(NamedTuple):
 
 
 def viewed(pair: Pair) -> Pair:
-    """The pair with its arrays reshaped, so that every factor has an axis of its own."""
+    """The pair with its arrays reshaped, so that every factor has an axis of its own.
+
+    Args:
+        pair: numbers of two networks.
+    """
     shape = [factor.size for factor in pair.factors]
     error = np.broadcast_to(pair.error, pair.target.shape)
     return Pair(pair.target.reshape(shape), pair.given.reshape(shape), pair.factors, error.reshape(shape))
@@ -41,9 +46,10 @@ def along(
     """The numbers with all their axes along the groups in these orders.
 
     Args:
-        values, factors: the numbers, and the factors of their axes.
-        orders: of every group.
-        but: an axis that stays as it is.
+        values: the numbers.
+        factors: the factors of their axes.
+        orders: the order of every group's units.
+        but: the axis that stays; default none.
     """
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
@@ -52,7 +58,11 @@ def along(
 
 
 def largest(pairs: Sequence[Pair]) -> float:
-    """The largest number of either network."""
+    """The largest number of either network.
+
+    Args:
+        pairs: what is compared.
+    """
     return max(float(np.abs(part).max()) for pair in pairs for part in pair[:2])
 
 
@@ -62,7 +72,8 @@ def unit_products(
     """Inner products of each unit's numbers in the first network with each unit's in the second.
 
     Args:
-        target, given: of one shape.
+        target: the first network's numbers.
+        given: the second network's numbers, of the same shape.
         place: the axis of the units.
     """
     one, other = (np.moveaxis(part, place, 0).reshape(part.shape[place], -1) for part in (target, given))
@@ -70,7 +81,12 @@ def unit_products(
 
 
 def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
-    """The squared distance of all pairs, the second network's units in these orders, or as they are."""
+    """The squared distance of all pairs, the second network's units in these orders, or as they are.
+
+    Args:
+        pairs: what is compared.
+        orders: the order of every group's units; default: as they are.
+    """
     costs = []
     for pair in pairs:
         given = pair.given if orders is None else along(pair.given, pair.factors, orders)

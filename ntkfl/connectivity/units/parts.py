@@ -28,6 +28,8 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
         weights: those of it whose axes are followed, by name.
         x: inputs, as the module gets them.
 
+    Returns: the units, and the parts of each layer.
+
     Raises:
         ValueError: as `units_of`; outputs without a gradient.
         TooLittleMemory: parts that do not fit.

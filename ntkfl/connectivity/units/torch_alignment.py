@@ -28,8 +28,9 @@ class TorchAlignment:
         permutations: by the first weight that a group of units has; unit r of `aligned` is unit permutation[r] of the
             network that was given.
         aligned: the moved network; the same function.
-        cost_before, cost_after: the squared distance, as given and as moved, of the weights, or of the activations or
-            parts of the outputs (in the arithmetic of the module, whose rounding the error leaves out).
+        cost_before: squared distance, as given, of the weights, or of the activations or parts of the outputs (in the
+            arithmetic of the module, whose rounding the error leaves out).
+        cost_after: the same as moved.
         sweeps: how often the groups had their turns, from the start that was best.
         held: weights whose units stay in their places, and why.
     """
@@ -54,7 +55,8 @@ def align_torch(
     al. 2023, REPAIR): take them anew before judging it.
 
     Args:
-        first, second: of one architecture.
+        first: the network that stays.
+        second: the network whose units are permuted, of the same architecture.
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs.
         starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts. With
@@ -77,9 +79,10 @@ def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.n
     """The network with its units in the orders that were found.
 
     Args:
-        network, units: a network and its units.
-        found: an order of each of their groups.
-        x: inputs, at which its function is seen to stay.
+        network: the network whose units are moved.
+        units: its groups of units.
+        found: the order of each group.
+        x: inputs of samples.
 
     Raises:
         ValueError: it does not stay, as only where the module computes with more than torch's operations.

@@ -27,10 +27,12 @@ def align_torch_group(
 
     Args:
         networks: two or more of one architecture.
-        x, by, starts: as in `align_torch`; the starts are taken anew in every turn of a round.
+        x: inputs of samples, as in `align_torch`.
+        by: what a unit is described by, as in `align_torch`; default "weights".
         reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
             the mean of the others' numbers, until no unit moves. That never raises the sum of all pairs' squared
             distances, and two networks are aligned to each other as they are over any third.
+        starts: first orders that are tried, anew in every turn of a round.
 
     Returns:
         An alignment for every network; its costs are distances to the reference, or to the mean of the others, and its

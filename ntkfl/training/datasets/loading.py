@@ -55,8 +55,9 @@ def load(
             "given" where the file has owners, else "iid".
         seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50.
         path: the user's files, where the data do not come with a package.
-        samples, test: training and test samples; all by default. Where no test set is published, a fifth of all samples
-            is the test set by default, or fewer, so that every owner in a file keeps one for training.
+        samples: training samples; default all.
+        test: test samples; default: all of the published test set, else a fifth of all samples, or fewer, so that every
+            owner in a file keeps one for training.
         target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half of
             the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
             are not 0..C-1, +-1 or one-hot must be said to be classes or real.

@@ -64,7 +64,11 @@ class Federation:
     """Everything that a run consists of but its state; a round is a pure function of the state.
 
     Args:
-        model, method, optimizer, schedule, work: how clients and server proceed.
+        model: the model that is trained.
+        method: the four seams of the method.
+        optimizer: of the clients' steps.
+        schedule: of the step sizes.
+        work: the clients' local steps.
         data: on the device and, but for classes, in the dtype in which the model is trained.
         participation: share of the clients in each round.
         seed: of cohorts, batch orders and draws.
@@ -123,7 +127,11 @@ class Federation:
         return self.data.class_counts()
 
     def start(self, params: Params | None = None) -> State:
-        """The state before the first round, from these parameters or the model's own at the seed."""
+        """The state before the first round, from these parameters or the model's own at the seed.
+
+        Args:
+            params: by name; default: the model's own at the seed.
+        """
         params = self.model.initial(self.seed) if params is None else params
         seen = torch.zeros(self.data.clients, dtype=torch.bool)
         server = self.method.server
@@ -131,6 +139,9 @@ class Federation:
 
     def states(self, params: Params | None = None) -> Iterator[State]:
         """The states after 0, 1, 2, ... rounds, without end; `params` as in `start`.
+
+        Args:
+            params: by name; default: the model's own at the seed.
 
         Raises:
             FloatingPointError: as `round`.
@@ -143,6 +154,10 @@ class Federation:
 
     def round(self, state: State, keep_ends: bool = False) -> RoundResult:
         """One round.
+
+        Args:
+            state: before the round.
+            keep_ends: whether the clients' own models are kept, default no.
 
         Raises:
             FloatingPointError: the model is no longer finite; the message names the round.
@@ -203,7 +218,11 @@ class Federation:
         return [[client] for client in clients] if self.method.in_turn else [clients]
 
     def together(self, params: Params) -> int:
-        """How many clients with such parameters are trained together."""
+        """How many clients with such parameters are trained together.
+
+        Args:
+            params: parameters by name.
+        """
         if self.at_once is not None:
             return self.at_once
         largest = max(map(len, self._members))
@@ -211,7 +230,12 @@ class Federation:
         return clients_at_once(params, tuple(self.data.x.shape[1:]), batch, self.data.x.device)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
-        """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps."""
+        """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps.
+
+        Args:
+            state: after some round, as `start` or `round` gives it.
+            clients: their numbers, from 0.
+        """
         broadcast = self.method.server.broadcast(state.server, state.rounds)
         kept = self._kept(state, clients, broadcast)["rule"]
         own = [self.method.local.start(row_of(kept, row), broadcast) for row in range(len(clients))]

@@ -45,13 +45,22 @@ class LocalWork:
         return max(self.steps) if isinstance(self.steps, tuple) else self.steps
 
     def steps_of(self, client: int, a_pass: int) -> int:
-        """The steps of a client of whom a pass has `a_pass`."""
+        """The steps of a client of whom a pass has `a_pass`.
+
+        Args:
+            client: the client's number, from 0.
+            a_pass: steps of one pass over the client's samples.
+        """
         if isinstance(self.steps, tuple):
             return self.steps[client]
         return self.steps or self.epochs * a_pass
 
     def at(self, number: int) -> LocalWork:
-        """The work of round `number`, from 0: here the same in all."""
+        """The work of round `number`, from 0: here the same in all.
+
+        Args:
+            number: the round, from 0.
+        """
         return self
 
 

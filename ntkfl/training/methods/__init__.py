@@ -31,6 +31,9 @@ def catalogue() -> dict[str, ModuleType]:
 def module_of(method: str) -> ModuleType:
     """The module of a method, by its name or by the path of a file of yours.
 
+    Args:
+        method: a name, or the path of a file of yours.
+
     Raises:
         ValueError: an unknown method. ExtensionError: a ValueError. The file is not there, fails, or has no method.
     """
@@ -46,7 +49,11 @@ def module_of(method: str) -> ModuleType:
 
 
 def brought_by(method: str) -> Mapping[str, str] | None:
-    """The file with its SHA-256, or the package, that a method is from; None for this project's own."""
+    """The file with its SHA-256, or the package, that a method is from; None for this project's own.
+
+    Args:
+        method: a name, or the path of a file of yours.
+    """
     if extensions.is_file(method):
         return extensions.from_file(method).provenance
     return next((one.provenance for one in _announced() if one.module.NAME == method), None)
@@ -54,6 +61,9 @@ def brought_by(method: str) -> Mapping[str, str] | None:
 
 def options(method: str) -> dict[str, inspect.Parameter]:
     """The options of a method by name, with their annotations (types) and defaults.
+
+    Args:
+        method: a name, or the path of a file of yours.
 
     Raises:
         ValueError: as `module_of`.

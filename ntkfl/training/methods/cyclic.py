@@ -13,6 +13,10 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
     A round is one pass over its clients, who cannot train at the same time. With one client it is FedAvg.
 
+    Args:
+        objective: what clients descend.
+        server_rate: step of the server on the mean, positive; default 1.
+
     Raises:
         ValueError: a server rate that is not positive.
     """

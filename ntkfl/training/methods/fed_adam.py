@@ -22,7 +22,8 @@ def method(
     Args:
         objective: what clients descend.
         server_rate: of the step on the server.
-        first, second: decays of m and of v.
+        first: decay of m, in [0, 1), default .9.
+        second: decay of v, in [0, 1), default .99.
         tau: added to sqrt v.
 
     Raises:

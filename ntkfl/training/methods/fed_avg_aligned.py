@@ -20,6 +20,10 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     cohorts of one client, which has nobody to be averaged with and stays as it is, this is FedAvg. A model without
     units that could be permuted, or a part whose units must stay, is averaged as it is.
 
+    Args:
+        objective: what clients descend.
+        server_rate: step of the server on the mean, positive; default 1.
+
     Raises:
         ValueError: a server rate that is not positive; in a round, a model whose units cannot be followed.
 

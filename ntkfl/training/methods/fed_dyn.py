@@ -22,6 +22,10 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     and evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha is not FedAvg: the first round already
     goes (1 + |S|/M) times the mean difference, and h / alpha sums up all that follow.
 
+    Args:
+        objective: what clients descend.
+        alpha: strength of the proximal term, positive, default .01.
+
     Raises:
         ValueError: an alpha that is not positive.
     """

@@ -32,7 +32,12 @@ def method(
 
     Args:
         objective: cross-entropy.
-        beta, anchors, alpha, step, anchor_history, released: as FedGuCci's.
+        beta: weight of the connectivity loss, as FedGuCci's.
+        anchors: global models at most, as FedGuCci's.
+        alpha: how alpha is drawn, as FedGuCci's.
+        step: one step on the sum or one on each term, as FedGuCci's.
+        anchor_history: whose models are anchors, as FedGuCci's.
+        released: the defaults of alpha and step are those of the authors' code.
         tau: strength of the calibration.
         rho: length of the perturbation, a Euclidean norm.
 

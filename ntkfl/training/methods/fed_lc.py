@@ -10,6 +10,10 @@ NOT_LINEAR = "its loss is a cross-entropy of shifted outputs"
 def method(objective: Objective, *, tau: float = 0.1) -> Method:
     """f_c - tau n_c^(-1/4) in place of f_c, classes the client lacks left out; tau = 0 is FedAvg.
 
+    Args:
+        objective: what clients descend.
+        tau: strength of the calibration, at least 0, default .1.
+
     Raises:
         ValueError: an objective other than cross-entropy, or a negative tau.
     """

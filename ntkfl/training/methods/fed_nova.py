@@ -18,6 +18,10 @@ def method(objective: Objective, *, mu: float = 0.0) -> Method:
     a_i is the displacement, over the rate, that a constant unit gradient would have caused: the number of steps for
     plain SGD, more with momentum, less with mu. Momenta kept from round to round are outside its reach.
 
+    Args:
+        objective: what clients descend.
+        mu: strength of FedProx's proximal term, at least 0, default 0.
+
     Raises:
         ValueError: a negative mu.
     """

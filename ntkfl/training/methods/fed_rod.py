@@ -17,6 +17,10 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
 
     A run reports the shared model, and beside it the clients' own predictions where clients are measured.
 
+    Args:
+        objective: what clients descend.
+        gamma: strength of the balanced softmax, default 1.
+
     Raises:
         ValueError: an objective other than cross-entropy.
     """

@@ -10,6 +10,10 @@ NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the
 def method(objective: Objective, *, rho: float = 0.05) -> Method:
     """Each step takes the gradient at w + rho g / |g|; rho = 0 is FedAvg.
 
+    Args:
+        objective: what clients descend.
+        rho: length of the perturbation, a Euclidean norm, default .05.
+
     Raises:
         ValueError: a negative rho.
     """

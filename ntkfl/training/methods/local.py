@@ -12,6 +12,9 @@ def method(objective: Objective) -> Method:
     """Clients go on from their own models. These are evaluated (`Federation.own_models`), and the mean is reported.
 
     The server's model stays the initial one; the mean of the clients' models is of no account.
+
+    Args:
+        objective: what clients descend.
     """
     return Method(NAME, objective, local=Alone(), server=Unmoved(), personal=True)
 

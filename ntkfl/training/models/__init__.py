@@ -33,9 +33,10 @@ def build(
     """The model of this name with the inputs and outputs of these data: C for C classes, else as many as labels.
 
     Args:
-        data: whose inputs and classes the model is for.
-        dtype, device: of the parameters.
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn".
+        data: whose inputs and classes the model is for.
+        dtype: torch's type of the parameters, default float64.
+        device: torch's, default the CPU.
         seed: of what is drawn and not trained (the signs of "ntk:WIDTH").
 
     Raises:

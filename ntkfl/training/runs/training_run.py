@@ -129,7 +129,9 @@ def run(
     """Train, and measure after every round: `prepared` and then `PreparedRun.train`.
 
     Args:
-        method, data, model: names, or objects of yours, as `prepared` takes them.
+        method: a name, or a method of yours, as `prepared` takes it.
+        data: a name, or data of yours.
+        model: a name, or a model of yours.
         progress: called with every new row and the number of rounds.
         keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`.
     """
@@ -193,7 +195,9 @@ def load_run(
 
     Args:
         folder: where the run was kept.
-        method, data, model: those of its parts that were objects of yours, of which a folder keeps the name only.
+        method: the method, where it was an object of yours: a folder keeps its name only.
+        data: the data, where they were an object of yours.
+        model: the model, where it was an object of yours.
 
     Raises:
         FileNotFoundError: the folder has no run.
