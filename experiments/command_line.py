@@ -13,6 +13,7 @@ from experiments.commands.limits.certificate import certify
 from experiments.commands.limits.convergence import rate
 from experiments.commands.limits.fastest import fastest
 from experiments.commands.limits.gram_matrix import gram_matrix
+from experiments.commands.limits.limit import limit
 from experiments.commands.limits.privacy import privacy
 from experiments.commands.limits.simulation import simulation
 from experiments.commands.models.barrier import barrier_between
@@ -92,6 +93,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
     },
     "The limit of wide networks": {
         "rate": (rate, "Rate and stability limits at infinite width."),
+        "limit": (limit, "How a method learns a whole data set at infinite width."),
         "fastest": (fastest, "Which method and steps are fastest on your data."),
         "privacy": (privacy, "What a privacy budget costs on your data."),
         "certify": (certify, "Certify that a network converges."),

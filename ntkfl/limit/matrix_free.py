@@ -13,6 +13,7 @@ from numpy.linalg import norm
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, lobpcg
 
+from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes
@@ -21,7 +22,7 @@ from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
-from ntkfl.limit.skipped_rounds import Series, bounded_powers
+from ntkfl.limit.skipped_rounds import Progress, Series, bounded_powers
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
@@ -217,33 +218,54 @@ class MatrixFreeRegime(LinearRegime):
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
-        points, kernel = finite_array("x", x), self.kernel
+        points, shape = finite_array("x", x), np.shape(rounds)
+        value, error = self._predicted_within(points, self._bounded(checked_rounds(rounds), initial_outputs))
+        return self._estimate(
+            self._shaped(value, shape), self._shaped(np.broadcast_to(error[:, :, None], value.shape), shape)
+        )
+
+    def _predicted_within(self, x: Float[np.ndarray, "p d"], run: list[BoundedRound]) -> tuple[np.ndarray, np.ndarray]:
+        """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
+        kernel = self.kernel
         assert kernel is not None
-        kernels = self._cross_grams(points, None)
-        run, shape = self._bounded(checked_rounds(rounds), initial_outputs), np.shape(rounds)
-        value = self._predicted(np.stack([each.moved for each in run]), kernels)
-        own = [np.diagonal(kernel(points[s : s + OWN], None)) for s in range(0, len(points), OWN)]
-        entry = kernel_error(kernel, points)
+        value = self._predicted(np.stack([each.moved for each in run]), self._cross_grams(x, None))
+        own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
+        entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
         trace = float(sum(np.trace(slab, slab.shape[1] - len(slab)) for slab in self.tiles.slabs)) + self.tiles.error
-        rounded = entry * np.linalg.norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
-        energy, length = (
-            np.array(part)[:, None] for part in zip(*((e.energy_error, norm(e.moved)) for e in run), strict=True)
-        )
-        error = np.broadcast_to(SAFE * (root * energy + rounded * length)[:, :, None], value.shape)
-        return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
+        rounded = entry * norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
+        energy = np.array([each.energy_error for each in run])[:, None]
+        length = np.array([norm(each.moved) for each in run])[:, None]
+        return value, SAFE * (root * energy + rounded * length)
+
+    @property
+    def averages(self) -> bool:
+        """Whether the rounds are plain averaging, at steps for which an error bound is proved."""
+        try:
+            return self._margins.least > 0
+        except ValueError:
+            return False
 
     @cached_property
     def _margins(self) -> Margins:
         return Margins.of(self.tiles, self.work, self.round)
 
-    def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> list[BoundedRound]:
+    def _bounded(
+        self, t: np.ndarray, initial_outputs: ArrayLike | None = None, progress: Progress | None = None
+    ) -> list[BoundedRound]:
+        """Residuals and coefficients of these rounds with their error bounds."""
         initial, margins = self._initial_residual(initial_outputs), self._margins
         if series := self._series(t, margins.largest):
-            return bounded_powers(self.tiles, self.round, series, initial, margins)
+            return bounded_powers(self.tiles, self.round, series, initial, margins, progress)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
+        kept, last = {}, int(t.max(initial=0))
         run = bounded_rounds(self.tiles, self.round, margins, initial)
-        kept = {now: each for now, each in zip(range(int(t.max()) + 1), run, strict=False) if now in t}
+        for now, each in zip(range(last + 1), run, strict=False):
+            interruption.check()
+            if progress is not None:
+                progress(now, last)
+            if now in t:
+                kept[now] = each
         return [kept[now] for now in t.tolist()]
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1
 x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
+Progress = Callable[[int, int], None]
 CUT = 1e-13  # what all terms that are left out come to, relative to the largest value of the function
 
 
@@ -53,6 +55,7 @@ def bounded_powers(
     series: Series,
     initial: Float[np.ndarray, "n C"],
     margins: Margins | None = None,
+    progress: Progress | None = None,
 ) -> list[BoundedRound]:
     """The rounds of a series, with bounds where there are margins, infinite ones where not.
 
@@ -67,6 +70,8 @@ def bounded_powers(
         interruption.check()
         residuals += series.powers[:, term, None, None] * now
         sums += series.sums[:, term, None, None] * now
+        if progress is not None:
+            progress(term, terms - 1)
         reached += both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
         if term + 1 == terms:
             break

@@ -36,6 +36,7 @@ from ntkfl.connectivity.network import TwoLayer, checked_inputs
 from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units import numbers, torch_alignment, torch_groups
 from ntkfl.gram.tiles import Tiles
+from ntkfl.limit_curves import limit_curves
 from ntkfl.training import FederatedData
 
 RNG = np.random.default_rng(0)
@@ -106,6 +107,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ),
     ("kernel_regime", given_gram(ntkfl.kernel_regime), {"gram": H}),
     ("random_rounds", given_gram(ntkfl.random_rounds), {"gram": H}),
+    ("limit_curves", partial(limit_curves, PROBLEM), {"rounds": np.array([1, 2])}),
     ("Tiles.of", partial(Tiles.of, gram.infinite), {"x": X}),
     ("private_rounds", given_gram(privacy.private_rounds), {"gram": H}),
     ("private_settings", partial(privacy.private_settings, PROBLEM), {"gram": H}),

@@ -1,0 +1,152 @@
+"""`ntkfl limit`: how a federated method learns a whole data set at infinite width, round by round."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import Everything, setting, takes_options
+from experiments.console.interruptible import if_stopped
+from experiments.console.method_options import method_options
+from experiments.console.output_files import as_json, picture_kind, reserved
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.estimate import Estimate
+    from ntkfl.limit_curves import LimitCurves
+    from ntkfl.problem import Problem
+
+IMAGES = {"fashion-mnist": (2000, 1000), "digits": (1200, 500)}  # samples and test samples, unless given
+REPORTED = 13  # rounds, evenly by their logarithm
+
+
+@takes_options
+def limit(
+    options: "Options",
+    method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = "fedavg",
+    option: Annotated[
+        list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")
+    ] = None,
+    test: Annotated[int | None, typer.Option(min=1, help="test samples drawn from a named data set")] = None,
+    tiles: Annotated[
+        Literal["auto", "float64", "float32"],
+        typer.Option(help="what entries of the Gram matrix are stored in; auto: float64 where that fits the memory"),
+    ] = "auto",
+    state: Annotated[
+        Path | None, typer.Option(help="a .npz file of the run; after a kill the same command goes on from it")
+    ] = None,
+    json_file: Everything = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of the curves, .png or .svg")] = None,
+) -> None:
+    """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
+
+    Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, FedAvg, 5 local steps, 100
+    rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 9900 is nearly all
+    of it, in 15 GB of memory, or 8 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
+    fedprox and fednova have error bounds, carried through all rounds, and take few products for many rounds; the other
+    methods run round by round without a bound, and --state keeps those runs. Labels that are neither one-hot nor +-1
+    have no accuracy.
+    """
+    import numpy as np
+
+    from ntkfl.limit_curves import limit_curves
+
+    with bad_input():
+        unused = next((name for name in ("width", "sigma", "eta_global") if getattr(options, name) is not None), None)
+        if unused is not None:
+            instead = "; the server's step is --option server_rate=X" if unused == "eta_global" else ""
+            raise ValueError(f"--{unused.replace('_', '-')} is not for this command{instead}")
+        kind = None if plot is None else picture_kind(plot)
+        if state is not None and state.suffix != ".npz":
+            raise ValueError(f"state is {state}; it must end in .npz")
+        problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
+        chosen = method_options(option)
+    with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
+        from experiments.console.progress_bar import ProgressBar
+
+        rounds = np.unique(np.append(0, np.geomspace(1, max(1, setup.rounds), REPORTED).round().astype(int)))
+        kept = f"{state} has the run; the same command goes on" if state is not None else "nothing is kept"
+        with if_stopped(lambda: kept), ProgressBar("steps") as bar, bad_input():
+            found = limit_curves(
+                problem,
+                rounds[rounds <= setup.rounds],
+                method=method,
+                options=chosen,
+                local_steps=setup.local_steps,
+                eta_local=options.eta_local,
+                tiles=True if tiles == "auto" else tiles,
+                keep=state,
+                progress=lambda done, total: bar.show(done, total, method),
+            )
+        named = "".join(f", {name} = {value}" for name, value in chosen.items())
+        typer.echo(
+            f"{found.method}{named} at infinite width, {found.tiles} tiles\n  setting: "
+            f"{setting(problem, setup, 'local_steps')}, eta_local = {found.eta_local:.6g}\n"
+        )
+        typer.echo("\n".join(_lines(found)))
+        if draw and kind is not None:
+            draw(_picture(found, kind))
+        if write:
+            write(as_json(found.to_dict()))
+
+
+def _problem(options: "Options", test: int | None) -> "Problem":
+    from ntkfl import data
+
+    spec = options.data or "fashion-mnist"
+    samples, tests = IMAGES.get(spec, (None, None))
+    return data.named(
+        spec,
+        n=options.n if options.n is not None else samples,
+        seed=options.seed,
+        target="one-hot" if spec in IMAGES else None,
+        test=test if test is not None else tests,
+        clients=options.clients,
+        partition=options.partition,
+        unit=options.unit,
+    )
+
+
+def _lines(found: "LimitCurves") -> list[str]:
+    bounded = all(point.bounded for point in found.points)
+    lines = [f"{'round':>8}{'|r| / |y|':>24}{'train accuracy':>22}{'test accuracy':>22}"]
+    for point in found.points:
+        cells = [_cell(part) for part in (point.residual, point.train, point.test)]
+        lines.append(f"{point.round:>8}{cells[0]:>24}{cells[1]:>22}{cells[2]:>22}")
+    if not bounded:
+        lines.append(f"\nno error bound is proved for {found.method} with {found.tiles} tiles")
+    return lines
+
+
+def _cell(part: "Estimate | None") -> str:
+    from math import isfinite
+
+    if part is None:
+        return "-"
+    error = float(part.error)
+    return f"{float(part.value):.4f}" + (f" ± {error:.1e}" if isfinite(error) and error else "")
+
+
+def _picture(found: "LimitCurves", kind: str) -> bytes:
+    """Residual and accuracies against the round."""
+    from matplotlib.figure import Figure
+
+    from experiments.pictures import as_bytes
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    names = {"residual": "|r| / |y|", "train": "training accuracy", "test": "test accuracy"}
+    for name, label in names.items():
+        points = [(point.round, getattr(point, name)) for point in found.points if point.round]
+        known = [(t, float(part.value), float(part.error)) for t, part in points if part is not None]
+        if known:
+            t, value, error = zip(*known, strict=True)
+            axes.plot(t, value, "o-", label=label)
+            low, high = ([v + sign * min(e, 1.0) for v, e in zip(value, error, strict=True)] for sign in (-1, 1))
+            if all(point.bounded for point in found.points):
+                axes.fill_between(t, low, high, alpha=0.2)
+    axes.set(xscale="log", xlabel="round", ylim=(0, 1.02))
+    axes.set_title(f"{found.method}, {found.samples} samples of {found.clients} clients, infinite width", fontsize=10)
+    axes.legend(fontsize="small")
+    return as_bytes(figure, kind, "limit")

@@ -1,0 +1,262 @@
+"""How a federated method learns a whole data set at infinite width: residual and accuracies over the rounds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+from zipfile import BadZipFile
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.double_precision import in_float64
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import KernelRegime, of_method
+from ntkfl.gram import infinite
+from ntkfl.limit.carried_errors import BoundedRound
+from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
+from ntkfl.limit.regime import Kernel, checked_rounds
+from ntkfl.limit.skipped_rounds import Progress
+from ntkfl.problem import Problem, Setup
+
+__all__ = ["CurvePoint", "LimitCurves", "limit_curves"]
+
+SAVED_EVERY = 10  # rounds, and at each that is reported
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One round. An accuracy's interval counts the samples whose class the error bound leaves open both ways.
+
+    Args:
+        round: t.
+        residual: |r(t)| over |y|.
+        train, test: share of samples whose class is right; None where labels are no classes, or no samples are there.
+        bounded: whether the errors are bounded; where not, they are infinite.
+    """
+
+    round: int
+    residual: Estimate
+    train: Estimate | None
+    test: Estimate | None
+    bounded: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values and errors by name, for JSON; an error that is not known is None."""
+        found: dict[str, Any] = {"round": self.round}
+        for name in ("residual", "train", "test"):
+            estimate = getattr(self, name)
+            found[name] = None if estimate is None else float(estimate.value)
+            found[f"{name}_error"] = float(estimate.error) if estimate is not None and self.bounded else None
+        return found
+
+
+@dataclass(frozen=True)
+class LimitCurves:
+    """A method's rounds on a data set at infinite width.
+
+    Args:
+        data, method, options: what was run.
+        samples, clients: how many.
+        local_steps, eta_local: of each client.
+        tiles: what the Gram matrix is stored in.
+        points: the rounds that are reported.
+    """
+
+    data: str
+    method: str
+    options: dict[str, Any]
+    samples: int
+    clients: int
+    local_steps: int
+    eta_local: float
+    tiles: str
+    points: tuple[CurvePoint, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {**asdict(replace(self, points=())), "points": [point.to_dict() for point in self.points]}
+
+
+def limit_curves(
+    problem: Problem,
+    rounds: Sequence[int] | np.ndarray,
+    gram: Kernel | None = None,
+    method: str = "fedavg",
+    options: Mapping[str, Any] | None = None,
+    *,
+    local_steps: int = 5,
+    eta_local: float | None = None,
+    tiles: bool | str = True,
+    keep: Path | None = None,
+    progress: Progress | None = None,
+) -> LimitCurves:
+    """Residual, training and test accuracy of the infinitely wide network, at these rounds, from outputs 0.
+
+    Plain averaging takes few products for many rounds and has error bounds. Every other method runs round by round,
+    without bounds; `keep` is what such a run goes on from after it was killed.
+
+    Args:
+        problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
+        rounds: to be reported.
+        gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
+        method, options, local_steps: as in `ntkfl.kernel_regime`.
+        eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
+        tiles: True, "float64" or "float32". keep: a file of the run's state; it is written, and read where it is there.
+        progress: is told how many rounds are done, of how many.
+
+    Raises:
+        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run.
+
+    Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
+    """
+    t = np.unique(checked_rounds(rounds))
+    if not t.size:
+        raise ValueError("rounds is empty; name at least one round")
+    if tiles not in (True, "float64", "float32"):
+        raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
+    kernel = infinite if gram is None else in_float64(gram)
+    held = tiles_of(problem, kernel, tiles)
+    assert held is not None
+    first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
+    step = first._local_limit() / 2 if eta_local is None else eta_local
+    base = replace(first, setup=Setup(eta_local=step, local_steps=local_steps))
+    vars(base).update(first._decomposed)
+    regime = cast(MatrixFreeRegime, of_method(base, method, options or {}))
+    if regime.step_warning:
+        raise ValueError(f"the residual grows: {regime.step_warning}")
+    said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype}"
+    run = _run(regime, t, keep, said, progress)
+    return LimitCurves(
+        problem.name,
+        regime.method,
+        dict(options or {}),
+        problem.n,
+        problem.n_clients,
+        local_steps,
+        step,
+        str(held.dtype),
+        tuple(_points(regime, t, run)),
+    )
+
+
+def _run(
+    regime: MatrixFreeRegime, t: np.ndarray, keep: Path | None, said: str, progress: Progress | None
+) -> list[BoundedRound]:
+    if regime.averages:
+        return regime._bounded(t, progress=progress)
+    labels = regime._labels
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    state = _State(0, labels, np.zeros_like(labels), regime._empty(labels))
+    mark = _mark(regime.problem, said)
+    if keep is not None and keep.exists():
+        state, found = _read(keep, mark, len(state.memory))
+    for now in range(state.round, int(t[-1]) + 1):
+        interruption.check()
+        if progress is not None:
+            progress(now, int(t[-1]))
+        if now in t:
+            found[now] = state.residual, state.moved
+        if keep is not None and (now in t or now % SAVED_EVERY == 0):
+            _write(keep, mark, state, found)
+        if now < t[-1]:
+            residual, memory, move = regime._next(state.residual, state.memory)
+            state = _State(now + 1, residual, state.moved + move, memory)
+    unknown = float("inf")
+    return [BoundedRound(*found[now], unknown, unknown, unknown) for now in t.tolist()]
+
+
+class _State(NamedTuple):
+    """The residual, the coefficients and what is remembered, when so many rounds are done."""
+
+    round: int
+    residual: Float[np.ndarray, "n C"]
+    moved: Float[np.ndarray, "n C"]
+    memory: tuple[np.ndarray, ...]
+
+
+def _mark(problem: Problem, said: str) -> str:
+    """By which a file is known to be of the same run."""
+    digest = hashlib.sha256(said.encode())
+    for part in (problem.x, problem.y, problem.owner):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def _write(keep: Path, mark: str, state: _State, found: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> None:
+    part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
+    arrays = {"mark": np.array(mark), "round": np.array(state.round), "residual": state.residual, "moved": state.moved}
+    arrays |= {f"memory_{i}": each for i, each in enumerate(state.memory)}
+    arrays |= {f"at_{now}": np.stack(pair) for now, pair in found.items()}
+    try:
+        with part.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(part, keep)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read(keep: Path, mark: str, memory: int) -> tuple[_State, dict[int, tuple[np.ndarray, np.ndarray]]]:
+    try:
+        with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            kept = dict(file)
+        same = str(kept["mark"]) == mark
+    except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
+        raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
+    if not same:
+        raise ValueError(f"{keep} is of another run (data, method or steps); name another file, or remove it")
+    state = _State(
+        int(kept["round"]), kept["residual"], kept["moved"], tuple(kept[f"memory_{i}"] for i in range(memory))
+    )
+    found = {int(name[3:]): (pair[0], pair[1]) for name, pair in kept.items() if name.startswith("at_")}
+    return state, found
+
+
+def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) -> Iterator[CurvePoint]:
+    problem, y = regime.problem, regime._labels
+    size = float(np.linalg.norm(y)) or 1.0
+    tests: list[tuple[np.ndarray, np.ndarray]] = []
+    if problem.x_test is not None:
+        tests = list(zip(*regime._predicted_within(problem.x_test, run), strict=True))
+    for i, (now, each) in enumerate(zip(t.tolist(), run, strict=True)):
+        bounded = bool(np.isfinite(each.norm_error))
+        off = each.norm_error if bounded else np.inf
+        test = None
+        if tests:
+            assert problem.y_test is not None
+            test = accuracy(tests[i][0], problem.y_test.reshape(len(problem.y_test), -1), tests[i][1])
+        yield CurvePoint(
+            now,
+            Estimate(np.linalg.norm(each.residual) / size, off / size, "errors of tiles carried along"),
+            accuracy(y - each.residual, y, np.full(len(y), each.entry_error)),
+            test,
+            bounded,
+        )
+
+
+def accuracy(
+    outputs: Float[np.ndarray, "n C"], labels: Float[np.ndarray, "n C"], error: Float[np.ndarray, " n"]
+) -> Estimate | None:
+    """The share of samples whose largest output, or sign, is the label's; None where labels are no classes.
+
+    Labels are one-hot, or one column of +-1; an error that is not known is infinite, and then the share's is.
+    """
+    if labels.shape[1] == 1:
+        if not np.isin(labels, (-1.0, 1.0)).all():
+            return None
+        ahead = (outputs * labels)[:, 0]
+    else:
+        hot = labels == labels.max(axis=1, keepdims=True)
+        if not (hot.sum(axis=1) == 1).all():
+            return None
+        ahead = (outputs[hot] - np.where(hot, -np.inf, outputs).max(axis=1)) / 2
+    right = float((ahead > 0).mean())
+    if not np.isfinite(error).all():
+        return Estimate(right, np.inf, "no error bound")
+    lo, hi = float((ahead > error).mean()), float((ahead >= -error).mean())
+    return Estimate(right, max(right - lo, hi - right), "errors of tiles carried along")

@@ -1,0 +1,50 @@
+"""`ntkfl limit`: what it prints and writes is what Python gives; bad input is said in one line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import data
+from ntkfl.limit_curves import limit_curves
+
+SMALL = ("--data", "digits", "--n", 60, "--test", 20, "--clients", 5, "--partition", "shards:2", "--rounds", 6)
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["limit", *(str(word) for word in words)])
+
+
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+def test_the_table_and_the_file_are_what_python_gives(tmp_path, method):
+    file, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    result = run(*SMALL, "--method", method, "--option", "server_rate=0.9", "--json", file, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
+    found = limit_curves(problem, range(7), method=method, options={"server_rate": 0.9})
+    written = json.loads(file.read_text())
+    at = {point["round"]: point for point in written.pop("points")}
+    same = found.to_dict()
+    assert {point["round"]: point for point in same.pop("points") if point["round"] in at} == at
+    assert same == written and {0, 1, 6} <= set(at)
+    assert picture.read_text().lstrip().startswith("<?xml")
+    assert ("no error bound" in result.stdout) == (method == "scaffold")
+    assert f"{at[6]['test']:.4f}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--eta-global", 2), "--eta-global is not for this command; the server's step is --option server_rate=X"),
+        (("--width", 9), "--width is not for this command"),
+        (("--state", "run.txt"), "it must end in .npz"),
+        (("--plot", "a.gif"), "pictures are .png or .svg"),
+        (("--clients", 99), "99 clients cannot share 60 samples"),
+        (("--method", "moon"), "has no exact linear limit"),
+    ],
+)
+def test_bad_input_is_one_line(words, said):
+    result = run(*SMALL, *words)
+    assert result.exit_code == 2 and said in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2

@@ -1,0 +1,110 @@
+"""Curves of whole data sets: the regime with its matrix is the judge; a killed run goes on where it was."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ntkfl import data, kernel_regime
+from ntkfl.limit_curves import accuracy, limit_curves
+from ntkfl.problem import Problem, Setup
+
+ROUNDS = [1, 4, 30]
+
+
+def images(clients=5, **more):
+    return data.digits(60, target="one-hot", clients=clients, partition="shards:2", test=20, **more)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+@pytest.mark.parametrize("tiles", ["float64", "float32"])
+def test_the_curves_are_those_of_the_regime(method, tiles):
+    problem = images()
+    found = limit_curves(problem, ROUNDS, method=method, local_steps=3, tiles=tiles)
+    whole = kernel_regime(problem, Setup(eta_local=found.eta_local, local_steps=3), None, method)
+    assert found.eta_local == pytest.approx(whole.step_limits.eta_local / 2, rel=1e-6)
+    classes = problem.y.argmax(axis=1), problem.y_test.argmax(axis=1)
+    for point in found.points:
+        off = 1e-12 if tiles == "float64" else 1e-6
+        residual = np.linalg.norm(whole.residual(point.round)) / np.linalg.norm(problem.y)
+        outputs = whole.outputs(point.round), whole.predict(problem.x_test, point.round)
+        train, test = ((f.argmax(axis=1) == c).mean() for f, c in zip(outputs, classes, strict=True))
+        assert point.residual.value == pytest.approx(residual, abs=off)
+        assert abs(point.train.value - train) <= 1 / 60 and abs(point.test.value - test) <= 1 / 20
+        assert point.bounded == (method == "fedavg")
+        if point.bounded:
+            assert abs(point.residual.value - residual) <= point.residual.error < 1e-3
+            assert point.train.lo <= train <= point.train.hi and point.test.lo <= test <= point.test.hi
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    problem, keep, told = images(), tmp_path / "run.npz", []
+
+    def kill(done, total):
+        told.append(done)
+        if done == 17:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        limit_curves(problem, ROUNDS, method="scaffold", keep=keep, progress=kill)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+    told.clear()
+    found = limit_curves(problem, ROUNDS, method="scaffold", keep=keep, progress=lambda done, _: told.append(done))
+    whole = limit_curves(problem, ROUNDS, method="scaffold")
+    assert told[0] == 10
+    assert found.to_dict() == whole.to_dict()
+    for other in (images(seed=1), images(clients=4)):
+        with pytest.raises(ValueError, match="is of another run"):
+            limit_curves(other, ROUNDS, method="scaffold", keep=keep)
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, ROUNDS, method="feddyn", keep=keep)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
+def test_a_file_that_is_no_state_is_refused_and_stays(tmp_path, content):
+    keep = tmp_path / "run.npz"
+    keep.write_bytes(content)
+    with pytest.raises(ValueError, match="is no state of a run"):
+        limit_curves(images(), [1], method="scaffold", keep=keep)
+    assert keep.read_bytes() == content
+
+
+@settings(max_examples=30)
+@given(
+    eighths=st.lists(st.lists(st.integers(-8, 8), min_size=3, max_size=3), min_size=1, max_size=6),
+    seed=st.integers(0, 99),
+    error=st.sampled_from([0.0, 0.1, 0.3]),
+)
+def test_whatever_the_error_did_the_share_is_in_its_interval(eighths, seed, error):
+    rng, outputs = np.random.default_rng(seed), np.array(eighths) / 8
+    hot = np.eye(3)[rng.integers(0, 3, len(outputs))]
+    found = accuracy(outputs, hot, np.full(len(outputs), error))
+    for _ in range(5):
+        moved = outputs + rng.uniform(-error, error, outputs.shape)
+        ahead = moved[hot == 1] - np.where(hot == 1, -np.inf, moved).max(axis=1)
+        assert found.lo <= (ahead > 0).mean() and (ahead >= 0).mean() <= found.hi
+
+
+def test_labels_that_are_no_classes_have_no_accuracy():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((8, 3)), rng.standard_normal(8)
+    points = limit_curves(Problem(x, y), [0, 3]).points
+    assert all(point.train is None and point.test is None for point in points)
+    assert points[0].residual.value == 1
+    signs = limit_curves(Problem(x, np.sign(y)), [500]).points[0]
+    assert signs.train.value == 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "more", "said"),
+    [
+        ([], {}, "rounds is empty"),
+        ([-1], {}, "rounds contains -1"),
+        ([1], {"tiles": "float16"}, "tiles is 'float16'; it is True, 'float64' or 'float32'"),
+        ([1], {"eta_local": 50.0}, "the residual grows"),
+        ([1], {"method": "moon"}, "has no exact linear limit"),
+    ],
+)
+def test_bad_input_is_said(rounds, more, said):
+    with pytest.raises(ValueError, match=said):
+        limit_curves(images(), rounds, **more)
