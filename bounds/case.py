@@ -35,7 +35,7 @@ NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised where a case h
 
 
 class computed_once(cached_property[Result]):
-    """A cached property that remembers also that it cannot be computed: who asks again is told so at once."""
+    """A cached property that keeps an error too: every later use raises the error of the first at once."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The value of an instance.

@@ -43,16 +43,19 @@ class Draw(Protocol):
 
 @dataclass(frozen=True)
 class Family:
-    """Cases, one for each seed, and small ones of wide ranges for the search; equal families share their cases.
+    """A family of cases: one case for each seed, and small random cases for the search for counterexamples.
+
+    Equal families share their cases.
 
     Args:
         name: what reports call it.
         make: the case of a seed, `make(*of, seed)`.
-        generic: a strategy of small, cheap cases of wide ranges, or a function `generic(*of)` that gives one.
-        of: what both are given, hashable.
-        trials: seeds that are run unless the user asks for another number; `most`: more than these are never run;
-            `fixed`: it is always as many.
-        needs: admitted cases that a verdict needs; default: 20, or 5 where no more than 20 are run.
+        generic: a Hypothesis strategy of small, cheap cases, or a function `generic(*of)` that returns one.
+        of: hashable arguments of `make` and `generic`.
+        trials: number of seeds, unless the user asks for another number.
+        most: largest number of seeds that a user can ask for; None: any.
+        fixed: whether the number of seeds is `trials` whatever the user asks for.
+        needs: number of admitted cases that a verdict needs; default: 20, or 5 where at most 20 are run.
     """
 
     name: str

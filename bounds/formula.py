@@ -213,7 +213,7 @@ def _compiled(expression: Any) -> _Compiled:
 
 
 def _ball(node: Any, places: Mapping[Any, int]) -> Callable[[list], Any]:
-    """How the value of a sympy node follows from those of the symbols, each of which has its place among them."""
+    """How the value of a sympy node follows from the values of the symbols, which are given in a fixed order."""
     if node.is_Symbol or isinstance(node, sp.MatrixSymbol):
         return itemgetter(places[node])
     if node.is_Integer:

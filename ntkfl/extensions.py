@@ -48,7 +48,7 @@ def is_file(spec: str) -> bool:
 
 
 def from_file(spec: str | os.PathLike[str]) -> Extension:
-    """The module in a file; one that was loaded is loaded again only when its content has changed.
+    """The module in a file; the file is loaded again only when its content has changed.
 
     Raises:
         ExtensionError: there is no such file, or it fails, with the line.
@@ -88,7 +88,7 @@ class LeftOut(UserWarning):
 
 
 def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:
-    """Every module that installed packages announce in a group; one that fails is left out, with a warning."""
+    """Every module that installed packages announce in a group; a module that fails is left out, with a warning."""
     found: list[Extension] = []
     for point in entry_points(group=group):
         try:

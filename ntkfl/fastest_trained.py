@@ -87,7 +87,7 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """The pairs of which the first needs fewer rounds as predicted, and more, or for ever, as trained.
+    """The pairs in which the first needs fewer rounds by prediction, and more rounds, or never ends, in training.
 
     Args:
         rows: predictions with what training did.

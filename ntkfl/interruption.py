@@ -1,9 +1,10 @@
-"""One way to be interrupted: SIGINT and SIGTERM are a KeyboardInterrupt, raised until somebody has caught it.
+"""SIGINT and SIGTERM become a KeyboardInterrupt that is raised again until a program has caught it.
 
-Python raises one once, wherever it is, and one that falls into a callback of C code is printed and gone: JAX has such a
-callback in the garbage collector. One that falls into an import of native code aborts the process. So who installs this
-has the signal remembered, nothing raised within an import, and what was lost raised again: by a thread that looks ten
-times a second, and at the next `check` of a loop. Who does not install it, as in a notebook, sees no difference.
+Python raises a KeyboardInterrupt once, wherever the program is. In a callback of C code, such as JAX's callback in the
+garbage collector, the exception is printed and lost. In an import of native code it aborts the process. `install` has
+the signal remembered: nothing is raised during an import, and a lost exception is raised again, by a thread that looks
+ten times a second and by the next `check` of a loop. A program that does not install it, such as a notebook, sees no
+difference.
 
 Only the standard library is imported here: the handlers stand before anything else is imported (`experiments.early`).
 """

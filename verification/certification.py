@@ -46,7 +46,7 @@ def certify(
 def best_certificate(
     problem: Problem, setup: Setup, weights: Weights, round_: int = 0, theorems: Mapping[str, Theorem] = THEOREMS
 ) -> Certified:
-    """The certificate of fastest contraction; if none certifies, the one that came closest.
+    """The certificate with the fastest contraction; if none certifies, the closest.
 
     Args:
         problem: data with scalar labels.

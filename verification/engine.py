@@ -138,7 +138,7 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> It
 def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
     """The case, prepared; in its place the exception where it cannot be constructed.
 
-    One of which something cannot be computed is a case: not every statement looks at that, and a hypothesis may reject
+    A case is kept where a quantity of it cannot be computed: not every statement uses it, and a hypothesis may reject
     it. A check that does meets the error again.
     """
     try:

@@ -74,7 +74,7 @@ def false_alarms(
 ) -> FalseAlarms:
     """Judge true forms on fresh batches of cases, of the default size each, until there are so many runs.
 
-    Later batches leave out the forms of which a whole batch is one run. An interrupted batch is the last one.
+    Later batches leave out the forms whose cases are all one run. An interrupted batch is the last.
 
     Args:
         statements: whose forms recorded to hold are judged.
@@ -106,7 +106,7 @@ def _is_run_by_batch(statement: Statement, form: Form) -> bool:
 
 
 def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int) -> FormRuns:
-    """A batch's runs added; `different`: differently described cases over all batches, of which each is one run."""
+    """The counts with those of a batch added; `different` counts cases whose descriptions differ, over all batches."""
     if by_batch:
         runs, uncounted = int(verdict.outcome is not Outcome.UNTESTED), 0
         violated, unresolved = (int(verdict.outcome is one) for one in (Outcome.VIOLATED, Outcome.UNRESOLVED))

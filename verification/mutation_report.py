@@ -59,7 +59,7 @@ def matrix_totals(found: Sequence[MutantFound]) -> str:
 
 
 def alarms_totals(alarms: FalseAlarms) -> str:
-    """One line: false alarms, and the probability of one that they leave possible."""
+    """One line: the number of false alarms, and the largest probability of a false alarm that they allow."""
     violated, runs, unresolved = (alarms.total(name) for name in ("violated", "runs", "unresolved"))
     return (
         f"{violated} false VIOLATED in {runs} runs of true statements (probability at most {alarms.at_most:.2g}, "

@@ -1,4 +1,4 @@
-"""Cases: a pair of networks of which the second is aligned to the first, all its orders, and trained pairs by width."""
+"""Cases: pairs of networks with the second aligned to the first, all orders of the second, trained pairs by width."""
 
 from __future__ import annotations
 

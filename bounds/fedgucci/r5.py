@@ -18,12 +18,12 @@ def _constants(case: LossTable) -> dict:
 
 
 def one_client_fails() -> LossTable:
-    """Three clients of whom one fails on two cells of five: K times the largest delta is above 1."""
+    """Three clients; one of them fails on two cells of five, so that K times the largest delta is above 1."""
     return LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0)
 
 
 def both_fail_often() -> LossTable:
-    """Two clients, each of whom fails on two cells of five, not the same ones."""
+    """Two clients; each fails on two cells of five, and no cell fails both."""
     return LossTable(((0, 20), (0, 20), (20, 0), (20, 0), (0, 0)), 10, 1, 1.0)
 
 

@@ -78,7 +78,7 @@ def _printed_distance_measure(case: FederatedRun) -> Estimate:
 
 
 def satisfied_client() -> FederatedRun:
-    """Two clients, one of whom fits its labels already: its bound is 0, and the server moves all the same."""
+    """Two clients; one fits its labels already, so that its bound is 0, and the server moves all the same."""
     weights = draw(32, 6, 0)
     setup = Setup(width=32, eta_local=0.05, local_steps=1, rounds=2)
     x = unit_points(np.random.default_rng(0), 4, 6)

@@ -1,4 +1,4 @@
-"""What every ladder of widths has: the seeds of its networks, none of which share neurons, and a look at each."""
+"""What every ladder of widths has: seeds of its networks, which share no neurons, and a measurement of each."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

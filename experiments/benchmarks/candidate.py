@@ -54,7 +54,7 @@ def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
 
 
 def _memory() -> int:
-    """The largest resident memory so far of this process, or of the largest that it has waited for, in bytes."""
+    """The largest resident memory so far, in bytes, of this process or of any child process that has ended."""
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return largest * (1 if sys.platform == "darwin" else 1024)
 

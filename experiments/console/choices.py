@@ -60,7 +60,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
 
 
 def takes_options(command: Callable) -> Callable:
-    """A command with a parameter `options: Options`, as one that typer offers the shared options for instead.
+    """The command with the shared options of typer in place of its parameter `options: Options`.
 
     One with a parameter `auto_step: bool` is told by it whether the step is to be found: `--eta-local auto`.
     """
@@ -92,7 +92,7 @@ def takes_options(command: Callable) -> Callable:
 
 
 def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) -> Callable:
-    """The command, of which typer now sees these parameters."""
+    """The command with these parameters, as typer sees them."""
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command

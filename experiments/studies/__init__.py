@@ -30,7 +30,7 @@ def names() -> tuple[str, ...]:
 
 
 def catalogue() -> dict[str, Study]:
-    """The studies by name; an announced one that cannot be used is left out, with a warning."""
+    """The studies by name; a package's study that cannot be used is left out, with a warning."""
     from ntkfl.extensions import ExtensionError
 
     found: dict[str, Study] = {}
@@ -62,8 +62,8 @@ def find(spec: str) -> Study:
         spec: name of a study, or path of a file of yours.
 
     Raises:
-        ValueError: there is none, its module has no STUDY, or one that goes by a name is not named so. ExtensionError:
-            a ValueError. The user's file, or what a package announces, fails.
+        ValueError: no study has this name, its module has no STUDY, or the STUDY has another name than its module.
+        ExtensionError: a ValueError; the user's file, or a module that a package announces, fails.
     """
     from experiments.studies.study import Study
     from ntkfl.extensions import ExtensionError

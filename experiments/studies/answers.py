@@ -261,7 +261,7 @@ def upper(
 
 
 def _known(error: Side, value: Side) -> np.ndarray:
-    """Errors as they decide: one that is missing beside a value is infinite; an infinite value has none."""
+    """Errors as verdicts use them: a missing error of a value is infinite, and an infinite value has no error."""
     return np.where(np.isinf(value), 0.0, np.where(np.isnan(error), np.inf, error))
 
 
@@ -315,7 +315,7 @@ def untested(claim: str, source: str, theory: float | None, note: str) -> Answer
 
 
 def joined(*parts: str) -> str:
-    """One note of several, of which some may be empty.
+    """The notes as one text, without the empty ones.
 
     Args:
         parts: notes.

@@ -74,7 +74,7 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
 
 
 def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> None:
-    """Refuse a run of which the largest cells do not fit into this machine's memory, by the study's own estimates.
+    """Refuse a run whose largest cells do not fit into this machine's memory by the study's own estimates.
 
     Args:
         grid: the study and its cells.

@@ -81,7 +81,7 @@ class StudyFolder:
             write_json(self._grid, about)
 
     def measured(self) -> tuple[Grid, xarray.Dataset]:
-        """The results of the last complete run, with their grid: one that was begun since may have another.
+        """The results of the last complete run and their grid; a later, unfinished run may have another grid.
 
         Returns: the grid, and the results.
 

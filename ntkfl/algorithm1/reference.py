@@ -49,7 +49,7 @@ def _decided(z: np.ndarray) -> np.ndarray:
 
 
 def _largest(array: np.ndarray) -> arb:
-    """The maximum of balls; one that is surely below another is passed over, which a comparison tells soonest."""
+    """The maximum of balls; comparing first skips the balls that are surely smaller, since `max` is slower."""
     top, *others = array.ravel()
     for value in others:
         if not value < top:

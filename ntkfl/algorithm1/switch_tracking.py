@@ -174,7 +174,7 @@ class SwitchTracking:
         return sums, found / pairs, room[:found]
 
     def _make_room(self) -> None:
-        """Entries are written over those of the round before, of which there are none so far, or any more."""
+        """Forget all entries: the next round begins without those of the round before."""
         self.room = [np.empty(0, near_entry(self.x.dtype.name))] * len(self.pieces)
 
     def _steps(self, start: Start, eta_local: float, outputs: np.ndarray) -> np.ndarray:

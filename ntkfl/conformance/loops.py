@@ -1,7 +1,7 @@
 """Methods from their formulas: plain numpy, one client after the other, all parameters as one vector w.
 
 It is the reference of the conformance kit and an adapter for it: `run` takes a `Case`. Only numpy is imported, and
-every step has a line of its own, of which `ntkfl.conformance.variants` changes one at a time.
+every step has a line of its own, and `ntkfl.conformance.variants` changes one line at a time.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def cyclic(case: Case, server_rate: float = 1.0) -> States:
 
 
 def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Of the orders of the network's hidden units the one that is nearest to w; other models have none."""
+    """The client's model with its hidden units in the order nearest to w; other models stay as they are."""
     if case.model != "network":
         return end
     found, own = end, case.tensors(end)

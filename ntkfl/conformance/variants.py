@@ -28,8 +28,8 @@ class Variant:
     Args:
         name: what reports call it.
         says: what is done, in words.
-        changes: the lines of the plain loop and what stands in their place, without indentation; nearly always one.
-        methods: whose, where the line is not another one for all whose loops pass it; (): of these all.
+        changes: pairs of a line of the plain loop and the line in its place, without indentation; nearly always one.
+        methods: the methods whose loop is changed; default (): all methods whose loops have these lines.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Variant:
     methods: tuple[str, ...] = ()
 
     def concerns(self, method: str) -> bool:
-        """Whether the method's loop passes the lines, and the variant is not said to be of others only.
+        """Whether the variant changes the loop of this method.
 
         Args:
             method: its name.

@@ -309,7 +309,7 @@ def _losses(spot: Segment, y: np.ndarray, loss: Loss) -> np.ndarray:
 
 
 def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
-    """Bound on the error of the mean loss at any point of the segment, whose pieces are the path's."""
+    """Bound on the error of the mean loss at any point of the segment; the path has the segment's pieces."""
     return _deviation(segment, loss, path.upper_bound()) + path.error
 
 

@@ -1,4 +1,4 @@
-"""Losses along the line through two models, of which only evaluations are needed: curves, and barriers on a grid.
+"""Losses along the line through two models that can only be evaluated: curves, and barriers on a grid.
 
 Of torch modules, `TorchNetwork` has the points of the line: `lambda alpha: loss(between(first, second, alpha))`.
 """

@@ -1,4 +1,4 @@
-"""Group barriers of networks of which only evaluations are needed: no grid, and no bound on their rounding either."""
+"""Group barriers of networks that can only be evaluated: without a grid, and without a bound on the rounding."""
 
 from collections.abc import Callable, Sequence
 

@@ -21,7 +21,7 @@ class Shaped(Protocol):
 
 
 class Averageable(Shaped, Protocol):
-    """A network as a point of its weight space, of which only evaluations are needed: `TwoLayer`, `TorchNetwork`."""
+    """A network as a point of its weight space that can be evaluated: `TwoLayer`, `TorchNetwork`."""
 
     def vector(self) -> Float[np.ndarray, " S"]:
         """All weights."""

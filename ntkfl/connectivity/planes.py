@@ -148,7 +148,7 @@ def plane_grid(
     s: Float[np.ndarray, " p"],
     t: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, "p q"]:
-    """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known.
+    """Any function of the weights at every (s_i, t_j) of a plane, for models that can only be evaluated.
 
     Args:
         plane: where the weights lie.

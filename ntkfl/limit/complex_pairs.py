@@ -1,23 +1,23 @@
 """The spectral radius of a round that remembers one vector where a complex pair is outermost: found, then proved.
 
 Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with
-D = p + G, A = b G and G = H / N. Arnoldi finds zeros of it, and may miss some. That none farther out is missed is
-proved by taking out those that are found. Let X T^2 + D X T + A X = 0, X and T real, and L(w) = w X T - A X. Then
+D = p + G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that it has missed none
+farther out removes the zeros it found. Let X T^2 + D X T + A X = 0, X and T real, and L(w) = w X T - A X. Then
 L(w)^T = (w - T^T)^-1 T^T X^T Q(w) for every w that is no eigenvalue of T, so that for any symmetric Y
 
     Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A'
 
-is Q(w) with a matrix on its left: the zeros of Q but for those of T are zeros of it. They have |1 + w| < r if for every
-x both zeros of x* (w^2 M + w D' + A') x have, and this is so where three matrices are positive definite: its values at
-w = r - 1 and at w = -r - 1, and, for the product of the two 1 + w, D' - A' - (1 - r^2) M. These are real and symmetric,
-and Cholesky factorisations tell.
+is Q(w) times a matrix on its left, so that every zero of Q is a zero of it, except for the zeros of T. All its zeros
+have |1 + w| < r if, for every x, both zeros of x* (w^2 M + w D' + A') x have |1 + w| < r. That holds where three
+matrices are positive definite: the polynomial at w = r - 1 and at w = -r - 1, and D' - A' - (1 - r^2) M, which bounds
+the product of the two 1 + w. The three are real and symmetric; a Cholesky factorisation decides each.
 
-Any Y proves, if it succeeds. Moving zeros inward is more friction: with an orthonormal V to which X is close, D' is to
-be D + c V V^T, and M and A' what they were. Were X within V, this would be Y = c W^-1 [[0, J], [J, 0]] W^-T, where
+Any Y for which this succeeds is a proof. Friction moves zeros inward: with an orthonormal V near X, D' should be
+D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would do this, where
 W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
 
 Source: own derivation. Such updates of symmetric quadratic polynomials without spillover are due to Carvalho, Datta,
-Lin and Wang (2006), of whom only a summary was read.
+Lin and Wang (2006); only a summary of their paper was read.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,8 @@ Square = Float[np.ndarray, "n n"]
 def pair_radius(damping: Square, stiffness: Square) -> float | None:
     """The largest |1 + w| of all zeros w of w^2 + w D + A where a complex pair has it; None where that is not proved.
 
-    It is that of the zero found, as exact as a dense solver's. A zero farther out is missed at most where it is as near
-    to one that was found as |R W^-1|, some 1e-12 (1 + |D|), and that one was found twice.
+    The value has the accuracy of a dense solver. The proof cannot exclude a zero that lies farther out and within
+    |R W^-1|, about 1e-12 (1 + |D|), of a zero that the search returned twice.
     """
     tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
     if not tried:

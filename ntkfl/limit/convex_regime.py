@@ -48,7 +48,7 @@ class ConvexRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that nothing is promised of these steps, and of which it would be; None elsewhere."""
+        """The warning that no bound holds at these steps, with the steps at which one does; None: no warning."""
         if self.setup.eta_local < self.eta_limit and self.setup.eta_global <= 1:
             return None
         setup = self.setup

@@ -90,7 +90,7 @@ class WindowedRegime(LinearRegime):
 
 
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
-    """A round from, and to, the mean of the last `size` models, of which so many are there.
+    """A round from the mean of the last `size` models to the next such mean.
 
     What is remembered is the method's own memory and u_j, the last models but one each less their mean. Where the
     method remembers nothing and has the factor l = 1 - nu, z^Q = (l/Q) (1 + z + ... + z^(Q-1)). On the unit circle that

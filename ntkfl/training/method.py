@@ -127,7 +127,7 @@ class LocalRule:
         return {}
 
     def start(self, kept: Tree, broadcast: Tree) -> Params:
-        """The parameters from which it trains, and with which it is evaluated where `Method.personal` says so.
+        """The parameters at which local training starts, and which are evaluated where the method is personal.
 
         Args:
             kept: what the client keeps between rounds.
@@ -202,9 +202,9 @@ class ServerRule:
     Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
     of what the clients sent: sum_i p_i upload_i over the cohort.
 
-    `vectors`: names in the state of what is of the parameters' shapes and 0 at first; `moments`: of running means, the
-    same, which may be begun anew; `takes_differences`: whether `step` goes by the mean of the clients' differences (the
-    last two are for `ima.averaged`).
+    `vectors` names the parts of the state that have the parameters' shapes and start at 0. `moments` names the running
+    means among them, which `ima.averaged` may set to 0 again. `takes_differences` says that `step` uses the mean of the
+    clients' differences; `ima.averaged` needs that.
     """
 
     vectors: tuple[str, ...] = ()

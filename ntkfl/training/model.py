@@ -296,7 +296,7 @@ def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor
 
 
 def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version: int) -> None:
-    """Refuse a buffer that a call has renewed; in eval mode one that it put another tensor for is only put back."""
+    """Refuse a buffer that a call has changed; in eval mode a buffer that was replaced is put back instead."""
     in_place = before._version != version
     if part.training and (in_place or (key not in part._buffers or part._buffers[key] is not before)):
         raise ValueError(f"in training mode it renews its buffer {name!r} in each call: call eval() on the module")

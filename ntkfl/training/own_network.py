@@ -103,7 +103,7 @@ def _in_eval_mode(module: nn.Module) -> str:
 
 
 def _copied(module: nn.Module) -> nn.Module:
-    """A copy of a module, also of one that keeps tensors computed from its parameters, as the old weight_norm does."""
+    """A copy of a module, which may hold tensors computed from its parameters, as the old weight_norm does."""
     parts = list(module.modules())
     kept = [value for part in parts for value in vars(part).values() if isinstance(value, Tensor)]
     kept += [value for part in parts for value in part._buffers.values() if value is not None]

@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Boundary(Generic[Answer]):
-    """The hardest value that succeeded, what was found there, and the next harder one that failed; None where none."""
+    """The hardest value that succeeded, the result there, and the next harder value that failed; None where none."""
 
     value: float | None
     answer: Answer | None

@@ -17,7 +17,7 @@ class Sized(Protocol):
 
 
 def require_case(family: Draw, seed: int) -> None:
-    """Refuse a family of which one case is too large; one that does not know goes through.
+    """Refuse a family whose cases are too large; a family that does not know its cases' size passes.
 
     Raises:
         TooLittleMemory: with the largest width and number of rounds that would fit.

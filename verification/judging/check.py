@@ -40,7 +40,7 @@ CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is
 
 @dataclass(frozen=True)
 class Rejection:
-    """A case that does not meet a hypothesis, of all such cases the one that misses it by most."""
+    """The case that misses a hypothesis by most."""
 
     margin: float
     found: str
@@ -86,7 +86,7 @@ class Check:
 
     @property
     def planned(self) -> int:
-        """Cases drawn, of which some may be rejected."""
+        """Cases drawn, rejected cases included."""
         return sum(draw.trials for draw in self.draws)
 
     def fail(self, error: Exception, where: str = "") -> None:

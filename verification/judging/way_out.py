@@ -59,7 +59,7 @@ class Cases:
         return self._margins.setdefault((family, seed), {})
 
     def met(self, hypothesis: Hypothesis, family: Draw, seed: int) -> bool:
-        """Whether a case meets a hypothesis; one that cannot be computed does not.
+        """Whether a case meets a hypothesis; a case that cannot be computed does not.
 
         Args:
             hypothesis: of the form.

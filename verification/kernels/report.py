@@ -88,7 +88,7 @@ class KernelReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every property holds; one that could not be tested does not."""
+        """Whether every property holds; a property that could not be tested does not."""
         return all(row.holds for row in self.properties)
 
     @property

@@ -1,4 +1,4 @@
-"""What a fault of the library is, and the ways to make one that many functions share."""
+"""A planted fault: a wrong function in place of one of the library's, and shared ways to make wrong functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

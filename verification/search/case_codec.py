@@ -123,7 +123,7 @@ def _name(value: Any) -> str:
 
 
 def _ours(module: str) -> bool:
-    """Whether values of this module are kept; one that brought a statement is loaded by the time it is asked for."""
+    """Whether values of this module can be stored; a module with statements of the user's is loaded by then."""
     return module.startswith(PACKAGES) or any(module == e.module.__name__ for e in extensions_of_statements())
 
 

@@ -85,7 +85,7 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
     """Whether the claim fails too often on fresh networks too, and how often it does.
 
-    Where the case can be known better, one that fails is redone: what all of them show might be rounding.
+    A case that fails is judged again at higher precision where that is possible, since the failure may be rounding.
     """
     failures, count, looked, allowed, surely = 0, 0, 0, 0.0, False
     for networks in CONFIRMING:

@@ -1,8 +1,8 @@
-"""Imported by the process that workers are forked from, see `verification.processes`: their code and the catalogue.
+"""What the process imports that `verification.processes` forks workers from: their code and the catalogue.
 
-And what would take each of them seconds: JAX, the library that the digits are in, and the passes of the simulators,
-which are compiled without starting a thread that a fork would lose. That takes seconds here too, and who has started
-this process may be killed meanwhile.
+It also loads what would take every worker seconds: JAX, scikit-learn for the digits, and the compiled passes of the
+simulators. Compiling starts no thread, which a fork would lose. Loading takes seconds, and the process that has started
+this one may be killed in that time; `_end_if_alone` ends this process then.
 """
 
 import os

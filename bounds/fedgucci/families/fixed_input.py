@@ -22,5 +22,5 @@ def relu_change(case: CubeNetworks) -> Estimate:
 
 
 def fixed_input_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """The default families with few inputs, of which the first is looked at; more seeds, for events are counted."""
+    """The default families with few inputs; only the first input counts. More seeds, since events are counted."""
     return cube_draws(options, n=8, trials=60)

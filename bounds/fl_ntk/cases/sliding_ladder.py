@@ -72,7 +72,7 @@ class SlidingLadder(Case):
 
     @property
     def clearance(self) -> float:
-        """How far all other pairs stay from their kinks along the flow, of what they could move on a client less."""
+        """Distance of all other pairs from their kinks along the flow, less the most that local steps can move them."""
         moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
         z = (self.weights.hidden + moved) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)

@@ -53,7 +53,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Certificate(Trial):
-    """The trial with the largest beta among the certified ones (else the one that came closest), and its setting."""
+    """The certified trial with the largest beta (if none certifies, the closest trial), and its setting."""
 
     # lam, lam_c: least eigenvalues of H(0) and of the clients' blocks, lower ends
     lam: float

@@ -30,7 +30,7 @@ def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
 
 
 def quick(width: int, label: float = 1.0) -> Family:
-    """Two rounds, the first of which removes most of the residual: what flips, flips at once."""
+    """Two rounds; the first removes most of the residual, so that all flips happen in it."""
     setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
     return _family(f"width {width}, y = {label:g}", setup, label)
 

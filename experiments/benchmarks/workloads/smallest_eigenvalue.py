@@ -1,4 +1,4 @@
-"""The certified smallest eigenvalue of H_inf against all eigenvalues, none of which is certified."""
+"""The certified smallest eigenvalue of H_inf against all eigenvalues without certificates."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Drift: how much farther does a client go when FedGuCci keeps it connected to the model that it starts from?
 
-The kernel regime says it through FedAvg with rescaled steps (X4); a finite network is trained by plain gradient descent
-on its loss plus beta times the connectivity loss, which nothing of X4 enters.
+In the kernel regime the answer follows from FedAvg with rescaled steps (X4). The study compares it with finite networks
+that are trained by gradient descent on their loss plus beta times the connectivity loss, without any use of X4.
 """
 
 from collections.abc import Iterable

@@ -29,9 +29,9 @@ class OtherCode(RuntimeError):
 def version_of(spec: str) -> str:
     """The version of the code behind a study, in hexadecimal; read once a process.
 
-    It covers the four packages save for other studies and what computes nothing, the study's own module, all that this
-    imports of the user's, directly or not, and the libraries that compute. It does not cover files that a study reads,
-    or modules that it loads by other means than an import.
+    The version covers the four packages (without other studies and without modules that compute no numbers), the
+    study's own module, every module of the user's that it imports, directly or not, and the numerical libraries. It
+    does not cover files that a study reads, or modules that it loads by other means than an import.
     """
     found = hashlib.sha256(_of_the_packages())
     for name, path in sorted(_modules(module_file(spec))):

@@ -128,7 +128,7 @@ class _Walk(TorchDispatchMode):
             self.followed[x] = Followed([axis(size, INPUT) for size in x.shape], True, "")
 
     def axes_of(self, tensor: Tensor) -> list[Axis]:
-        """Those of a tensor; one that comes from neither weights nor inputs is held."""
+        """The axes of a tensor; the axes of a tensor that comes from neither weights nor inputs are held."""
         if tensor not in self.followed:
             return [axis(size, CONSTANT) for size in tensor.shape]
         known = self.followed[tensor]

@@ -101,7 +101,7 @@ def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tu
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Maps from and to a memory, of which only that is kept which is reached from none and then felt."""
+    """The maps with the least memory: the part of it that a round writes and a later round reads."""
     reached = _reached(kept, into)
     out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
     felt = _reached(kept.T, out.T)

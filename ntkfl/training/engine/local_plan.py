@@ -45,7 +45,7 @@ class LocalWork:
         return max(self.steps) if isinstance(self.steps, tuple) else self.steps
 
     def steps_of(self, client: int, a_pass: int) -> int:
-        """The steps of a client of whom a pass has `a_pass`.
+        """The steps that a client takes in a round.
 
         Args:
             client: the client's number, from 0.

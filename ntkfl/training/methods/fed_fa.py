@@ -126,7 +126,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg, and the mean of the anchors; one that nobody counts in stays."""
+    """FedAvg, and the mean of the anchors; an anchor of a class that no client has stays as it is."""
 
     calibrate_from: int = 0
 
