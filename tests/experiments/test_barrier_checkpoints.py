@@ -140,6 +140,7 @@ def test_without_biases_every_mean_is_the_same_function(rng, outputs, hidden, sh
     np.testing.assert_allclose(mean, own, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickled(files, tmp_path):
     folder, modules = files
     touched = tmp_path / "touched"
@@ -156,6 +157,13 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
     save_file(Named(square).state_dict(), folder / "square.safetensors")
     torch.save({"0.weight": torch.ones(5, 3), "2.weight": torch.ones(1, 4)}, folder / "apart.pt")
     torch.save(torch.ones(3), folder / "tensor.pt")
+    torch.save(
+        {"0._packed": (torch.quantize_per_tensor(torch.ones(5, 3), 0.1, 0, torch.qint8), None)}
+        | {"2._packed": (torch.ones(1, 5), None)},
+        folder / "quantised.pt",
+    )
+    (folder / "empty.pt").write_bytes(b"")
+    (folder / "words.pt").write_bytes(b"hello")
     for name, said in {
         "module": "no file of tensors alone",
         "harm": "no file of tensors alone",
@@ -164,10 +172,14 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         "square.safetensors": "may come first in answer.bias (3,), answer.weight (3, 3), encode.bias (3,), encode",
         "apart": "do not follow one another",
         "tensor": "it must hold what module.state_dict() gives",
+        "quantised": "0._packed is quantised (torch.qint8); save its dequantize()",
+        "empty": "nothing else is read: save module.state_dict()\n",
+        "words": "nothing else is read: save module.state_dict()\n",
     }.items():
         file = folder / (name if "." in name else f"{name}.pt")
         result = run(folder / "a.pt", file, "--data", folder / "data.npz")
         assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1, (name, result.stderr)
+        assert "weights_only" not in result.stderr  # torch's advice, which executes the file
     assert not touched.exists()
     assert run(folder / "a.pt").exit_code == 2
     assert run(folder / "a.pt", folder / "a.pt", folder / "a.pt", "--align", "weights").exit_code == 2

@@ -72,9 +72,11 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
             warnings.simplefilter("ignore")  # of files that torch did not write, which are refused here
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+        text = str(error).strip()
+        told = " " in text and "weights_only" not in text  # not torch's advice to unpickle, nor a bare number
+        reason = f" ({text.splitlines()[0]})" if told else ""
         raise ValueError(
-            f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict() ({reason})"
+            f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict(){reason}"
         ) from None
     states = dict(_states(kept))
     if not states:
@@ -110,6 +112,9 @@ def _usual(states: Mapping[str, Any], path: Path) -> str:
     names = ", ".join(states)
     chosen = next((name for name in USUAL if name in states), None)
     if chosen is None:
+        for name, state in states.items():  # a quantised module keeps those of each layer in a tuple
+            for tensor in state.values():
+                _refuse_quantised(tensor, f"{path}: {name}")
         raise ValueError(
             f"{path} has several sets of tensors: {names}; save the one that is meant in a file of its own"
         )
@@ -134,8 +139,12 @@ def _as_array(tensor: "Tensor", name: str) -> np.ndarray:
         raise ValueError(f"{name} is {kind or type(tensor).__name__}; a state holds tensors of real numbers alone")
     if tensor.is_meta:
         raise ValueError(f"{name} is on the device meta, without numbers; save the state of a module that has weights")
-    if tensor.is_quantized:
-        raise ValueError(f"{name} is quantised ({tensor.dtype}); save its dequantize(), if those weights are meant")
+    _refuse_quantised(tensor, name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls its sparse formats a beta
         return tensor.detach().to_dense().double().cpu().numpy()
+
+
+def _refuse_quantised(tensor: Any, name: str) -> None:
+    if getattr(tensor, "is_quantized", False):
+        raise ValueError(f"{name} is quantised ({tensor.dtype}); save its dequantize(), if those weights are meant")
