@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ntkfl.data.roles import LABELS, OWNERS, listed, taken, warn_of_features
-from ntkfl.data.words import labels_of, number, owners_of
+from ntkfl.data.words import is_class, labels_of, number, owners_of
 
 DELIMITERS = ",;\t"
 UNNAMED = re.compile(r"Unnamed: [\d.]+")  # what pandas calls a column without a name, such as an index it has written
@@ -75,7 +75,7 @@ def csv_rows(path: Path) -> list[Row]:
             reader = csv.reader(file, delimiter=_delimiter(first), strict=True, skipinitialspace=True)
             return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}") from error
+        raise ValueError(f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}; save it as UTF-8") from error
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -111,7 +111,7 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
         if UNNAMED.fullmatch(name):
             raise ValueError(f"{where}: column {j + 1} is {name!r}, which is no name; name it, or remove it")
         if header.index(name) != j:
-            raise ValueError(f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}")
+            raise ValueError(f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}; rename one")
     return header
 
 
@@ -132,4 +132,6 @@ def _what_is_missing(header: list[str], label: bool) -> str:
 
 def _feature(column: Sequence[str], k: int, where: str) -> float:
     word = column[k]
+    if is_class(word) and word not in ("True", "False"):
+        raise ValueError(f"{where}: {word!r} is not a finite number; make words columns of 0 and 1, one for each word")
     return float(word == "True") if word in ("True", "False") else number(word, where)  # as pandas writes booleans

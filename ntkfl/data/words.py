@@ -21,7 +21,7 @@ def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
     Raises:
         ValueError: some are no numbers, some names are missing, or all names are different; with the place.
     """
-    if not _are_names(words, where, _is_class):
+    if not _are_names(words, where, is_class):
         return np.array([number(word, where(k)) for k, word in enumerate(words)]), ""
     names, places = np.unique(np.array(words), return_inverse=True)
     if len(names) == len(words) > 2:
@@ -56,9 +56,15 @@ def number(word: str, where: str) -> float:
     """
     value = _value(word) if "_" not in word else math.nan  # Python alone reads 1_000 as a number
     if not math.isfinite(value):
-        comma = "; write decimals with a point" if "," in word and _is_number(word.replace(",", ".")) else ""
-        raise ValueError(f"{where}: {word!r} is not a finite number{comma}")
+        raise ValueError(f"{where}: {word!r} is not a finite number{_instead(word)}")
     return value
+
+
+def _instead(word: str) -> str:
+    """What would be right in place of a word that is no finite number, where the word tells."""
+    if word in MISSING:
+        return ", it stands for a missing value; fill it in, or leave the sample out"
+    return "; write decimals with a point" if "," in word and _is_number(word.replace(",", ".")) else ""
 
 
 def _client(word: str, where: str) -> int:
@@ -86,7 +92,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
     return all(named)
 
 
-def _is_class(word: str) -> bool:
+def is_class(word: str) -> bool:
     """A word with a letter in it, which 1,5 has not."""
     return _is_client(word) and any(c.isalpha() for c in word) and not _is_number(word.replace(",", "."))
 

@@ -183,11 +183,12 @@ CSV_FAULTS = [
     ("1,2\n3,4\n", ", line 1: no column is named y, all cells are numbers: the first line must name the columns, such"),
     ("\na,b\n1,2\n", ", line 2: no column is named y"),
     ("y,owner\n1,0\n", ", line 1: no feature column; all columns but y and owner are features: ['y', 'owner']"),
-    ("a,b,a,y\n1,2,3,4\n", ", line 1: columns 1 and 3 are both named 'a'"),
+    ("a,b,a,y\n1,2,3,4\n", ", line 1: columns 1 and 3 are both named 'a'; rename one"),
+    ("a,y\nred,2\n", ", line 2, column 'a': 'red' is not a finite number; make words columns of 0 and 1"),
     ("a,,y\n1,2,3\n", ", line 1: column 2 has no name"),
     ("a,y\n1,2\n3\n", ", line 3: 1 cells; the header names 2 columns"),
     ("a,y\n1,2\n\n3,4,5\n", ", line 4: 3 cells; the header names 2 columns"),
-    ("a,y\n1,2\n,\n", ", line 3, column 'a': '' is not a finite number"),
+    ("a,y\n1,2\n,\n", ", line 3, column 'a': '' is not a finite number, it stands for a missing value; fill it in"),
     ("a,y\n1,2\n3,cat\n", ", line 3, column 'y': 'cat' is not a finite number"),
     ("a,y\n1_000,2\n", ", line 2, column 'a': '1_000' is not a finite number"),
     ("a,y\nnan,2\n", ", line 2, column 'a': 'nan' is not a finite number"),
@@ -287,7 +288,7 @@ def test_usual_names_and_words_in_npz(tmp_path, caplog):
 
 def test_a_csv_that_is_not_text_is_refused(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"a,y\n1,\xff\n")
-    with pytest.raises(ValueError, match=r"mine\.csv is not UTF-8 text: byte 0xff"):
+    with pytest.raises(ValueError, match=r"mine\.csv is not UTF-8 text: byte 0xff; save it as UTF-8"):
         data.load(tmp_path / "mine.csv")
 
 
