@@ -124,7 +124,11 @@ def compare_methods(
     chosen = range(first, first + seeds)
     parts = [parsed(method) for method in methods]
     for name, options in parts:  # what is impossible is said before any of them is trained
-        prepared(name, seed=first, **(keys | {"options": options} if options else keys))
+        made = prepared(name, seed=first, **(keys | {"options": options} if options else keys))
+        if made.federation.data.x_test is None and not made.config.train_loss:
+            raise ValueError(
+                "nothing is measured: the data have no test samples; --train-loss measures the training loss"
+            )
     found: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
     shortfalls: list[tuple[str, int, str]] = []
     for method, (name, options) in zip(methods, parts, strict=True):
@@ -146,7 +150,7 @@ def compare_methods(
     arrays = {name: np.array(values) for name, values in found.items()}
     known = {name: values for name, values in arrays.items() if np.isfinite(values).all()}
     if not known:
-        raise ValueError("nothing was measured: the data have no test samples; --train-loss measures the training loss")
+        raise ValueError("no measure is finite in every run, so nothing is compared; a smaller rate may help")
     return MethodComparison(tuple(methods), tuple(chosen), known, tuple(shortfalls))
 
 

@@ -75,7 +75,9 @@ def csv_rows(path: Path) -> list[Row]:
             reader = csv.reader(file, delimiter=_delimiter(first), strict=True, skipinitialspace=True)
             return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}; save it as UTF-8") from error
+        raise ValueError(
+            f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}; save it as UTF-8"
+        ) from error
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -111,7 +113,9 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
         if UNNAMED.fullmatch(name):
             raise ValueError(f"{where}: column {j + 1} is {name!r}, which is no name; name it, or remove it")
         if header.index(name) != j:
-            raise ValueError(f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}; rename one")
+            raise ValueError(
+                f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}; rename one"
+            )
     return header
 
 

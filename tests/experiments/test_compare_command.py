@@ -79,6 +79,7 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_be_compared(tmp_path
         (("fedavg", "fedavg"), "name two or more different ones"),
         (("fedavg", "local", "--seeds", 1), "an interval needs two or more"),
         (("fedavg", "fedprocks", *WORDS), "there is no method 'fedprocks'"),
+        (("fedavg", "fedprox", *WORDS, "--test", 0), "nothing is measured: the data have no test samples"),
     ):
         refused = run(*words)
         assert refused.exit_code == 2 and said in refused.stderr and refused.stderr.count("\n") <= 3, refused.output
