@@ -1,33 +1,29 @@
 """Federated training of wide two-layer ReLU networks, their Gram matrices and their exact infinite-width dynamics."""
 
-from ntkfl import data, gram, networks
-from ntkfl.algorithm1.simulation import simulate
-from ntkfl.any_order import AnyOrderCertificate, certify_any_order
-from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import kernel_regime, random_rounds
-from ntkfl.networks import network, simulate_network
-from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.smooth_networks import NetworkCertificate, certify_network
-from ntkfl.trajectory import Trajectory
+from typing import TYPE_CHECKING
+
+from ntkfl.lazy_names import lazy_names
 from ntkfl.version import VERSION as __version__
 
-__all__ = [
-    "AnyOrderCertificate",
-    "Estimate",
-    "NetworkCertificate",
-    "Problem",
-    "Setup",
-    "Trajectory",
-    "Weights",
-    "__version__",
-    "certify_any_order",
-    "certify_network",
-    "data",
-    "gram",
-    "kernel_regime",
-    "network",
-    "networks",
-    "random_rounds",
-    "simulate",
-    "simulate_network",
-]
+if TYPE_CHECKING:
+    from ntkfl import data as data
+    from ntkfl import gram as gram
+    from ntkfl import networks as networks
+    from ntkfl.algorithm1.simulation import simulate as simulate
+    from ntkfl.any_order import AnyOrderCertificate as AnyOrderCertificate
+    from ntkfl.any_order import certify_any_order as certify_any_order
+    from ntkfl.estimate import Estimate as Estimate
+    from ntkfl.exact_dynamics import kernel_regime as kernel_regime
+    from ntkfl.exact_dynamics import random_rounds as random_rounds
+    from ntkfl.fastest_method import fastest as fastest
+    from ntkfl.networks import network as network
+    from ntkfl.networks import simulate_network as simulate_network
+    from ntkfl.problem import Problem as Problem
+    from ntkfl.problem import Setup as Setup
+    from ntkfl.problem import Weights as Weights
+    from ntkfl.smooth_networks import NetworkCertificate as NetworkCertificate
+    from ntkfl.smooth_networks import certify_network as certify_network
+    from ntkfl.trajectory import Trajectory as Trajectory
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = [*__dir__(), "__version__"]

@@ -25,8 +25,7 @@
 import numpy as np
 
 import ntkfl
-from ntkfl.connectivity.barrier import connectivity_loss, loss_barrier
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import TwoLayer, connectivity_loss, loss_barrier
 
 rng = np.random.default_rng(0)
 x = rng.standard_normal((40, 5))
@@ -48,7 +47,7 @@ print("connectivity loss", connectivity_loss(first, second, x, y))
 
 # %%
 from experiments.two_layer_training import initial_network, trained
-from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, group_barrier
+from ntkfl.connectivity import accuracy_barrier, group_accuracy_barrier, group_barrier
 
 problem = ntkfl.data.digits(n=400, target="one-hot")
 x, classes = problem.x, problem.y.argmax(axis=1)
@@ -83,8 +82,7 @@ for said, group in groups.items():
 # %%
 import matplotlib.pyplot as plt
 
-from ntkfl.connectivity.network import combination
-from ntkfl.connectivity.planes import plane_losses, plane_through
+from ntkfl.connectivity import combination, plane_losses, plane_through
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 for panel, (said, group) in zip(panels, groups.items(), strict=True):
@@ -114,7 +112,7 @@ plt.show()
 # %%
 from pathlib import Path
 
-from ntkfl.connectivity.network_files import save_network
+from ntkfl.connectivity import save_network
 
 for name, network in zip("ab", groups["alone"], strict=False):
     save_network(network, Path(f"{name}.npz"))
@@ -147,8 +145,7 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # %%
 from itertools import combinations
 
-from ntkfl.training import load_run
-from ntkfl.training.models.two_layer import to_networks
+from ntkfl.training import load_run, to_networks
 
 for folder in ("fedavg", "fedgucci"):
     kept = load_run(folder)
@@ -195,13 +192,17 @@ for folder in ("fedavg", "fedgucci"):
 import torch
 from torch import nn
 
-from ntkfl.connectivity.curves import grid_barrier, grid_connectivity_loss
-from ntkfl.connectivity.discrepancy import linear_cka
-from ntkfl.connectivity.ensembles import averaging_gap, locality
-from ntkfl.connectivity.evaluated_groups import evaluated_group_barrier
-from ntkfl.connectivity.losses import CROSS_ENTROPY
-from ntkfl.connectivity.network import between
-from ntkfl.connectivity.torch_network import TorchNetwork
+from ntkfl.connectivity import (
+    CROSS_ENTROPY,
+    TorchNetwork,
+    averaging_gap,
+    between,
+    evaluated_group_barrier,
+    grid_barrier,
+    grid_connectivity_loss,
+    linear_cka,
+    locality,
+)
 
 torch.manual_seed(0)
 deep = [nn.Sequential(nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 10)) for _ in range(3)]
@@ -241,7 +242,7 @@ print("CKA of two       ", f"{linear_cka(models[0].outputs(x), models[1].outputs
 # domain it is infinite:
 
 # %%
-from ntkfl.connectivity.low_loss_region import region_size, split_region_size
+from ntkfl.connectivity import region_size, split_region_size
 
 rng = np.random.default_rng(0)
 anchor = TwoLayer(rng.standard_normal((2, 2)), rng.standard_normal(2))
@@ -269,7 +270,7 @@ except ValueError as error:
 # nearer:
 
 # %%
-from ntkfl.connectivity.alignment import align, align_group
+from ntkfl.connectivity import align, align_group
 
 found = align(first, second)
 inputs = np.random.default_rng(1).standard_normal((40, 5))
@@ -309,8 +310,7 @@ for said, group in groups.items():
 # outputs).
 
 # %%
-from ntkfl.connectivity.units.torch_alignment import align_torch
-from ntkfl.connectivity.units.torch_groups import align_torch_group
+from ntkfl.connectivity import align_torch, align_torch_group
 
 for by in ("weights", "activations", "outputs"):
     found = align_torch(models[0], models[1], x, by)

@@ -66,7 +66,7 @@ plt.show()
 # / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r r_i > 0$, the kink repels. Of the caught pairs:
 
 # %% tags=["noise:0.5"]
-from ntkfl.finite_width.sliding import sliding
+from ntkfl.finite_width import sliding
 
 last = ntkfl.Weights(run.weights[rounds], start.signs)
 pairs = sliding(problem, last, caught)
@@ -95,7 +95,7 @@ print(f"median difference: {np.median(np.abs(psi - active)):.1g}")
 # with five local steps, pairs within $0.3\,|r| / \sqrt m$ of their kinks:
 
 # %% tags=["noise:0.2"]
-from ntkfl.finite_width.kink_gathering import pairs_near_kinks
+from ntkfl.finite_width import pairs_near_kinks
 
 federated = ntkfl.data.digits(n=20, clients=4)
 steps = ntkfl.Setup(eta_local=0.3, local_steps=5, rounds=200)

@@ -107,7 +107,7 @@ Image("margins.png", width=560)
 # %%
 from pathlib import Path
 
-from ntkfl.connectivity.network_files import load_biased_network
+from ntkfl.connectivity import load_biased_network
 
 network, biased = load_biased_network(Path("step_140.safetensors"))
 features = np.column_stack([digits.x, np.ones(len(digits.x))])  # a bias is the weight of a constant feature
@@ -150,7 +150,7 @@ print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <
 # is not certified, or where steps are longer than allowed.
 
 # %% tags=["noise:0.5"]
-from ntkfl.any_order.adversary import attack_any_order
+from ntkfl.any_order import attack_any_order
 
 early, _ = load_biased_network(Path("step_40.safetensors"))
 print("not certified:", attack_any_order(ntkfl.certify_any_order(problem, early), trials=2000))

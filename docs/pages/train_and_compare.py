@@ -123,8 +123,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ntkfl.training.method import LocalRule, Method
-from ntkfl.training.tree import tree_map
+from ntkfl.training import LocalRule, Method, tree_map
 
 NAME = "clipped"
 

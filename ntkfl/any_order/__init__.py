@@ -47,6 +47,7 @@ Memory: (n C + |A|)^2 and n m / 8 bytes of patterns.
 Source: docs/proofs/any_order.md#the-theorem.
 """
 
+from ntkfl.any_order.adversary import attack_any_order
 from ntkfl.any_order.certificate import AnyOrderCertificate, certify_any_order
 
-__all__ = ["AnyOrderCertificate", "certify_any_order"]
+__all__ = ["AnyOrderCertificate", "attack_any_order", "certify_any_order"]

@@ -1,1 +1,12 @@
 """What a finite width adds to the limit: neurons near kinks, the order m^(-1/2) of the outputs, neurons that gather."""
+
+from typing import TYPE_CHECKING
+
+from ntkfl.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ntkfl.finite_width.kink_gathering import pairs_near_kinks as pairs_near_kinks
+    from ntkfl.finite_width.sliding_neurons import sliding as sliding
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = __dir__()

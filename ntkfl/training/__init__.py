@@ -1,10 +1,22 @@
 """Federated training in PyTorch: every method of the papers as four composable seams, batched over clients."""
 
-from ntkfl.training.engine.federation import Federation, State
-from ntkfl.training.engine.local_plan import LocalWork
-from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.method import Method
-from ntkfl.training.model import Model
-from ntkfl.training.runs.training_run import Run, load_run, run
+from typing import TYPE_CHECKING
 
-__all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "load_run", "run"]
+from ntkfl.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ntkfl.training.engine.federation import Federation as Federation
+    from ntkfl.training.engine.federation import State as State
+    from ntkfl.training.engine.local_plan import LocalWork as LocalWork
+    from ntkfl.training.federated_data import FederatedData as FederatedData
+    from ntkfl.training.method import LocalRule as LocalRule
+    from ntkfl.training.method import Method as Method
+    from ntkfl.training.model import Model as Model
+    from ntkfl.training.models.two_layer import to_networks as to_networks
+    from ntkfl.training.runs.training_run import Run as Run
+    from ntkfl.training.runs.training_run import load_run as load_run
+    from ntkfl.training.runs.training_run import run as run
+    from ntkfl.training.tree import tree_map as tree_map
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = __dir__()

@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case, prepared
 from bounds.family import Family
-from ntkfl.finite_width.sliding import Sliding, sliding
+from ntkfl.finite_width.sliding_neurons import Sliding, sliding
 from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ntkfl.connectivity import least_barrier
 from ntkfl.connectivity.alignment import RULES, align, align_group, balanced, permuted, unit_rows
 from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.least_barrier import least_barrier
 from ntkfl.connectivity.network import TwoLayer
 
 

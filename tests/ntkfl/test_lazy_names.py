@@ -1,0 +1,30 @@
+"""Packages whose names are imported when first used: each name is there, and nothing heavy is loaded before."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGES = ("ntkfl", "ntkfl.connectivity", "ntkfl.finite_width", "ntkfl.training")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_listed_name_is_that_of_its_module(package):
+    module = importlib.import_module(package)
+    assert len(dir(module)) > 1
+    for name in dir(module):
+        assert getattr(getattr(module, name), "__name__", name).rpartition(".")[2] == name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_another_name_is_refused_as_python_does(package):
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        importlib.import_module(package).nothing  # noqa: B018
+
+
+def test_packages_load_neither_jax_nor_torch_nor_scipy():
+    code = "import sys, PACKAGES; print(sorted({'jax', 'torch', 'scipy', 'sympy'} & set(sys.modules)))"
+    code = code.replace("PACKAGES", ", ".join(PACKAGES))
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
