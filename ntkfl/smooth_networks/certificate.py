@@ -19,7 +19,8 @@ from ntkfl.problem import Problem, checked_rows
 from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_all, sizes_of_each, weight_norms
 from ntkfl.smooth_networks.layers import Layer, layers_of
 from ntkfl.smooth_networks.passes import passed
-from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual, window
+from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual
+from ntkfl.smooth_networks.window import window as proved_window
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,20 +53,20 @@ class NetworkCertificate:
     depth: int
     width: int
     problem: Problem = field(repr=False)
+    start: Start = field(repr=False)
     _layers: tuple[Layer, ...] = field(repr=False)
-    _start: Start = field(repr=False)
-    _window: Window | None = field(repr=False, default=None)
+    window: Window | None = field(repr=False, default=None)
     _step: float | None = field(repr=False, default=None)
 
     @property
     def distance(self) -> float:
         """No farther than this from the weights there are weights that fit every label; infinite if not certified."""
-        return float("inf") if self._window is None else self._window.distance
+        return float("inf") if self.window is None else self.window.distance
 
     @property
     def reach(self) -> float:
         """No later model is farther than this from the weights; infinite if not certified."""
-        return float("inf") if self._window is None else self._window.reach
+        return float("inf") if self.window is None else self.window.reach
 
     @property
     def step_limit(self) -> float:
@@ -73,7 +74,7 @@ class NetworkCertificate:
 
         A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2.
         """
-        return 0.0 if self._window is None else self._window.step
+        return 0.0 if self.window is None else self.window.step
 
     @property
     def window_factor(self) -> float:
@@ -82,16 +83,16 @@ class NetworkCertificate:
         At smaller steps eta, with means in which every model that trains weighs p or more, the factor is at most
         1 - (1 - window_factor) p eta / step_limit. It is 1 if not certified.
         """
-        if self._window is None:
+        if self.window is None:
             return 1.0
-        return float(above(1 - below(self._window.step * (self._window.gain * (1 - 1e-9) - self._window.loss))))
+        return float(above(1 - below(self.window.step * (self.window.gain * (1 - 1e-9) - self.window.loss))))
 
     @cached_property
     def needed_residual(self) -> float | None:
         """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
         if self.certified:
             return float(self.residual.hi)
-        found = needed_residual(self._start, self.visits, self._step, HALVINGS, float(self.residual.hi))
+        found = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
         return found or None
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
@@ -107,10 +108,10 @@ class NetworkCertificate:
         if x.shape[1] != self.problem.d:
             raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
         shape = (len(x), *self.problem.y.shape[1:])
-        if self._window is None:
+        if self.window is None:
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
         done = passed(self._layers, x)
-        curvature = Curvature(self._layers, self._start.curvature.norms, sizes_of_each(done), None)
+        curvature = Curvature(self._layers, self.start.curvature.norms, sizes_of_each(done), None)
         turned = curvature.of_each(self.reach).reshape(done.outputs.value.shape) * self.reach / 2
         moved = above((done.gradient_lengths() + turned) * self.reach)
         found = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
@@ -232,7 +233,7 @@ def certify_network(
     elif step is None:
         judged = largest_step(start, float(residual.hi), visits, HALVINGS)
     else:
-        judged = window(start, float(residual.hi), step, visits)
+        judged = proved_window(start, float(residual.hi), step, visits)
     proved = judged if isinstance(judged, Window) else None
     return NetworkCertificate(
         certified=proved is not None,
@@ -244,8 +245,8 @@ def certify_network(
         width=min(widths[:-1], default=outputs),
         problem=problem,
         _layers=layers,
-        _start=start,
-        _window=proved,
+        start=start,
+        window=proved,
         _step=step,
     )
 

@@ -1,0 +1,129 @@
+"""Training of all layers of a smooth network in any order from a certified checkpoint: each window brings it nearer."""
+
+import sympy as sp
+
+from bounds.deep.cases.ordered_windows import SMALL_NETWORKS, OrderedWindows, small_case
+from bounds.mutants import Mutant, replaced
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from ntkfl.estimate import Estimate
+from ntkfl.smooth_networks.window import Window
+
+sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
+bend, turn, radius, residual = sp.symbols("L L_J rho r", positive=True)
+eta, share = sp.symbols("eta p", positive=True)
+
+root = sigma - turn * radius
+eps = 2 - eta * (sp.sqrt(largest) + turn * radius) ** 2
+spread = 1 + eta * (entries + 2 * radius * jacobian * bend + radius**2 * bend**2)
+distance = residual / root
+away = 2 / (1 + sp.sqrt(1 - 2 * eta * bend**2 * distance**2 / eps))  # E^2 / d^2
+farthest = distance * sp.sqrt(away)
+gain = eps * root**2 / (2 * spread**2)
+loss = bend**2 * away**2 * distance**2 / (2 * eps)
+drift = bend * distance**2 * sp.sqrt(2 * away * gain / eps) / (gain - loss) / (1 - 2 * turn * farthest / root)
+FALL, REACH = 1 - share * eta * (gain - loss), distance + drift + farthest
+
+
+def _constants(case: OrderedWindows) -> dict:
+    start, rho = case.found.start, case.radius
+    each = Estimate.exact(start.curvature.of_each(rho)).norm()
+    return {
+        sigma: start.least_root,
+        largest: start.largest,
+        entries: start.entries,
+        jacobian: start.gradients,
+        bend: each,
+        turn: start.curvature.of_all(rho),
+        radius: rho,
+        residual: case.found.residual,
+        eta: case.step,
+        share: case.share,
+    }
+
+
+def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
+    """Squared distances after windows over those before; the first distance; the longest way from the checkpoint."""
+    run, off = case.run, case.run.rounding
+    ratio = (run.distance[1:] / run.distance[:-1]) ** 2
+    error = 2 * (off / run.distance[1:] + off / run.distance[:-1]) * ratio * (1 + 1e-6)
+    return (
+        Estimate(ratio, error, "rounding, generous"),
+        Estimate(run.distance[0], off, "rounding, generous"),
+        Estimate(run.moved, off, "rounding, generous"),
+    )
+
+
+def _too_small_a_ball() -> OrderedWindows:
+    """A residual 10 times too large, and a ball that holds no fit: gradients turn on the way to one."""
+    return small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9)
+
+
+def _long_steps() -> OrderedWindows:
+    """A certified network, steps 4 times as long as allowed."""
+    return small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0)
+
+
+def _left_out() -> OrderedWindows:
+    """A certified network, and windows that never visit one of the samples."""
+    return small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True)
+
+
+def _eager_server() -> OrderedWindows:
+    """A certified network, and a server that goes six times as far as the mean of two clients."""
+    return small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0)
+
+
+STATEMENTS = (
+    Statement(
+        id="deep/any-order",
+        title="From a certified checkpoint every window of training brings a smooth network nearer to a fit",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "docs/proofs/smooth_networks.md#the-theorem",
+            note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, from norms of "
+            "layers. Windows visit each sample once (v = 1); with two clients a model weighs p = 1/2 in the mean.",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "certified",
+                "s > 0, eps > 0, 4 c d^2 < 1, alpha > beta, 2 L_J E < s and d + D + 2 E < rho, with proven errors",
+                lambda case: 0.0 if isinstance(case.judged, Window) else -1.0,
+            ),
+            Hypothesis("steps", "every step is at most eta", lambda case: 1 - case.longer),
+            Hypothesis("visits", "every window visits each sample", lambda case: -float(case.left_out)),
+            Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
+        ),
+        forms={Form.NEW: Claim((FALL, distance, REACH))},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            sigma: "smallest singular value of J, the Jacobian of all outputs at the checkpoint",
+            largest: "largest eigenvalue of J J'",
+            entries: "largest eigenvalue of the matrix of the absolute values of J J'",
+            jacobian: "Frobenius norm of J",
+            bend: "(sum L_i^2)^(1/2), L_i at least the norm of the Hessian of output i in the ball",
+            turn: "at least |J(t) - J(t')| / |t - t'| in the ball",
+            radius: "radius of the ball about the checkpoint in which L and L_J are bounds",
+            residual: "|y - f| at the checkpoint",
+            eta: "the longest step on half the sum of squares, and the sum of each sample's steps in a window",
+            share: "weight of each model in a mean",
+        },
+        says_left="left 1: squared distance to the nearest fit after each of 4 windows over that before; left 2: "
+        "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint; in float64, "
+        "samples in random order or by their residuals",
+        draws=(SMALL_NETWORKS,),
+        mutants=(
+            replaced(residual, residual / 2, "half of the residual"),
+            replaced(sigma, 2 * sigma, "twice the smallest singular value"),
+            Mutant("a fall 100 times as fast", lambda part: 1 - 100 * (1 - part) if part == FALL else part),
+            Mutant("models that stay within a third", lambda part: part / 3 if part == REACH else part),
+        ),
+        necessity={
+            "certified": _too_small_a_ball,
+            "steps": _long_steps,
+            "visits": _left_out,
+            "server": _eager_server,
+        },
+    ),
+)

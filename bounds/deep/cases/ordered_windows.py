@@ -1,0 +1,182 @@
+"""Cases: windows of training, in an order that is random or by the residuals, from a checkpoint of a smooth network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from bounds.family import Family
+from ntkfl import networks
+from ntkfl.problem import Problem
+from ntkfl.smooth_networks import NetworkCertificate, certify_network
+from ntkfl.smooth_networks.window import Failed, Window, in_ball
+from ntkfl.training.model import Model
+
+Order = Literal["random", "largest", "smallest"]
+ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
+SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
+WINDOWS, NEWTON = 4, 6
+ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance to a fit; tested
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedRun:
+    """What W windows leave."""
+
+    distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
+    moved: float  # how far any model was from the first
+    rounding: float  # of each distance
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedWindows:
+    """A smooth network, and some windows: batches of any sizes, by one model or by two whose mean is taken."""
+
+    problem: Problem  # with labels near the outputs
+    spec: str  # of `ntkfl.networks.wide`
+    width: int
+    seed: int
+    order: Order  # which samples come first in a window
+    clients: int = 1  # models that train between means, each on its part of the samples
+    ball: float | None = None  # the radius in which the claim is made; None: the certificate's
+    longer: float = 1.0  # steps, and the server's step, times the one: above 1 they break the rules
+    server: float = 1.0
+    left_out: bool = False  # whether one sample is never visited
+
+    @cached_property
+    def model(self) -> Model:
+        """The network as torch computes it."""
+        return networks.wide(self.spec).model((self.problem.d,), self.width)
+
+    @cached_property
+    def params(self) -> Mapping[str, Tensor]:
+        """Where the windows begin."""
+        return self.model.initial(self.seed)
+
+    @cached_property
+    def found(self) -> NetworkCertificate:
+        """What is certified of the network before these windows."""
+        return certify_network(networks.wide(self.spec), self.params, self.problem)
+
+    @property
+    def radius(self) -> float:
+        """rho; that of the certificate unless another is asked for.
+
+        Raises:
+            ArithmeticError: there is none.
+        """
+        if self.ball is None and self.found.window is None:
+            raise ArithmeticError(self.found.why)
+        return self.ball or self.found.window.ball  # type: ignore[union-attr]
+
+    @property
+    def step(self) -> float:
+        """eta of the claim: the certificate's; where nothing is certified 1 / lambda_max(J J')."""
+        return self.found.step_limit or 1 / self.found.start.largest
+
+    @property
+    def judged(self) -> Window | Failed:
+        """Whether the inequalities hold in the ball of the claim."""
+        if self.ball is None and self.found.window is None:
+            return Failed(self.found.why)
+        return in_ball(self.found.start, float(self.found.residual.hi), self.step, 1.0, self.radius)
+
+    @property
+    def share(self) -> float:
+        """p, the weight of a model in a mean."""
+        return 1 / self.clients
+
+    @cached_property
+    def run(self) -> WindowedRun:
+        """The windows, by torch in float64."""
+        rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
+        start = theta = torch.cat([value.reshape(-1) for value in self.params.values()])
+        distance, moved = [self._to_fit(theta)], [0.0]
+        for _ in range(WINDOWS):
+            parts = np.array_split(samples, self.clients)
+            ends = [self._visited(theta, part, rng) for part in parts]
+            moved += [float((end - start).norm()) for end in ends]
+            theta = theta + self.server * (torch.stack(ends).mean(0) - theta)
+            moved.append(float((theta - start).norm()))
+            distance.append(self._to_fit(theta))
+        return WindowedRun(np.array(distance), max(moved), ROUNDING * float(start.norm()))
+
+    def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> Tensor:
+        """The model after steps in which each of these samples comes once."""
+        left, size = list(samples), int(rng.integers(1, len(samples) + 1))
+        while left:
+            residual = self._labels(np.array(left)) - self._outputs(theta, np.array(left))
+            by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(residual.numpy()))}
+            chosen = by.get(self.order, by["largest"][::-1])[:size]
+            batch = np.array(left)[chosen]
+            pull = residual[torch.tensor(chosen.copy())]
+            theta = theta + self.longer * self.step * self._jacobian(theta, batch).T @ pull
+            left = [i for i in left if i not in batch]
+        return theta
+
+    def _to_fit(self, theta: Tensor) -> float:
+        """|theta - theta*|, theta* a fit whose difference to theta is in the span of the gradients there (Newton)."""
+        everything, at = np.arange(self.problem.n), theta
+        for _ in range(NEWTON):
+            j = self._jacobian(at, everything)
+            off = self._labels(everything) - self._outputs(at, everything) + j @ (at - theta)
+            at = theta + j.T @ torch.linalg.solve(j @ j.T, off)
+        return float((at - theta).norm())
+
+    def _labels(self, samples: np.ndarray) -> Tensor:
+        return torch.tensor(self.problem.y[samples])
+
+    def _outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
+
+    def _jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]
+
+    def _named(self, theta: Tensor) -> dict[str, Tensor]:
+        sizes = [value.numel() for value in self.params.values()]
+        parts = zip(self.params.items(), theta.split(sizes), strict=True)
+        return {name: part.reshape(value.shape) for (name, value), part in parts}
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"network": self.spec, "m": self.width, "n": self.problem.n, "order": self.order, "N": self.clients}
+
+
+def small_case(
+    seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
+) -> OrderedWindows:
+    """Two to four samples; the residual, along the slowest direction of the kernel, is so many times the one needed."""
+    rng = np.random.default_rng([seed, 17])
+    n, d = int(rng.integers(2, 5)), 4
+    x = rng.standard_normal((n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    model = networks.wide(spec).model((d,), width)
+    params, inputs = model.initial(seed), torch.tensor(x)
+    outputs, j = model.outputs(params, inputs).numpy(), model.jacobian(params, inputs)[:, 0].numpy()
+    slowest = np.linalg.eigh(j @ j.T)[1][:, 0]
+    far = certify_network(networks.wide(spec), params, Problem(x, outputs + 1))
+    size = residual * (far.needed_residual or 0.0)
+    problem = Problem(x, outputs + size * slowest, name="small smooth networks in windows")
+    return OrderedWindows(problem, spec, width, seed, order, clients, **broken)
+
+
+def _small(seed: int) -> OrderedWindows:
+    spec = SPECS[seed % len(SPECS)]
+    return small_case(seed, (0.9, 0.3, 0.05)[seed % 3], spec, 40, ORDERS[seed // 2 % 3], 1 + seed % 2)
+
+
+ANY_SMALL = st.builds(
+    small_case,
+    st.integers(0, 2**31),
+    st.floats(0.01, 0.95),
+    st.sampled_from(SPECS),
+    st.integers(8, 40),
+    st.sampled_from(ORDERS),
+    st.integers(1, 2),
+)
+SMALL_NETWORKS = Family("small smooth networks in windows", _small, ANY_SMALL)
