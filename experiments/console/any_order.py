@@ -93,6 +93,8 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
         attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
         if asked.export is not None and found.certified:
             _export(found, asked.export, problem.x_test if asked.test else None)
+        elif asked.export is not None:
+            typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds is", err=True)
         if draw and asked.plot is not None:
             draw(_picture(found, problem, picture_kind(asked.plot)))
         if write:

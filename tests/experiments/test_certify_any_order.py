@@ -60,6 +60,9 @@ def test_an_export_is_checked_by_its_script(tmp_path):
     assert ntkfl_check.main([str(tmp_path / "proof")]) == 0
     again = run(*SMALL, "--after", 400, "--export", tmp_path / "proof")
     assert again.exit_code == 2 and "the export needs a new folder" in again.output
+    early = run(*SMALL, "--after", 1, "--export", tmp_path / "none")
+    assert early.exit_code == 1 and f"nothing is exported to {tmp_path / 'none'}" in early.stderr, early.output
+    assert not (tmp_path / "none").exists()
     refused = run("certify", "--export", tmp_path / "other")
     assert refused.exit_code == 2 and "--export needs --any-order" in refused.output
 

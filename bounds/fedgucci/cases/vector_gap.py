@@ -38,7 +38,10 @@ class GapSegment(Segment):
 
 
 def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
-    """sup over alpha of the mean of |z|_2 between networks of two outputs or more, to within TOLERANCE.
+    """sup over alpha of the mean of |z|_2 between networks of two outputs or more.
+
+    Returns:
+        An enclosure, to within TOLERANCE unless the most points are reached first; its error says how wide it is.
 
     Raises:
         ValueError: networks of one output, whose gap `largest_gap` finds exactly; shapes or inputs that do not fit.
