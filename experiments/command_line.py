@@ -16,6 +16,7 @@ from experiments.commands.limits.gram_matrix import gram_matrix
 from experiments.commands.limits.limit import limit
 from experiments.commands.limits.privacy import privacy
 from experiments.commands.limits.simulation import simulation
+from experiments.commands.limits.tune import tune
 from experiments.commands.models.barrier import barrier_between
 from experiments.commands.models.compare import compare
 from experiments.commands.models.conform import app as conform
@@ -95,6 +96,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
         "rate": (rate, "Rate and stability limits at infinite width."),
         "limit": (limit, "How a method learns a whole data set at infinite width."),
         "fastest": (fastest, "Which method and steps are fastest on your data."),
+        "tune": (tune, "The best outer optimizer and steps for a budget."),
         "privacy": (privacy, "What a privacy budget costs on your data."),
         "certify": (certify, "Certify that a network converges."),
         "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),

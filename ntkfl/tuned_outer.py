@@ -1,0 +1,245 @@
+"""The best outer optimizer for a budget of rounds or samples: rates, momentum and local steps by exact expected losses.
+
+Clients take K local steps; the server's optimizer goes along the mean of their displacements, plainly, with momentum or
+with Nesterov's, as in DiLoCo. What is compared is E |y - f(T)|^2 at the end of the budget, with all that is drawn, not
+the rate of the long run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from ntkfl.exact_dynamics import random_of_method
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.random_regime import RandomRegime
+from ntkfl.limit.regime import Kernel
+from ntkfl.messages import did_you_mean
+from ntkfl.problem import Problem, Setup, require_size
+
+OUTER: dict[str, tuple[str, dict[str, Any]]] = {
+    "average": ("fedavg", {}),
+    "momentum": ("fedavgm", {"nesterov": False}),
+    "nesterov": ("fedavgm", {"nesterov": True}),
+}
+LARGEST_MOMENTUM = 0.99
+SHARES = (0.02, 0.1, 0.3, 0.7)  # of the eta_local at which a client alone diverges, where a search may begin
+RATES = (0.5, 1.0, 2.0, 4.0)  # of the server, the same
+MOMENTA = (0.3, 0.6, 0.85)
+TRIES = 70  # of a search, from the best beginning
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is drawn in a round: as `ntkfl.random_rounds` has it."""
+
+    batch_size: int | None = None
+    participation: float = 1.0
+    noise: float = 0.0
+
+
+@dataclass(frozen=True)
+class OuterChoice:
+    """The best steps that were found for an outer optimizer and a number of local steps.
+
+    Args:
+        outer: of `OUTER`. local_steps: K. rounds: T, what the budget allows.
+        eta_local, server_rate, momentum: the steps.
+        mean_square: E |y - f(T)|^2 / n over the training samples.
+        floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
+            this K and eta_local.
+        stable: whether rounds with these steps bring the mean square down for ever; a short budget may not ask for it.
+    """
+
+    outer: str
+    local_steps: int
+    rounds: int
+    eta_local: float
+    server_rate: float
+    momentum: float
+    mean_square: float
+    floor: float
+    stable: bool
+
+    @property
+    def method(self) -> str:
+        """The method that trains so."""
+        return OUTER[self.outer][0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options."""
+        return _options(self.outer, self.server_rate, self.momentum)
+
+
+def tune_outer(
+    problem: Problem,
+    gram: ArrayLike | Kernel | None = None,
+    *,
+    rounds: int | None = None,
+    samples: int | None = None,
+    local_steps: Sequence[int] = (1, 4, 16),
+    outer: Sequence[str] = tuple(OUTER),
+    drawn: Drawn | None = None,
+    progress: Callable[[str], None] = lambda label: None,
+) -> list[OuterChoice]:
+    """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
+
+    eta_local, the server's rate and momentum are searched for together. A momentum is never worse than the average with
+    the same K; beyond that no optimum is promised. `floor` says what could be left to gain.
+
+    Args:
+        problem: data; y (n,) or (n, C). gram: as `ntkfl.kernel_regime`.
+        rounds: T. samples: in its place, how many gradients of a sample all clients may compute together.
+        local_steps: numbers of local steps to try. outer: names of `OUTER`. drawn: batches, clients and noise; None:
+            full batches, all clients.
+        progress: is told what is tuned.
+
+    Raises:
+        ValueError: both budgets or none, one that allows no round; an unknown outer optimizer; as `random_rounds`.
+
+    Source: docs/proofs/random_rounds.md#outer-optimizers.
+    """
+    drawn = drawn or Drawn()
+    for name in outer:
+        if name not in OUTER:
+            raise ValueError(
+                f"there is no outer optimizer {name!r}.{did_you_mean(name, OUTER)} There are {', '.join(OUTER)}"
+            )
+    base, found = algorithm1_limit(problem, Setup(), gram), []
+    for steps in local_steps:
+        budget = _rounds(problem, steps, drawn, rounds, samples)
+        search = _Search(base, steps, budget, drawn)
+        plain = search.best("average", search.grid())
+        for name in outer:
+            progress(f"{name}, K = {steps}, {budget} rounds")
+            best = plain if name == "average" else search.best(name, search.pushed(plain[1]), plain)
+            found.append(search.choice(name, *best))
+    return sorted(found, key=lambda one: one.mean_square)
+
+
+def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
+    """What E |r(T)|^2 is at least, with any outer optimizer whose combinations of displacements are set in advance.
+
+    It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is what the mean displacement adds.
+
+    Args:
+        regime: of averaging, with the local steps. rounds: T. initial_outputs: y(0), 0 unless given.
+
+    Source: docs/proofs/random_rounds.md#outer-optimizers.
+    """
+    initial = regime._initial_residual(initial_outputs)
+    return float(sum(_least(regime, column, rounds) for column in initial.T))
+
+
+def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) -> float:
+    """Of one output, by the orthonormal basis of Arnoldi's iteration."""
+    size = float(np.linalg.norm(start))
+    if not size:
+        return 0.0
+    basis, images = [start / size], []
+    for _ in range(min(degree, len(start))):
+        image = regime.gram @ regime.noise.blocks.apply(regime.mean.round.mean_response, basis[-1][:, None])[:, 0]
+        images.append(image)
+        rest = image
+        for _ in range(2):  # once more against rounding
+            rest = rest - sum(float(one @ rest) * one for one in basis)
+        length = float(np.linalg.norm(rest))
+        if length <= 1e-13 * float(np.linalg.norm(image)):
+            break
+        basis.append(rest / length)
+    a = np.array(images).T
+    return float(np.sum((start - a @ np.linalg.lstsq(a, start, rcond=None)[0]) ** 2))
+
+
+def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:
+    """T, given or as many as the samples allow."""
+    require_size("local_steps", steps)
+    if (rounds is None) == (samples is None):
+        raise ValueError(f"rounds is {rounds} and samples is {samples}; give one of them, the budget")
+    if rounds is not None:
+        require_size("rounds", rounds)
+        return rounds
+    assert samples is not None
+    sizes = np.bincount(problem.owner)
+    a_round = drawn.participation * steps * np.minimum(sizes, drawn.batch_size or sizes.max()).sum()
+    if samples < a_round:
+        raise ValueError(f"a round of K = {steps} takes {a_round:.6g} samples; the budget is {samples}")
+    return int(samples / a_round)
+
+
+def _options(outer: str, server_rate: float, momentum: float) -> dict[str, Any]:
+    given = {} if outer == "average" else {"momentum": momentum}
+    return OUTER[outer][1] | given | {"server_rate": server_rate}
+
+
+Point = Float[np.ndarray, " k"]  # logit of eta_local's share, log of the server rate, logit of the momentum's share
+
+
+class _Search:
+    """Expected losses at the end of a budget, for one number of local steps."""
+
+    def __init__(self, base: KernelRegime, steps: int, rounds: int, drawn: Drawn) -> None:
+        self.base, self.steps, self.rounds, self.drawn = base, steps, rounds, drawn
+        self.largest = base.step_limits.eta_local
+
+    def regime(self, outer: str, point: Point) -> RandomRegime:
+        """The random rounds with these steps."""
+        at = self.base.at(Setup(eta_local=float(self.largest * expit(point[0])), local_steps=self.steps))
+        momentum = LARGEST_MOMENTUM * float(expit(point[2])) if len(point) > 2 else 0.0
+        options = _options(outer, float(np.exp(point[1])), momentum)
+        drawn = self.drawn
+        return random_of_method(
+            at,
+            OUTER[outer][0],
+            options,
+            batch_size=drawn.batch_size,
+            participation=drawn.participation,
+            noise=drawn.noise,
+        )
+
+    def loss(self, outer: str, point: Point) -> float:
+        """log E |r(T)|^2 / n; infinite where it overflows."""
+        try:
+            with np.errstate(divide="ignore"):
+                return float(2 * np.log(self.regime(outer, point).root_mean_square(self.rounds)))
+        except OverflowError:
+            return float("inf")
+
+    def grid(self) -> list[Point]:
+        """Where averaging begins; for K = 1 the product of both steps is all that counts, up to the noise's share."""
+        shares = SHARES[-2:-1] if self.steps == 1 else SHARES
+        return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
+
+    def pushed(self, plain: Point) -> list[Point]:
+        """Where momentum begins: at the steps of averaging, the server's shortened by what momentum adds."""
+        return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
+
+    def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
+        """The least loss of a search from the best of these points, and where it is; `known` if that is less."""
+        losses = [self.loss(outer, point) for point in begun]
+        start = begun[int(np.argmin(losses))]
+        simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])
+        options = {"initial_simplex": simplex, "maxfev": TRIES, "xatol": 1e-3, "fatol": 1e-4}
+        done = minimize(lambda point: self.loss(outer, point), start, method="Nelder-Mead", options=options)
+        least = float(done.fun), np.asarray(done.x)
+        if known is None or least[0] <= known[0]:
+            return least
+        return known[0], np.append(known[1], -np.inf)  # momentum 0
+
+    def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
+        """As it is reported."""
+        n, regime = self.base.problem.n, self.regime(outer, point)
+        momentum = LARGEST_MOMENTUM * float(expit(point[2])) if len(point) > 2 else 0.0
+        floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n
+        rate = float(np.exp(point[1]))
+        steps = self.steps, self.rounds, regime.setup.eta_local, rate, momentum
+        return OuterChoice(outer, *steps, float(np.exp(log_loss)) / n, floor, regime.stable)

@@ -1,0 +1,46 @@
+"""`ntkfl tune`: what it prints and writes is what Python gives; bad input is said in one line."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import data
+from ntkfl.tuned_outer import Drawn, tune_outer
+
+SMALL = ("--n", 8, "--clients", 2, "--steps", "1")
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["tune", *(str(word) for word in words)])
+
+
+def test_the_table_and_the_file_are_what_python_gives(tmp_path):
+    file, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    drawn = "--outer", "average,nesterov", "--batch-size", 2, "--noise", 0.01
+    result = run(*SMALL, "--samples", 12, *drawn, "--json", file, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    problem, noisy = data.BUILT_IN["digits"](n=8, clients=2), Drawn(batch_size=2, noise=0.01)
+    found = tune_outer(problem, samples=12, local_steps=(1,), outer=("average", "nesterov"), drawn=noisy)
+    assert json.loads(file.read_text())["choices"] == [asdict(one) for one in found]
+    assert f"least expected: {found[0].mean_square:.3g} after 3 rounds, with {found[0].outer}" in result.stdout
+    assert picture.read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--outer", "adam"), "there is no outer optimizer 'adam'"),
+        (("--samples", 5), "a round of K = 1 takes 8 samples; the budget is 5"),
+        (("--samples", 9, "--rounds", 2), "--rounds and --samples are both given; give one of them"),
+        (("--rounds", 2, "--batch-size", 0), "batch_size is 0; it must be a positive integer"),
+        (("--rounds", 2, "--noise", -1), "noise is -1"),
+        (("--rounds", 2, "--steps", "many"), "--steps is 'many'; it must be whole numbers"),
+        (("--eta-local", 0.1), "--eta-local is not for this command"),
+    ],
+)
+def test_bad_input_is_one_line(words, message):
+    result = run(*SMALL, *words)
+    assert result.exit_code == 2 and message in result.stderr, result.output

@@ -1,0 +1,144 @@
+"""Outer optimizers: losses are those of random rounds, floors those of all polynomials, rankings those of training."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+
+from ntkfl import Setup, data, gram, random_rounds
+from ntkfl.initialisation import draw
+from ntkfl.tuned_outer import Drawn, krylov_floor, tune_outer
+
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")  # short budgets allow it
+SMALL = ragged((2, 3, 2), seed=1)
+SLOW = pytest.mark.slow
+NOISY = Drawn(batch_size=1)
+RUNS = 16
+
+
+def expected(problem, one, drawn, **further):
+    """E |r(T)|^2 / n by `random_rounds`."""
+    setup = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
+    given = {"batch_size": drawn.batch_size, "participation": drawn.participation, "noise": drawn.noise}
+    regime = random_rounds(problem, setup, further.pop("h", None), one.method, one.options, **given)
+    return float(regime.root_mean_square(one.rounds, further.pop("start", None)) ** 2) / problem.n
+
+
+@pytest.mark.parametrize(
+    "drawn", [NOISY, *(pytest.param(d, marks=SLOW) for d in (Drawn(), Drawn(noise=0.05), Drawn(participation=0.67)))]
+)
+def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
+    found = tune_outer(SMALL, rounds=3, local_steps=(1, 3), outer=("average", "nesterov"), drawn=drawn)
+    assert [one.mean_square for one in found] == sorted(one.mean_square for one in found)
+    of = {(one.outer, one.local_steps): one for one in found}
+    assert len(of) == 4
+    for (outer, steps), one in of.items():
+        assert one.mean_square == pytest.approx(expected(SMALL, one, drawn), rel=1e-9)
+        assert one.floor <= one.mean_square <= of["average", steps].mean_square * (1 + 1e-12)
+        assert (one.momentum == 0) or outer != "average"
+
+
+def test_a_dense_grid_of_steps_finds_hardly_less():
+    (one,) = tune_outer(SMALL, rounds=3, local_steps=(2,), outer=("average",), drawn=NOISY)
+    grid = [
+        random_rounds(
+            SMALL, Setup(eta_local=eta, local_steps=2), None, "fedavg", {"server_rate": rate}, batch_size=1
+        ).root_mean_square(3)
+        ** 2
+        / SMALL.n
+        for eta in one.eta_local * np.geomspace(0.1, 3, 5)
+        for rate in one.server_rate * np.geomspace(0.3, 2, 5)
+    ]
+    assert min(grid) >= 0.98 * one.mean_square
+
+
+def averaging(steps=2):
+    return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg")
+
+
+def test_the_floor_is_the_least_over_polynomials():
+    regime, r = averaging(), SMALL.y
+    step = np.eye(SMALL.n) - regime.mean.state_map
+    powers = np.array([np.linalg.matrix_power(step, k) @ r for k in (1, 2, 3)]).T
+    least = np.sum((r - powers @ np.linalg.lstsq(powers, r, rcond=None)[0]) ** 2)
+    assert krylov_floor(regime, 3) == pytest.approx(least, rel=1e-6)
+    assert krylov_floor(regime, SMALL.n) < 1e-12 * (r @ r)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), rounds=st.integers(1, 4))
+def test_no_outer_optimizer_with_drawn_coefficients_comes_below_the_floor(seed, rounds):
+    regime, rng = averaging(), np.random.default_rng(seed)
+    step, residuals = np.eye(SMALL.n) - regime.mean.state_map, [SMALL.y]
+    for t in range(rounds):
+        residuals.append(residuals[0] - sum(rng.normal() * step @ residuals[s] for s in range(t + 1)))
+    assert residuals[-1] @ residuals[-1] >= krylov_floor(regime, rounds) * (1 - 1e-12)
+
+
+def test_a_budget_of_samples_gives_rounds():
+    found = tune_outer(SMALL, samples=40, local_steps=(1, 2), outer=("average",), drawn=NOISY)
+    assert {one.local_steps: one.rounds for one in found} == {1: 13, 2: 6}  # three clients with a sample a step
+    (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
+    assert full.rounds == 2  # seven samples a step
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "rounds is None and samples is None; give one of them, the budget"),
+        ({"rounds": 3, "samples": 9}, "rounds is 3 and samples is 9; give one of them, the budget"),
+        ({"rounds": 0}, "rounds is 0; it must be a positive integer"),
+        ({"samples": 20, "local_steps": (4,)}, "a round of K = 4 takes 28 samples; the budget is 20"),
+        ({"rounds": 3, "local_steps": (0,)}, "local_steps is 0; it must be a positive integer"),
+        ({"rounds": 3, "outer": ("nesterow",)}, r"there is no outer optimizer 'nesterow'\. Did you mean 'nesterov'\?"),
+        ({"rounds": 3, "drawn": Drawn(batch_size=0)}, "batch_size is 0; it must be a positive integer"),
+        ({"rounds": 3, "drawn": Drawn(participation=0.0)}, "participation"),
+    ],
+)
+def test_a_budget_or_a_draw_that_is_none_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        tune_outer(SMALL, **given)
+
+
+@pytest.mark.slow
+def test_networks_rank_the_settings_as_predicted():
+    """Steps tuned with and without batches, trained with batches at width 1024; the losses are means over 16 runs."""
+    problem, drawn = data.digits(n=16, clients=4, seed=2), Drawn(batch_size=1)
+    chosen = [
+        one for tuned in (drawn, Drawn()) for one in tune_outer(problem, rounds=5, local_steps=(1, 4), drawn=tuned)
+    ]
+    weights = draw(1024, problem.d, 0)
+    h, start = gram.finite(problem.x, weights.hidden), weights.outputs(problem.x)
+    rows = []
+    for one in chosen:
+        losses = [trained(problem, weights, one, 1, seed) for seed in range(RUNS)]
+        rows.append((expected(problem, one, drawn, h=h, start=start), float(np.mean(losses))))
+    for (first, left), (other, right) in combinations(rows, 2):
+        if max(first, other) > 2 * min(first, other):
+            assert (first < other) == (left < right), rows
+    best = min(rows[:6])
+    assert best[1] < min(row[1] for row in rows[6:]), rows  # tuned for full batches it is worse with batches
+
+
+def trained(problem, weights, one, batch, seed):
+    """|y - f(T)|^2 / n of a network whose local steps draw batches independently; the outer step in plain arrays."""
+    rng, (hidden, signs) = np.random.default_rng(seed), weights
+    w, velocity, scale = hidden.copy(), 0.0, signs / np.sqrt(len(signs))
+    members = [np.flatnonzero(problem.owner == c) for c in range(problem.n_clients)]
+    for _ in range(one.rounds):
+        mean = np.zeros_like(w)
+        for own in members:
+            local = w.copy()
+            for _ in range(one.local_steps):
+                rows = rng.choice(own, batch, replace=False)
+                x = problem.x[rows]
+                before = x @ local.T
+                error = problem.y[rows] - np.maximum(before, 0) @ scale
+                local += one.eta_local * len(own) / batch * ((error[:, None] * (before >= 0)) * scale).T @ x
+            mean += len(own) / problem.n * (local - w)
+        velocity = one.momentum * velocity + mean
+        w = w + one.server_rate * (mean + one.momentum * velocity if one.outer == "nesterov" else velocity)
+    return float(np.mean((problem.y - np.maximum(problem.x @ w.T, 0) @ scale) ** 2))
