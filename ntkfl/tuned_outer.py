@@ -39,7 +39,13 @@ TRIES = 70  # of a search, from the best beginning
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is drawn in a round: as `ntkfl.random_rounds` has it."""
+    """What is drawn in a round, as in `ntkfl.random_rounds`.
+
+    Args:
+        batch_size: samples a local step, at most; None: all of the client's.
+        participation: share of the clients in a round, in (0, 1].
+        noise: standard deviation of Gaussian noise on every weight of the clients' mean displacement.
+    """
 
     batch_size: int | None = None
     participation: float = 1.0
@@ -51,8 +57,12 @@ class OuterChoice:
     """The best steps that were found for an outer optimizer and a number of local steps.
 
     Args:
-        outer: of `OUTER`. local_steps: K. rounds: T, what the budget allows.
-        eta_local, server_rate, momentum: the steps.
+        outer: average, momentum or nesterov.
+        local_steps: K.
+        rounds: T, what the budget allows.
+        eta_local: the clients' step on the sum of their losses.
+        server_rate: the server's step, times the mean displacement.
+        momentum: of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
@@ -97,11 +107,17 @@ def tune_outer(
     the same K; beyond that no optimum is promised. `floor` says what could be left to gain.
 
     Args:
-        problem: data; y (n,) or (n, C). gram: as `ntkfl.kernel_regime`.
-        rounds: T. samples: in its place, how many gradients of a sample all clients may compute together.
-        local_steps: numbers of local steps to try. outer: names of `OUTER`. drawn: batches, clients and noise; None:
-            full batches, all clients.
+        problem: data; y (n,) or (n, C).
+        gram: as in `ntkfl.kernel_regime`; None: of the two-layer network at infinite width.
+        rounds: T.
+        samples: in place of rounds, how many gradients of a sample all clients may compute together.
+        local_steps: numbers of local steps to try.
+        outer: names of outer optimizers: average, momentum, nesterov.
+        drawn: batches, clients and noise; None: full batches, all clients, no noise.
         progress: is told what is tuned.
+
+    Returns:
+        A choice for every outer optimizer and number of local steps.
 
     Raises:
         ValueError: both budgets or none, one that allows no round; an unknown outer optimizer; as `random_rounds`.
@@ -132,7 +148,9 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
     It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is what the mean displacement adds.
 
     Args:
-        regime: of averaging, with the local steps. rounds: T. initial_outputs: y(0), 0 unless given.
+        regime: of averaging, with the local steps.
+        rounds: T.
+        initial_outputs: y(0), (n,) or (n, C); 0 unless given.
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """
