@@ -36,7 +36,8 @@ class CurvePoint:
     Args:
         round: t.
         residual: |r(t)| over |y|.
-        train, test: share of samples whose class is right; None where labels are no classes, or no samples are there.
+        train: share of training samples whose class is right; None where labels are no classes.
+        test: the same of test samples; None where there are none.
         bounded: whether the errors are bounded; where not, they are infinite.
     """
 
@@ -61,9 +62,13 @@ class LimitCurves:
     """A method's rounds on a data set at infinite width.
 
     Args:
-        data, method, options: what was run.
-        samples, clients: how many.
-        local_steps, eta_local: of each client.
+        data: what the problem is called.
+        method: its name.
+        options: of the method.
+        samples: n.
+        clients: N.
+        local_steps: K.
+        eta_local: clients' step, of the sum of their losses.
         tiles: what the Gram matrix is stored in.
         points: the rounds that are reported.
     """
@@ -105,9 +110,12 @@ def limit_curves(
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
         rounds: to be reported.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
-        method, options, local_steps: as in `ntkfl.kernel_regime`.
+        method: as in `ntkfl.kernel_regime`.
+        options: of the method, as in training.
+        local_steps: K.
         eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
-        tiles: True, "float64" or "float32". keep: a file of the run's state; it is written, and read where it is there.
+        tiles: True, "float64" or "float32".
+        keep: a file of the run's state; it is written, and read where it is there.
         progress: is told how many rounds are done, of how many.
 
     Raises:

@@ -1,0 +1,80 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # All of Fashion-MNIST, infinitely wide
+#
+# `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the 60,000
+# training images of Fashion-MNIST. A round of a linear method needs less: products with $H$ and the blocks of $H$ that
+# belong to single clients. `ntkfl limit` keeps $H$ in tiles, the lower triangle alone, and runs the rounds by products.
+#
+# ## One command
+#
+# Here with 600 images, so that the page runs in seconds:
+
+# %% tags=["noise:0.5"]
+# !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --rounds 100 2>/dev/null
+
+# %% [markdown]
+# - **|r| / |y|**: what is left of the labels, with a proved bound of what tiles, rounding and the clients' eigenvectors
+#   have done to it in all these rounds ({doc}`../proofs/linear_methods`, *Errors of tiles*).
+# - **accuracies**: of the infinitely wide network, which has neither a width nor a seed. Where the error bound leaves the
+#   class of a sample open, the interval counts it both ways. In round 0 all outputs are 0, and all classes are open.
+# - For plain averaging (`fl-ntk`, `fedavg`, `fedprox`, `fednova`) many rounds take few products, because the powers of
+#   a round's map are short Chebyshev series of it: 1000 rounds some hundred.
+#
+# ## Other methods
+#
+# Methods that remember something run round by round, and no error bound is proved for them yet. `--state run.npz` keeps
+# such a run: after a kill the same command goes on. The same images, by five methods at the same local step:
+
+# %%
+import matplotlib.pyplot as plt
+
+from ntkfl import data
+from ntkfl.limit_curves import limit_curves
+
+problem = data.fashion_mnist(600, target="one-hot", clients=20, partition="dirichlet:0.3", test=300)
+methods = {
+    "fedavg": {},
+    "fedprox": {"mu": 1.0},
+    "fedavgm": {"momentum": 0.9},
+    "scaffold": {},
+    "feddyn": {"alpha": 5.0},
+}
+rounds = [1, 2, 5, 10, 20, 50, 100]
+figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+for method, options in methods.items():
+    found = limit_curves(problem, rounds, method=method, options=options)
+    panels[0].plot(rounds, [point.residual.value for point in found.points], "o-", label=method)
+    panels[1].plot(rounds, [point.test.value for point in found.points], "o-", label=method)
+panels[0].set(xscale="log", yscale="log", xlabel="round", ylabel="|r| / |y|")
+panels[1].set(xscale="log", xlabel="round", ylabel="test accuracy")
+panels[0].legend(fontsize="small")
+plt.show()
+
+# %% [markdown]
+# Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes
+# ({doc}`which_method`), at sizes at which $H$ can be decomposed.
+#
+# ## What is not known
+#
+# The smallest eigenvalue of a round decides its rate in the long run, and at these sizes it is lost in rounding. Then
+# `rate` is NaN, and `rate_estimate` an interval that ends at 1:
+
+# %% tags=["noise:0.5"]
+import ntkfl
+
+regime = ntkfl.kernel_regime(
+    problem, ntkfl.Setup(eta_local=0.05, local_steps=5), method="fedavg", matrix_free="float32"
+)
+smallest, largest = regime.outermost
+print("rate:", regime.rate)
+print("largest eigenvalue of a round:", largest)
+print("server rates below", round(regime.step_limits.eta_global, 2), "let nothing grow")
+
+# %% [markdown]
+# It answers the other questions of a regime: `outputs`, `residual`, `predict` (the kernel with new points is never there
+# as a whole), `movement`, `step_limits`, `rounds_to`. `matrix_free="auto"` decomposes where that fits the memory.
