@@ -1,10 +1,11 @@
-"""The kernel regime of any method that is linear in the weights: its state map, its spectrum, its rounds."""
+"""The kernel regime of any method that is linear in the weights: its round map, its spectrum, its rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +18,9 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
 
-DENSE = 2000  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
-SMALL = 150  # rows of a state map whose eigenvalues cost no more than a few Cholesky factors of half as many rows
-SEARCHED, CLOSE = 800, 1e-9  # rows of a state map whose largest server rate is searched for, and how closely
+DENSE = 2000  # rows of a round map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+SMALL = 150  # rows of a round map whose eigenvalues cost no more than a few Cholesky factors of half as many rows
+SEARCHED, CLOSE = 800, 1e-9  # rows of a round map whose largest server rate is searched for, and how closely
 RESTARTS, BASIS = 20, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
 
@@ -29,7 +30,7 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
     The state is the residual r(t) = y - y(t) with what server and clients remember, each of n coefficients; a round is
-    a linear map of it, `state_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
+    a linear map of it, `round_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
 
     Args:
         method: its name.
@@ -56,11 +57,16 @@ class LinearRegime(Regime):
         return np.linalg.eigvalsh((product + product.T) / 2)
 
     @cached_property
-    def state_map(self) -> Float[np.ndarray, "s s"]:
+    def round_map(self) -> Float[np.ndarray, "s s"]:
         """The map of (r, memory) to those of the next round, of one output; s rows, n of them for r."""
         size = self._size
-        require("the state map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
+        require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))
+
+    @property
+    def state_map(self) -> NoReturn:
+        """The former name of `round_map`."""
+        raise AttributeError("state_map is called round_map, as for Algorithm 1")
 
     @property
     def _size(self) -> int:
@@ -83,16 +89,16 @@ class LinearRegime(Regime):
 
     @cached_property
     def spectrum(self) -> np.ndarray:
-        """Eigenvalues of the state map, (s,), by size."""
+        """Eigenvalues of the round map, (s,), by size."""
         if self.nu is not None and self.round.roots is not None:
             found = self.round.roots(self.nu).ravel()
         else:
-            found = np.linalg.eigvals(self.state_map)
+            found = np.linalg.eigvals(self.round_map)
         return found[np.argsort(np.abs(found))]
 
     @cached_property
     def rate(self) -> float:
-        """Spectral radius of the state map: the factor per round by which the residual falls in the long run."""
+        """Spectral radius of the round map: the factor per round by which the residual falls in the long run."""
         size = self._size
         if self.round.outer is not None and size > SMALL:
             outer = self.round.outer.largest(self.gram, self._clients)

@@ -121,7 +121,7 @@ class LinearRound:
         step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
         memory: how many vectors are remembered; all are 0 before the first round.
         length: of each, n unless given.
-        response: where the state map has the eigenvalues `roots(nu)` of every eigenvalue nu of H u(H_D): the values
+        response: where the round map has the eigenvalues `roots(nu)` of every eigenvalue nu of H u(H_D): the values
             u(q). Then the spectrum costs a symmetric eigenproblem of size n.
         roots: nu (n,) -> (n, 1 + memory).
         limit: largest eigenvalue of H u(H_D) below which, and above 0, the rounds are stable.

@@ -1,6 +1,6 @@
 """The outer eigenvalues of a round that remembers one vector: zeros of a symmetric matrix function, none missed.
 
-The state maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Without the residual n rows are left: z is an
+The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Without the residual n rows are left: z is an
 eigenvalue where
 
     T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
@@ -8,14 +8,14 @@ eigenvalue where
 is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D. With c = b (b - p) the second part has the imaginary part
 s Im(w) (1 - c / |w + b|^2) and, for real w, the derivative s (1 - c / (w + b)^2). Outside all discs |w + b|^2 <= c both
 have one sign for every eigenvalue of H_D, so that no complex z is a zero there, and T increases with a real one. The
-poles w = -b, by which T differs from the state map's own polynomial, have |z| = 1 - b, which is never beyond `radius`.
+poles w = -b, by which T differs from the round map's own polynomial, have |z| = 1 - b, which is never beyond `radius`.
 
 Where b is one number, x* T(w) x = 0 is a quadratic equation for each x, whose roots z have the product
 1 - x* (s p + (1 - b) H / N) x / x* s x. Beyond the root of the largest such product no complex z is a zero, x* T(w) x
 has at most one real zero on either side, and so it changes its sign from - to + as z grows.
 
-Hence beyond `radius` every eigenvalue of the state map is real, and T has as many negative eigenvalues at z > radius,
-or positive ones at z < -radius, as the state map has beyond that z. Whether there are any is what a Cholesky
+Hence beyond `radius` every eigenvalue of the round map is real, and T has as many negative eigenvalues at z > radius,
+or positive ones at z < -radius, as the round map has beyond that z. Whether there are any is what a Cholesky
 factorisation tells. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
 """
 
@@ -53,7 +53,7 @@ class OuterSpectrum:
         return bool(np.isfinite(each).all() and each.min() > 0 and self.pole.max() <= 1)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
-        """All eigenvalues of the state map that are larger are real."""
+        """All eigenvalues of the round map that are larger are real."""
         lost = ROUNDING * (self.pole + self.zero)
         discs = np.sqrt(self.pole * np.maximum(self.pole - self.zero + lost, 0))
         largest = float((1 - self.pole + discs).max())
@@ -67,7 +67,7 @@ class OuterSpectrum:
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
-        """The spectral radius of the state map; None where it is not proved.
+        """The spectral radius of the round map; None where it is not proved.
 
         Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
         roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where

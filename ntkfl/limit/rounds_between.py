@@ -8,7 +8,7 @@ from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
 
 STRETCH = 6  # 2^6 rounds are looked at one by one; of more, the stretch of so many in which the residual passes eps
-SMALL = 200  # rows of a state map whose powers cost less than rounds do; of more, than as many rounds
+SMALL = 200  # rows of a round map whose powers cost less than rounds do; of more, than as many rounds
 GROWN = 1e6  # times the first residual, from where no more is looked at
 NEVER = 1e12  # rounds of what does not fall
 
@@ -43,7 +43,7 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
 
 def _start(regime: LinearRegime) -> Float[np.ndarray, "s C"]:
     require(
-        "powers of the state map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=regime.problem.n
+        "powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=regime.problem.n
     )
     return np.concatenate([regime._labels, *regime._empty(regime._labels)])
 
@@ -53,7 +53,7 @@ def _size(regime: LinearRegime, state: Float[np.ndarray, "s C"]) -> float:
 
 
 def _after(regime: LinearRegime, state: Float[np.ndarray, "s C"], rounds: int) -> Float[np.ndarray, "s C"]:
-    power = regime.state_map
+    power = regime.round_map
     while rounds:
         interruption.check()
         state = power @ state if rounds % 2 else state
@@ -71,7 +71,7 @@ def _crossing(regime: LinearRegime, state: Float[np.ndarray, "s C"], eps: float,
             if not target < (now := _size(regime, state)) < most:
                 return rounds - 1 + _part(before, now, target) if now <= target else NEVER
         return _extrapolated(at_most, now / first, eps)
-    powers = [regime.state_map]
+    powers = [regime.round_map]
     while target < (now := _size(regime, powers[-1] @ state)) < most and 2 ** len(powers) <= at_most:
         interruption.check()
         powers.append(powers[-1] @ powers[-1])

@@ -46,7 +46,8 @@ class Series(NamedTuple):
         left = np.cumsum(np.abs(coefficients)[:, :, ::-1], axis=2)[:, :, ::-1] / size[:, :, None]
         terms = max(2, int((left > CUT).any(axis=(0, 1)).sum()))
         cut = left[:, :, terms] if terms < nodes else np.zeros(size.shape)
-        return cls(low, *coefficients[:, :, :terms], cut + CUT + 16 * nodes * UNIT)
+        powers, sums = coefficients[:, :, :terms]
+        return cls(low, powers, sums, cut + CUT + 16 * nodes * UNIT)
 
 
 def bounded_powers(

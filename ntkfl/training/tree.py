@@ -11,7 +11,13 @@ Params = dict[str, Tensor]
 
 
 def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """Apply `function` to every tensor of `tree` and the tensors in its place in the other trees."""
+    """A tree of the results of a function of tensors.
+
+    Args:
+        function: of a tensor of each tree, those in the same place.
+        tree: nested dict of tensors.
+        others: trees with the same keys.
+    """
     return {
         key: tree_map(function, value, *(other[key] for other in others))
         if isinstance(value, dict)

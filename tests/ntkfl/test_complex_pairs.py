@@ -64,7 +64,7 @@ def test_what_is_proved_of_the_others_is_so(sizes, alpha, share, steps, d, repea
         return
     damping, stiffness = quadratic(regime)
     w, vectors = zeros(damping, stiffness)
-    assert np.abs(1 + w[0]) == pytest.approx(np.abs(np.linalg.eigvals(regime.state_map)).max(), abs=DOUBLE)
+    assert np.abs(1 + w[0]) == pytest.approx(np.abs(np.linalg.eigvals(regime.round_map)).max(), abs=DOUBLE)
     above = np.flatnonzero(w.imag > DOUBLE)
     chosen = above[:count] if outermost else np.random.default_rng(seed).permutation(above)[:count]
     if len(chosen) and proved(damping, stiffness, w, vectors, chosen, extra):
@@ -94,7 +94,7 @@ def test_the_pair_is_that_of_the_whole_state_map(monkeypatch):
     for seed, alpha in enumerate((0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
         regime = feddyn((20, 17, 23), alpha, d=60, seed=seed)
         radius = regime.round.outer.largest(regime.gram, regime._clients)
-        dense = np.linalg.eigvals(regime.state_map)
+        dense = np.linalg.eigvals(regime.round_map)
         if radius is not None:
             assert radius == pytest.approx(np.abs(dense).max(), rel=1e-12)
             found += dense[np.abs(dense).argmax()].imag != 0

@@ -116,7 +116,7 @@ def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, opt
             of_method(base, method, {**options, "server_rate": share * limits.eta_global}, momentum)
             for share in (0.9999, 1.0001)
         ]
-        assert [np.abs(np.linalg.eigvals(one.state_map)).max() < 1 for one in at] == [True, False]
+        assert [np.abs(np.linalg.eigvals(one.round_map)).max() < 1 for one in at] == [True, False]
 
 
 @quietly
@@ -127,7 +127,7 @@ def test_the_server_rate_that_is_searched_for_is_where_stability_ends(method):
     radii = []
     for share in (0.9999, 1.0001):
         at = kernel_regime(problem, setup, None, method, {"server_rate": share * limit})
-        radii.append(np.abs(np.linalg.eigvals(at.state_map)).max())
+        radii.append(np.abs(np.linalg.eigvals(at.round_map)).max())
     assert radii[0] < 1 < radii[1]
     again = ragged((3, 1, 4), seed=1, repeated=True)
     assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0  # no rate lowers what H does not see
@@ -147,7 +147,7 @@ def test_a_method_of_a_user_has_its_limit_too(tmp_path):
     regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), str(file))
     found = regime.outputs(np.arange(11), weights.outputs(problem.x))
     assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
-    assert regime.method == "late" and regime.state_map.shape == (10, 10)
+    assert regime.method == "late" and regime.round_map.shape == (10, 10)
     with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its round"):
         kernel_regime(problem, setup, None, str(file), {"power": 1.1})
 

@@ -69,10 +69,10 @@ def test_predictions_are_those_of_the_linearised_network_and_movement_its_weight
 
 
 @EACH
-def test_the_spectrum_is_that_of_the_state_map_and_decides_the_pace(method, options):
+def test_the_spectrum_is_that_of_the_round_map_and_decides_the_pace(method, options):
     problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
     regime = kernel_regime(problem, setup, None, method, options)
-    dense = np.linalg.eigvals(regime.state_map)
+    dense = np.linalg.eigvals(regime.round_map)
     assert np.abs(np.sort(np.abs(dense)) - np.abs(regime.spectrum)).max() <= 1e-7  # double roots are found to 1e-8
     for z in regime.spectrum:  # each is an eigenvalue of the dense map
         assert np.abs(dense - z).min() <= 1e-7
@@ -82,6 +82,14 @@ def test_the_spectrum_is_that_of_the_state_map_and_decides_the_pace(method, opti
     first = regime.rounds_to(1e-4)
     size = np.linalg.norm(regime.residual(np.array([0, first - 1, first])), axis=1)
     assert size[2] <= 1e-4 * size[0] < size[1]
+
+
+def test_algorithm_1_and_fedavg_have_one_round_map_under_one_name():
+    problem, setup = ragged((4, 4, 4), d=12), Setup(eta_local=0.3, local_steps=3)
+    ours, fedavg = kernel_regime(problem, setup), kernel_regime(problem, setup, None, "fedavg")
+    assert np.abs(ours.round_map - fedavg.round_map).max() <= 1e-14
+    with pytest.raises(AttributeError, match="state_map is called round_map"):
+        _ = fedavg.state_map
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_it_is_what_the_engine_does(method, options, momentum, size, start, seed
 def test_the_map_of_a_full_window_is_that_of_late_rounds(method, options, momentum):
     problem, setup = ragged((3, 1, 2), seed=3), Setup(eta_local=0.2, local_steps=2)
     found = kernel_regime(problem, setup, None, method, options, momentum, ima=MovingWindow(3))
-    eigenvalues = np.linalg.eigvals(found.state_map)
+    eigenvalues = np.linalg.eigvals(found.round_map)
     assert found.rate == pytest.approx(np.abs(eigenvalues).max(), rel=1e-9)
     assert len(found.spectrum) == len(eigenvalues)
     r = np.linalg.norm(found.residual(np.arange(0, 1200, 100)), axis=1)
@@ -83,7 +83,7 @@ def test_fed_back_a_window_of_q_models_lets_steps_be_longer(size, share):
     limit = once.step_limits.eta_global
     assert limit == pytest.approx((1 + size) / 2 * kernel_regime(problem, setup, None, "fedavg").step_limits.eta_global)
     there = kernel_regime(problem, setup, None, "fedavg", {"server_rate": share * limit}, ima=MovingWindow(size))
-    assert there.stable == (share < 1) == (np.abs(np.linalg.eigvals(there.state_map)).max() < 1)
+    assert there.stable == (share < 1) == (np.abs(np.linalg.eigvals(there.round_map)).max() < 1)
 
 
 def test_rounds_are_counted_of_what_is_reported():

@@ -60,7 +60,7 @@ def test_every_method_trains_nearly_equal_samples_as_its_formulas_do(
 def test_what_once_never_ended_returns_with_a_memory_no_larger_than_the_state(method, options):
     problem = Problem(np.array([[1, 0], [1, 1e-7]]), np.ones(2), np.array([0, 1]))
     regime = kernel_regime(problem, Setup(eta_local=0.3, local_steps=3), linear_kernel, method, options, momentum=0.8)
-    assert len(regime.state_map) <= 2 + 2
+    assert len(regime.round_map) <= 2 + 2
     assert np.isfinite(regime.rate)
 
 

@@ -24,7 +24,7 @@ def regime(problem, method, options, share, steps):
 
 def agrees(found):
     """Whether there is an outermost real eigenvalue; if so it is the dense solver's largest."""
-    dense = np.linalg.eigvals(found.state_map)
+    dense = np.linalg.eigvals(found.round_map)
     outer, turned = found.round.outer, found._clients.turned(found.gram) / found.problem.n_clients
     if outer is None or not outer.known:
         return False
@@ -92,7 +92,7 @@ def test_the_server_rate_at_which_scaffold_turns_unstable_is_that_of_the_whole_m
     limit = regime(problem, "scaffold", {}, 0.5, 3).step_limits.eta_global
     for change, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
         near = regime(problem, "scaffold", {"server_rate": limit * change}, 0.5, 3)
-        assert near.stable == (np.abs(np.linalg.eigvals(near.state_map)).max() < 1) == stable
+        assert near.stable == (np.abs(np.linalg.eigvals(near.round_map)).max() < 1) == stable
 
 
 def test_many_slow_modes_close_together_are_told_apart():
@@ -146,7 +146,7 @@ def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
     monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
     found = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
     assert found.rate == found.round.outer.largest(found.gram, found._clients) == pytest.approx(whole, rel=1e-12)
-    assert "state_map" in vars(dense) and "state_map" not in vars(found)
+    assert "round_map" in vars(dense) and "round_map" not in vars(found)
 
 
 def test_an_interrupt_is_noticed(monkeypatch):

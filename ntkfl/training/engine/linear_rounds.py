@@ -69,7 +69,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     try:
         run = _Run(method, blocks, momentum)
         n, parts = len(blocks.gram), run.parts
-        require("the state map", lambda n: 8 * 8 * (n * (parts + 1)) ** 2, n=n)
+        require("the round map", lambda n: 8 * 8 * (n * (parts + 1)) ** 2, n=n)
         columns = run(np.eye(n * (parts + 1)))
         _check(run, columns)
     except FloatingPointError as error:

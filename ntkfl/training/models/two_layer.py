@@ -91,7 +91,11 @@ def to_network(params: Params) -> TwoLayer:
 
 
 def to_networks(rows: Params) -> list[TwoLayer]:
-    """The same for several, one a row: the clients' models as `RoundResult.ends` has them."""
+    """The networks of several clients.
+
+    Args:
+        rows: hidden and readout of each client, one a row, as `RoundResult.ends` has them.
+    """
     return [to_network(row_of(rows, row)) for row in range(len(rows["hidden"]))]
 
 
