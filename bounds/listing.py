@@ -5,6 +5,7 @@ Where the command line takes a statement's id it takes a file of yours too: `my_
 """
 
 import difflib
+from collections.abc import Iterable
 from types import ModuleType
 
 from bounds.algebra import Step
@@ -77,6 +78,35 @@ def find(*words: str) -> tuple[Statement, ...]:
             chosen = tuple(one for one in chosen if one.id == identifier) or _no_such(file, identifier)
         found |= {one.id: one for one in chosen}
     return tuple(found.values())
+
+
+def narrowed(statements: Iterable[Statement], paper: str | None = None, text: str = "") -> tuple[Statement, ...]:
+    """Those of one paper that have all words of a text in their ids, titles, sources, left sides or notes.
+
+    Args:
+        statements: any.
+        paper: as `papers` has it; None: any.
+        text: words, in any case; default none.
+
+    Raises:
+        ValueError: an unknown paper, or none of the statements is left.
+    """
+    if paper is not None and paper not in papers():
+        raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(papers())}")
+    own = tuple(one for one in statements if paper is None or one.id.startswith(f"{paper}/"))
+    if not own:
+        raise ValueError(f"none of these is a statement of {paper}")
+    left = tuple(one for one in own if all(word in _said(one) for word in text.casefold().split()))
+    if not left:
+        raise ValueError(f"none of {len(own)} statements has {text!r} in its texts; try fewer words, or a part of one")
+    return left
+
+
+def _said(statement: Statement) -> str:
+    """Its texts without the formulas, which would take long to write."""
+    notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
+    texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)
+    return "\n".join(map(str, texts)).casefold()
 
 
 def _of_paper(word: str) -> tuple[Statement, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Thing = TypeVar("Thing")
 
 OnlyForm = Annotated[Literal["stated", "proved", "repaired", "new"] | None, typer.Option(help="only this form")]
+OnlyPaper = Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")]
 Eps = Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")]
 KeptRuns = Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")]
 Everything = Annotated[Path | None, typer.Option("--json", help="write everything as JSON")]

@@ -15,7 +15,7 @@ import sympy
 from typer.testing import CliRunner
 
 from bounds.family import Family
-from bounds.listing import catalogue, get
+from bounds.listing import catalogue, get, narrowed
 from bounds.papers import conventions, own
 from bounds.statement import Outcome
 from experiments.command_line import SECTIONS, app
@@ -359,7 +359,19 @@ def test_list_names_every_statement_and_form():
         assert statement.title in lines[at] and statement.kind.value in lines[at]
         for form in statement.forms:
             assert f"{form.value} {statement.forms[form].recorded.value}" in lines[at + 1]
-    refused("list", "--paper", "fl-ntkk", message="no paper 'fl-ntkk'; it is one of fl-ntk")
+    for command in ("list", "verify"):
+        refused(command, "--paper", "fl-ntkk", message="no paper 'fl-ntkk'; it is one of fl-ntk")
+        refused(command, "averaging/I8", "--paper", "fl-ntk", message="none of these is a statement of fl-ntk")
+
+
+def test_list_searches_texts_and_verify_keeps_to_a_paper():
+    named = [line.split()[0] for line in run("list", "--search", "EIGENVALUE h(0)").stdout.splitlines()[:-1:2]]
+    assert "fl-ntk/Weyl" in named and len(named) < len(catalogue()) / 4
+    assert set(named) >= {i for i, s in catalogue().items() if {"eigenvalue", "h(0)"} <= set(s.title.lower().split())}
+    assert named == [one.id for one in narrowed(map(get, named), text="eigenvalue")]
+    refused("list", "--search", "eigenvalue unheard", message="statements has 'eigenvalue unheard' in its texts")
+    kept = run("verify", "fl-ntk/Weyl", "averaging/I8", "--paper", "fl-ntk", "--trials", "1", "--processes", "1")
+    assert kept.exit_code == 0 and "fl-ntk/Weyl" in kept.stdout and "I8" not in kept.stdout
 
 
 @pytest.mark.parametrize(

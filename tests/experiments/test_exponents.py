@@ -6,13 +6,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sympy as sp
 from typer.testing import CliRunner
 
 from bounds.ladders.width_rate import ONE, Quantity, WidthRate, width_rate
 from bounds.listing import catalogue
 from bounds.statement import Source
 from experiments.command_line import app
-from verification.exponents import exponents, ladders
+from experiments.commands.theorems.exponents import lines_of
+from ntkfl.estimate import Estimate
+from verification.exponents import Exponent, exponents, ladders
 
 TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")
 
@@ -81,6 +84,24 @@ def test_the_ladders_are_named(lines):
         "sphere, n=6, d=4, at initialisation: 12 networks of widths 256 to 16384",
         "sphere, n=6, d=4: 21 networks of widths 256 to 16384",
     ]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 150])
+def test_no_terminal_is_too_narrow_for_a_cell(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    slope = Estimate(-0.493, 0.147, "slope")
+    rows = [
+        Exponent(
+            "largest movement of a weight", "fl-ntk/W-frobenius-movement", sp.Rational(-1, 2), 3.468, slope, 3.402
+        ),
+        Exponent("K(t) - K(0)", "fl-ntk/W-gram", sp.Rational(-3, 4), None, None, None),
+    ]
+    printed = " ".join(" ".join(lines_of(rows)).split())
+    for row in rows:
+        assert printed.count(row.statement) == 1 and str(row.theory) in printed
+    assert "[-0.640, -0.346]" in printed and "lost in the noise" in printed and "3.402" in printed
+    assert all(word in printed for row in rows for word in row.quantity.split())
+    assert all(len(line) <= max(columns, 70) for line in "\n".join(lines_of(rows)).splitlines())
 
 
 def test_ladders_go_up_to_the_width_named_with_as_many_networks_at_most():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.choices import OnlyPaper
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -20,19 +21,17 @@ def list_statements(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[ID|FILE]...", help="only these, or those of a .py file of yours")
     ] = None,
-    paper: Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")] = None,
+    paper: OnlyPaper = None,
+    search: Annotated[
+        str, typer.Option(metavar="WORDS", help="only those with all of these words in their texts, formulas aside")
+    ] = "",
 ) -> None:
     """List the statements: id, kind, title, and each form with its recorded outcome and its strongest evidence."""
-    from bounds.listing import catalogue, find, papers
+    from bounds.listing import catalogue, find, narrowed
     from ntkfl.messages import number_of
 
     with shown_warnings(), bad_input():
-        statements = find(*words) if words else tuple(catalogue().values())
-        if paper is not None and paper not in papers():
-            raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(papers())}")
-        statements = tuple(s for s in statements if paper is None or s.id.startswith(f"{paper}/"))
-        if not statements:
-            raise ValueError(f"none of these is a statement of {paper}")
+        statements = narrowed(find(*words) if words else catalogue().values(), paper, search)
     id_width = max(len(statement.id) for statement in statements) + 2
     kind_width = max(len(statement.kind) for statement in statements) + 2
     for statement in statements:

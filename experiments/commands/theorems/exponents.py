@@ -1,18 +1,20 @@
 """`ntkfl exponents`: the powers of the width, as the theory has them and as ladders of widths show them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.tables import as_lines
+from experiments.console.tables import as_lines, console
 
 if TYPE_CHECKING:
     from bounds.options import Options
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")
+WIDER = 1000  # columns, than any table
 NUMBERS = ("theory", "measured", "interval", "coefficient: theory")
 
 
@@ -28,24 +30,40 @@ def exponents(
     coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
     eta_local .4, 60 rounds.
     """
-    from rich.text import Text
-
     from verification.exponents import exponents as measured
     from verification.exponents import ladders
-    from verification.tables import plain_table
 
     with bad_input():
         if options.data is not None:
             one_output(chosen_problem(options, options.data))
         wanted = ladders(options, largest, networks)
-    table = plain_table(HEADER, numbers=NUMBERS, wrapped=HEADER[:1])
     with bad_input(FloatingPointError):
-        for row in measured(wanted, options.seed):
-            table.add_row(*map(Text, _cells(row)))
-    typer.echo(as_lines(table))
+        rows = list(measured(wanted, options.seed))
+    typer.echo("\n".join(lines_of(rows)))
     for draw in wanted:
         name, widths = draw.name.split(", widths")[0], f"widths {min(draw.widths)} to {max(draw.widths)}"
         typer.echo(f"{name}: {sum(draw.counts)} networks of {widths}")
+
+
+def lines_of(rows: "Sequence[Exponent]") -> list[str]:
+    """A table; in a narrow terminal quantity and statement have a line of their own above the numbers."""
+    from rich.text import Text
+
+    from verification.tables import plain_table
+
+    cells = [_cells(row) for row in rows]
+    whole = plain_table(HEADER, numbers=NUMBERS)
+    for row in cells:
+        whole.add_row(*map(Text, row))
+    needed = console(WIDER).measure(whole).maximum  # a console never measures more than its own width
+    if needed <= console().width:
+        return as_lines(whole).splitlines()
+    numbers = plain_table(HEADER[1:-1], numbers=NUMBERS)
+    for row in cells:
+        numbers.add_row(*map(Text, row[1:-1]))
+    head, *lines = as_lines(numbers, least=needed).splitlines()
+    named = [f"{row[0]} ({row[-1]})\n{line}" for row, line in zip(cells, lines, strict=True)]
+    return ["quantity (statement)", head, *named]
 
 
 def _cells(row: "Exponent") -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
-from experiments.console.choices import OnlyForm, chosen_problem, one_output, takes_options
+from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options
 from experiments.console.interruptible import REPORTED, if_stopped, stopped
 from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
@@ -32,6 +32,7 @@ def verify(
             help="statements or papers, as `ntkfl list` names them, or .py files of yours; all unless given"
         ),
     ] = None,
+    paper: OnlyPaper = None,
     form: OnlyForm = None,
     trials: Annotated[
         int | None, typer.Option(help="cases of each family (1 to 300 by default, by what one costs)")
@@ -89,9 +90,9 @@ def verify(
 
             torch_device(device)  # refuses one that this machine does not have
         options = replace(options, trials=trials, device=device)
-        if not (ids or meta or symbolic or device) and processes != 1:
+        if not (ids or paper or meta or symbolic or device) and processes != 1:
             _start_early()
-        statements, forms = _wanted(ids, form)
+        statements, forms = _wanted(ids, paper, form)
         files = [word.partition("::")[0] for word in ids or ()]
         if library and not meta:
             raise ValueError("--library is a part of --meta: give both")
@@ -116,13 +117,13 @@ def verify(
         if symbolic:
             from experiments.console.algebra import prove_steps
 
-            return prove_steps({statement.id for statement in statements} if ids else None)
+            return prove_steps({statement.id for statement in statements} if ids or paper else None)
         if meta:
             from experiments.console.meta_run import check_verifier
 
             pages = {"write_json": write_json, "write_markdown": write_markdown}
             with if_stopped(lambda: REPORTED), held():
-                return check_verifier(statements, forms, options, whole=not ids, library=library, **pages)
+                return check_verifier(statements, forms, options, whole=not (ids or paper), library=library, **pages)
         with if_stopped(lambda: REPORTED), held():  # but for the cases: what is counted is reported, whatever comes
             verdicts, complete = _run(statements, forms, options, processes, attack)
             _print(verdicts, strict, pages=len(statements) == 1)
@@ -159,16 +160,16 @@ def _start_early() -> None:
         start_server()
 
 
-def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
+def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
     """The statements and forms asked for.
 
     Raises:
-        KeyError: an unknown id. ValueError: a form that none of the statements has.
+        KeyError: an unknown id. ValueError: a paper or form that none of the statements has.
     """
-    from bounds.listing import catalogue, find
+    from bounds.listing import catalogue, find, narrowed
     from bounds.statement import Form
 
-    statements = list(find(*ids) if ids else catalogue().values())
+    statements = list(narrowed(find(*ids) if ids else catalogue().values(), paper))
     forms = list(Form) if form is None else [Form(form)]
     if not any(wanted in statement.forms for statement in statements for wanted in forms):
         names = ", ".join(statement.id for statement in statements)
