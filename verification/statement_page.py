@@ -4,8 +4,8 @@ from bounds.evidence import evidence_text
 from bounds.listing import word_for
 from bounds.registry import version
 from bounds.statement import Statement
-from verification.page import LABEL, entry, nature_text, symbols, wrapped
 from verification.plain_text import claim_lines, symbol_text
+from verification.verdict_page import LABEL, entry, nature_text, symbols, wrapped
 
 
 def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:

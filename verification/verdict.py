@@ -13,9 +13,9 @@ from bounds.evidence import evidence
 from bounds.papers import own
 from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
-from verification.page import as_text
 from verification.seen import Seen
 from verification.standing import Standing
+from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
 

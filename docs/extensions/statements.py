@@ -19,8 +19,8 @@ from bounds.statement import Form, Statement
 from bounds.symbols import GLOSSARY
 from experiments.report import mathml
 from experiments.report.prose import prose
-from verification.findings.page import MEANING
-from verification.page import read_from
+from verification.findings.findings_page import MEANING
+from verification.verdict_page import read_from
 
 
 class StatementTable(SphinxDirective):

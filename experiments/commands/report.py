@@ -46,8 +46,8 @@ def report(
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
     from experiments.report.writing import write_report
-    from verification.report import as_json as report_json
-    from verification.report import as_markdown
+    from verification.verdict_list import as_json as report_json
+    from verification.verdict_list import as_markdown
 
     with bad_input():
         if compare and (verdicts or studies or conformance):

@@ -19,8 +19,8 @@ from experiments.console.tables import as_lines
 if TYPE_CHECKING:
     from bounds.options import Options
     from bounds.statement import Form, Statement
-    from verification.library.mutant import LibraryMutant
-    from verification.library.noticing import Noticed
+    from verification.planted_faults.fault import PlantedFault
+    from verification.planted_faults.noticing import Noticed
 
 RUNS = 10_000  # of true statements, over which no false alarm may occur
 EXPOSED = 1
@@ -46,17 +46,16 @@ def check_verifier(
     """
     from verification import mutation_report as report
     from verification.false_alarms import false_alarms
-    from verification.library import library_mutants
-    from verification.library import report as library_report
     from verification.mutation.matrix import mutation_matrix, only_form, true_forms
+    from verification.planted_faults import noticed_faults, planted_faults
 
     started = time.monotonic()
-    planted = library_mutants(None if whole else {statement.id for statement in statements})
+    planted = planted_faults(None if whole else {statement.id for statement in statements})
     if library:
         faults, complete = _faults(planted, options)
         if write_markdown:
-            write_markdown(library_report.library_markdown(faults))
-        wrong, content = library_report.unnoticed(faults), {"library": library_report.library_json(faults)}
+            write_markdown(noticed_faults.library_markdown(faults))
+        wrong, content = noticed_faults.unnoticed(faults), {"library": noticed_faults.library_json(faults)}
         return _finish(started, wrong, complete, options, write_json, content)
     chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
     if len(forms) == 1:
@@ -74,22 +73,22 @@ def check_verifier(
     typer.echo(as_lines(report.alarms_table(alarms)) + "\n")
     typer.echo(report.matrix_totals(found))
     typer.echo(report.alarms_totals(alarms))
-    wrong = report.exposed(found, alarms) + library_report.unnoticed(faults) if complete else []
-    content = report.meta_json(found, alarms) | {"library": library_report.library_json(faults)}
+    wrong = report.exposed(found, alarms) + noticed_faults.unnoticed(faults) if complete else []
+    content = report.meta_json(found, alarms) | {"library": noticed_faults.library_json(faults)}
     _finish(started, wrong, complete, options, write_json, content)
 
 
-def _faults(planted: tuple[LibraryMutant, ...], options: Options) -> tuple[list[Noticed], bool]:
+def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
     """Plant faults in the library, print what became of them; and whether all were planted."""
-    from verification.library import report
-    from verification.library.noticing import noticed
+    from verification.planted_faults import noticed_faults
+    from verification.planted_faults.noticing import noticed
 
     if not planted:
         return [], True
     with _measured("faults of the library") as progress:
         found = noticed(planted, options.seed, progress)
-    typer.echo(as_lines(report.library_table(found)) + "\n")
-    typer.echo(report.library_totals(found) + "\n")
+    typer.echo(as_lines(noticed_faults.library_table(found)) + "\n")
+    typer.echo(noticed_faults.library_totals(found) + "\n")
     return found, len(found) == len(planted)
 
 

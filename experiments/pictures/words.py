@@ -9,8 +9,8 @@ import sympy as sp
 from bounds.statement import Form, Kind, Statement
 from bounds.symbols import GLOSSARY
 from verification.compare import IDENTITIES
-from verification.page import ratio_text
 from verification.seen import STORED, Curve, Seen
+from verification.verdict_page import ratio_text
 
 WORDS_LETTERS = 48  # of a knob's meaning, else its symbol alone is written
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}

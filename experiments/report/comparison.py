@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bounds.statement import Form, Outcome
 from experiments.report.verdict_file import VerdictFile
-from verification.page import ratio_text
 from verification.verdict import Verdict
+from verification.verdict_page import ratio_text
 
 FACTOR = 2.0
 SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED)

@@ -8,7 +8,7 @@ from pathlib import Path
 from bounds.papers import slug
 from experiments.report.outcomes import Shown
 from ntkfl.conformance import Outcome
-from ntkfl.conformance.page import from_json, summary, table
+from ntkfl.conformance.conformance_page import from_json, summary, table
 
 VERDICTS = {  # the worst first, with the style of a statement's outcome
     outcome.value: Shown(sign, outcome.value, style, rank)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from bounds.statement import Outcome
-from verification.report import ORDER
 from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict_list import ORDER
 
 LOOKS = {  # a sign, and what the word says
     Outcome.HOLDS: ("✓", "no admitted case broke it"),

@@ -14,10 +14,10 @@ from experiments.report.prose import prose
 from experiments.report.statement_pages import FORM_TITLES, OF_FORMULAS, OF_VERDICTS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
-from ntkfl.conformance.page import COLUMNS, FAIR
+from ntkfl.conformance.conformance_page import COLUMNS, FAIR
 from ntkfl.version import VERSION
-from verification.findings.page import MEANING, by_paper, sentence
-from verification.report import totals
+from verification.findings.findings_page import MEANING, by_paper, sentence
+from verification.verdict_list import totals
 
 STATIC = ("style.css", "tables.js")
 

@@ -9,10 +9,10 @@ from bounds.statement import Claim, Form, Statement
 from experiments.report.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile
-from verification.findings.page import Finding
-from verification.page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
+from verification.findings.findings_page import Finding
 from verification.seen import Seen
 from verification.verdict import Verdict
+from verification.verdict_page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
 
 FORM_TITLES = {
     Form.STATED: "As printed",

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from bounds.papers import slug
 from experiments.report.outcomes import Shown, shown
 from experiments.studies.study import counted
-from verification.page import amount, ratio_text
+from verification.verdict_page import amount, ratio_text
 
 if TYPE_CHECKING:
     import xarray

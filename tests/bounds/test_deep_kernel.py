@@ -16,8 +16,8 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome
 from verification.compare import judge
-from verification.library.grams import MUTANTS
-from verification.library.noticing import noticed
+from verification.planted_faults.grams import MUTANTS
+from verification.planted_faults.noticing import noticed
 
 SLOPES = {
     "relu": (lambda u: np.maximum(u, 0), lambda u: 1.0 * (u > 0)),

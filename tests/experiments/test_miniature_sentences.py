@@ -11,7 +11,7 @@ from experiments.miniatures import catalogue
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import compared
 from experiments.miniatures.page.learnt import sentences
-from experiments.miniatures.page.report import page
+from experiments.miniatures.page.results_page import page
 
 
 def planted(name, values, rise=0.0):

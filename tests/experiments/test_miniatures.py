@@ -23,7 +23,7 @@ from experiments.miniatures.miniature import Miniature, Quantity, Setting
 from experiments.miniatures.model_plane import ThreeModels
 from experiments.miniatures.page.by_scale import both, pairs
 from experiments.miniatures.page.omitted import OMITTED
-from experiments.miniatures.page.report import as_csv, page
+from experiments.miniatures.page.results_page import as_csv, page
 from experiments.miniatures.paper_numbers import looked_up, printed
 from experiments.miniatures.solo_models import Solo
 from experiments.studies.running import cell_store

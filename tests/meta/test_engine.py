@@ -24,8 +24,8 @@ from verification.judging import check
 from verification.judging.check import NOT_ABOUT_DATA
 from verification.judging.replaying import replay_command
 from verification.judging.tally import Tally
-from verification.report import markdown_table
 from verification.verdict import Verdict
+from verification.verdict_list import markdown_table
 
 X = sp.Symbol("x", positive=True)
 built: Counter = Counter()

@@ -21,8 +21,8 @@ from verification.judging import check
 from verification.mutation.matrix import Fate, mutation_matrix, true_forms
 from verification.mutation.standard import standard_mutants
 from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
-from verification.report import table
 from verification.verdict import Verdict, strict_json
+from verification.verdict_list import table
 
 X, Y = sp.symbols("x y", positive=True)
 FEW = Options(trials=25)

@@ -9,8 +9,8 @@ from bounds.listing import catalogue, get
 from bounds.options import Options
 from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
-from verification.findings.page import MEANING, VERSION, as_page
-from verification.report import as_markdown, totals, worst_first
+from verification.findings.findings_page import MEANING, VERSION, as_page
+from verification.verdict_list import as_markdown, totals, worst_first
 
 CHECKED = ("fl-ntk/A.1", "fl-ntk/Eq11", "fl-ntk/X.7")
 

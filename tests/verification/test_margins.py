@@ -11,8 +11,8 @@ from bounds.options import Options
 from bounds.statement import Form, Hypothesis
 from ntkfl.estimate import Estimate
 from verification.engine import verify
-from verification.page import as_text
 from verification.verdict import Verdict
+from verification.verdict_page import as_text
 
 CHECKED, FORM, TRIALS = "fl-ntk/X.3b", Form.NEW, 12  # some of its cases are rejected
 

@@ -19,9 +19,9 @@ from experiments.report.front_page import headline
 from verification.engine import verify
 from verification.judging.families import families
 from verification.judging.way_out import passing_step, way_out
-from verification.page import headline as answered
-from verification.report import table, totals
 from verification.verdict import Verdict
+from verification.verdict_list import table, totals
+from verification.verdict_page import headline as answered
 
 FEW = Options(unit=True, trials=5, width=256, rounds=20)
 MOVEMENT = get("fl-ntk/B.12")  # its stated form is violated by a stored case and by no ordinary data

@@ -13,10 +13,10 @@ from rich.console import Console
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
 from verification import statement_page
-from verification.page import amount, as_text
 from verification.plain_text import claim_lines, plain
-from verification.report import as_json, as_markdown, escaped, table, totals, worst_first
 from verification.verdict import Side, Verdict
+from verification.verdict_list import as_json, as_markdown, escaped, table, totals, worst_first
+from verification.verdict_page import amount, as_text
 
 REQUIRED_KEYS = (
     "id form kind outcome vacuous trials rejected lhs rhs tightness mutants_killed mutants_total replay".split()

@@ -1,5 +1,5 @@
 """What differs from its paper: the page of it, the address of each finding, and replay files of what shows them."""
 
-from verification.findings.page import Finding, PaperFindings, as_page, by_paper, sentence
+from verification.findings.findings_page import Finding, PaperFindings, as_page, by_paper, sentence
 
 __all__ = ["Finding", "PaperFindings", "as_page", "by_paper", "sentence"]

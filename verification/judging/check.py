@@ -25,9 +25,9 @@ from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import Cases, changed, passes, way_out
-from verification.page import PASSES, case_text, measured_ratio
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
+from verification.verdict_page import PASSES, case_text, measured_ratio
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 

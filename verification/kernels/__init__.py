@@ -5,6 +5,6 @@ z = x when it is not given. A property that fails is shown by the smallest data 
 """
 
 from verification.kernels.checking import check, relu_strictly_positive
-from verification.kernels.report import Counterexample, KernelReport, PropertyCheck
+from verification.kernels.kernel_report import Counterexample, KernelReport, PropertyCheck
 
 __all__ = ["Counterexample", "KernelReport", "PropertyCheck", "check", "relu_strictly_positive"]

@@ -13,9 +13,9 @@ from hypothesis.errors import Flaky
 
 from ntkfl.gram import degenerate_pairs
 from verification.kernels import properties
+from verification.kernels.kernel_report import Counterexample, KernelReport, PropertyCheck
 from verification.kernels.networks import Networks, beside
 from verification.kernels.properties import Judgement, Property, Unusable
-from verification.kernels.report import Counterexample, KernelReport, PropertyCheck
 
 SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # where the smallest eigenvalue falls as angle^2, and as the angle
 FEWEST = 8  # networks of a width whose spread tells an interval

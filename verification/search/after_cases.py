@@ -8,11 +8,11 @@ from bounds.case import case_of
 from bounds.listing import catalogue, word_for
 from bounds.statement import Outcome, Statement
 from ntkfl import interruption
-from verification.page import measured_ratio
 from verification.search.hunt import EXAMPLES, Attack, attack
 from verification.search.plain_case import in_words
 from verification.standing import Standing
 from verification.verdict import Side, Verdict
+from verification.verdict_page import measured_ratio
 
 SHORT = 10.0  # seconds of a search after the cases
 SHRINKING = 2.0  # and for each of the two ways of shrinking what it finds

@@ -63,21 +63,21 @@ def run(
     status: 0 all others are equal, 1 something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until
     then were reported).
     """
-    from ntkfl.conformance import conformance, methods, page
+    from ntkfl.conformance import conformance, conformance_page, methods
 
     def show(verdict: "MethodVerdict") -> None:
-        typer.echo("\n".join(page.method_lines(verdict, width)))
+        typer.echo("\n".join(conformance_page.method_lines(verdict, width)))
 
     with bad_input():
         width = max(map(len, methods(method)))
     with reserved(json_file, markdown, inputs=(str(adapter),)) as (write_json, write_markdown):
         with if_stopped(lambda: "no file is written"), bad_input(ValueError):
             found = conformance(adapter, method, python, limit, show)
-        typer.echo(f"\n{page.summary(found)}")
+        typer.echo(f"\n{conformance_page.summary(found)}")
         if write_json:
-            write_json(as_json(page.as_json(found)))
+            write_json(as_json(conformance_page.as_json(found)))
         if write_markdown:
-            write_markdown(page.as_markdown(found))
+            write_markdown(conformance_page.as_markdown(found))
     raise typer.Exit(0 if found.conforms else DIFFERS)
 
 

@@ -51,7 +51,7 @@ def miniature(
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
     from experiments.miniatures.page.curves import drawn, with_curves
-    from experiments.miniatures.page.report import as_csv, page
+    from experiments.miniatures.page.results_page import as_csv, page
 
     with bad_input():
         everything, known = names in ([ALL], [LIST]), catalogue()

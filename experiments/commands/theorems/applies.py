@@ -68,7 +68,7 @@ def _record(one: "Applicability") -> dict:
 
 
 def _lines(found: "list[Applicability]", left_out: int) -> list[str]:
-    from verification.page import entry, ratio_text
+    from verification.verdict_page import entry, ratio_text
 
     width = max(60, min(console().width, PIPED_WIDTH))
     label = max((len(one.statement.id) for one in found), default=0)

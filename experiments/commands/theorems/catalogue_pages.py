@@ -97,7 +97,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
 
 def _conventions(paper: str) -> list[str]:
     from bounds.papers import conventions
-    from verification.page import entry
+    from verification.verdict_page import entry
 
     lines = [f"{paper}: conventions"]
     for convention in conventions(paper):

@@ -31,7 +31,7 @@ def findings(
     from bounds.options import Options
     from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
-    from verification.findings.page import as_page
+    from verification.findings.findings_page import as_page
     from verification.processes import verify_in_processes
 
     with reserved(output, inputs=(str(verdicts_file),) if verdicts_file else ()) as (write,):

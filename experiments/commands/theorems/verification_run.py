@@ -130,7 +130,7 @@ def verify(
             if write_json:
                 write_json(as_json(_record(verdicts, options, complete)))
             if write_markdown:
-                from verification.report import as_markdown
+                from verification.verdict_list import as_markdown
 
                 write_markdown(as_markdown(verdicts))
     if not complete:
@@ -244,8 +244,8 @@ def _run(
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
     """The pages or the table, what differs from the record with its replay, the totals, and what was not tested."""
-    from verification.page import as_text, headline
-    from verification.report import table, totals, untested_lines, worst_first
+    from verification.verdict_list import table, totals, untested_lines, worst_first
+    from verification.verdict_page import as_text, headline
 
     if pages:
         width = max(60, min(console().width, PIPED_WIDTH))
@@ -265,7 +265,7 @@ def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
 
 
 def _record(verdicts: "list[Verdict]", options: "Options", complete: bool) -> dict[str, Any]:
-    from verification import report
+    from verification import verdict_list
     from verification.judging.check import data_origin, origin
 
     run: dict[str, Any] = (
@@ -276,4 +276,4 @@ def _record(verdicts: "list[Verdict]", options: "Options", complete: bool) -> di
             "complete": complete and not any(verdict.error for verdict in verdicts),
         }
     )
-    return report.as_json(verdicts, run)
+    return verdict_list.as_json(verdicts, run)

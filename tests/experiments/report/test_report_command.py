@@ -11,7 +11,7 @@ from bounds.listing import get
 from bounds.statement import Outcome
 from experiments.command_line import app
 from experiments.report.verdict_file import read
-from verification.report import as_json, as_markdown
+from verification.verdict_list import as_json, as_markdown
 
 VERDICTS = [a_verdict("fl-ntk/B.12", form) for form in get("fl-ntk/B.12").forms]
 

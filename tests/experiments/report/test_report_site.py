@@ -17,10 +17,10 @@ from experiments.report.prose import prose
 from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
-from verification.findings.page import counts_as_printed
-from verification.page import answer, case_text
+from verification.findings.findings_page import counts_as_printed
 from verification.seen import Seen
 from verification.verdict import Side
+from verification.verdict_page import answer, case_text
 
 MIXED = (4.5, 3.0)  # WCAG AA: text, and marks of the interface
 

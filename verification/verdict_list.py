@@ -11,10 +11,10 @@ from rich.text import Text
 from bounds.listing import catalogue
 from bounds.statement import UNCHARGED, Kind, Nature, Outcome
 from verification.intervals import percent
-from verification.page import answer, as_text, measured_ratio, ratio_text
 from verification.standing import Standing
 from verification.tables import markdown_row, plain_table
 from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict_page import answer, as_text, measured_ratio, ratio_text
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}

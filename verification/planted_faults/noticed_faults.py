@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from verification.library.noticing import Noticed
+from verification.planted_faults.noticing import Noticed
 from verification.tables import markdown_row, plain_table
 
 COLUMNS = ("function", "fault", "noticed by", "verdict", "how")

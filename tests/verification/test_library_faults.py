@@ -19,11 +19,11 @@ from ntkfl.gram import finite_width
 from ntkfl.initialisation import draw
 from ntkfl.limit import infinite_width
 from ntkfl.problem import Problem, Setup
-from verification.library import library_mutants
-from verification.library.mutant import LibraryMutant, changed, times
-from verification.library.noticing import Noticed, noticed
-from verification.library.planting import planted
-from verification.library.report import library_markdown, library_totals, unnoticed
+from verification.planted_faults import planted_faults
+from verification.planted_faults.fault import PlantedFault, changed, times
+from verification.planted_faults.noticed_faults import library_markdown, library_totals, unnoticed
+from verification.planted_faults.noticing import Noticed, noticed
+from verification.planted_faults.planting import planted
 
 LOCAL = "ntkfl.gram.finite_width:local_gram"
 REGIME = "ntkfl.limit.infinite_width:KernelRegime"
@@ -148,8 +148,8 @@ def test_what_is_no_function_is_refused(function, error):
 
 
 def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
-    cheap = [mutant for mutant in library_mutants() if mutant.noticed_by == CHEAP]
-    found = noticed([*cheap, LibraryMutant("nothing is wrong", LOCAL, same, "fl-ntk/counts")])
+    cheap = [mutant for mutant in planted_faults() if mutant.noticed_by == CHEAP]
+    found = noticed([*cheap, PlantedFault("nothing is wrong", LOCAL, same, "fl-ntk/counts")])
     assert len(cheap) >= 5
     assert [one.name for one in found if one.id is None] == ["nothing is wrong"]
     assert {one.outcome for one in found[:-1]} == {"violated"}
@@ -162,13 +162,13 @@ def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
 def test_the_two_faults_that_once_changed_no_verdict():
     """H(t,k) made symmetric, and the clients' response times 1.0001."""
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
-    chosen = [m for m in library_mutants() if m.function in wanted and m.name.startswith(wanted[m.function])]
+    chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]
     found = noticed(chosen)
     assert len(found) == 2 and all(one.outcome == "violated" for one in found)
 
 
 def test_faults_are_of_many_functions_and_name_statements_that_exist():
-    mutants = library_mutants()
+    mutants = planted_faults()
     assert len(mutants) >= 25 and len({m.function for m in mutants}) >= 25
     assert {m.noticed_by for m in mutants} <= set(catalogue())
     assert max(Counter((m.function, m.name) for m in mutants).values()) == 1
@@ -179,7 +179,7 @@ def test_faults_are_of_many_functions_and_name_statements_that_exist():
 
 def test_a_form_that_differs_without_the_fault_notices_nothing(monkeypatch):
     """With too few cases a form is untested whether the library is right or not."""
-    found = noticed([LibraryMutant("doubled", LOCAL, times(2.0), "fl-ntk/counts", trials=1)])
+    found = noticed([PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts", trials=1)])
     assert found == [Noticed("doubled", LOCAL)]
 
 
@@ -187,7 +187,7 @@ def test_an_interrupt_keeps_what_was_found():
     def stop(function, done, of):
         raise KeyboardInterrupt
 
-    mutants = [LibraryMutant("doubled", LOCAL, times(2.0), "fl-ntk/counts")] * 2
+    mutants = [PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts")] * 2
     assert [one.outcome for one in noticed(mutants, progress=stop)] == ["violated"]
 
 
@@ -197,7 +197,7 @@ def test_the_command_plants_what_its_statements_stand_on(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     kept = json.loads(pages[0].read_text())["library"]
-    own = [m for m in library_mutants() if m.noticed_by == "fl-ntk/counts"]
+    own = [m for m in planted_faults() if m.noticed_by == "fl-ntk/counts"]
     assert [(one["name"], one["function"]) for one in kept] == [(m.name, m.function) for m in own]
     assert {one["id"] for one in kept} == {"fl-ntk/counts"}
     assert f"{len(own)}/{len(own)} change a verdict" in result.output and "ties left out" in pages[1].read_text()
@@ -207,5 +207,5 @@ def test_the_command_plants_what_its_statements_stand_on(tmp_path):
 
 @pytest.mark.slow
 def test_every_fault_of_the_library_changes_a_verdict():
-    found = noticed(library_mutants())
+    found = noticed(planted_faults())
     assert unnoticed(found) == []

@@ -22,11 +22,11 @@ from bounds.statement import (
     Statement,
 )
 from verification.findings.address import anchor, check_script, replay_path
-from verification.page import headline, measured_ratio, read_from
 from verification.plain_text import claim_lines
-from verification.report import escaped, markdown_table, totals, worst_first
 from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict_list import escaped, markdown_table, totals, worst_first
+from verification.verdict_page import headline, measured_ratio, read_from
 
 MEANING = {
     Nature.SUBSTANCE: "The claim fails where it is meant to apply.",

@@ -2,16 +2,22 @@
 
 from collections.abc import Collection
 
-from verification.library.mutant import LibraryMutant
+from verification.planted_faults.fault import PlantedFault
 
 
-def library_mutants(identifiers: Collection[str] | None = None) -> tuple[LibraryMutant, ...]:
+def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedFault, ...]:
     """All of them, or those that one of these statements should notice.
 
     Args:
         identifiers: ids of statements; None: all.
     """
-    from verification.library import algorithm1, connectivity, grams, kernel_regime, training  # torch is slow to load
+    from verification.planted_faults import (  # torch is slow to load
+        algorithm1,
+        connectivity,
+        grams,
+        kernel_regime,
+        training,
+    )
 
     found = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]
     return tuple(mutant for mutant in found if identifiers is None or mutant.noticed_by in identifiers)

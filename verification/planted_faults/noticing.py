@@ -8,8 +8,8 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form
 from verification.engine import Progress, verify_all
-from verification.library.mutant import LibraryMutant
-from verification.library.planting import planted
+from verification.planted_faults.fault import PlantedFault
+from verification.planted_faults.planting import planted
 from verification.verdict import Verdict
 
 
@@ -36,7 +36,7 @@ class Noticed:
     how: str = ""
 
 
-def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
+def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
     """Plant each fault in turn and ask the statement that stands on it whether it notices.
 
     Its forms are judged in this process on few cases, and first without a fault: a verdict that differs already, since
@@ -58,7 +58,7 @@ def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress 
     return found
 
 
-def _first(mutant: LibraryMutant, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
+def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
     asked = mutant.noticed_by, mutant.trials
     if asked not in sound:
         sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}

@@ -9,11 +9,11 @@ import numpy as np
 
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
-from verification.library.planting import Fault
+from verification.planted_faults.planting import Fault
 
 
 @dataclass(frozen=True)
-class LibraryMutant:
+class PlantedFault:
     """One fault in one function.
 
     Args:
@@ -31,7 +31,7 @@ class LibraryMutant:
     trials: int = 5
 
 
-def on_every_way(name: str, function: str, fault: Fault) -> LibraryMutant:
+def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:
     """A fault in one of the ways that runs can go: noticed on two cases of each family that are run by all of them.
 
     Args:
@@ -39,7 +39,7 @@ def on_every_way(name: str, function: str, fault: Fault) -> LibraryMutant:
         function: where it is defined, "module:name".
         fault: makes the wrong function out of the right one.
     """
-    return LibraryMutant(name, function, fault, "fl-ntk/Alg1-update", trials=1)
+    return PlantedFault(name, function, fault, "fl-ntk/Alg1-update", trials=1)
 
 
 def around(wrong: Callable[..., Any]) -> Fault:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ntkfl.training.method import Finish
 from ntkfl.training.tree import tree_map
-from verification.library.mutant import LibraryMutant, argument_times, around, changed, on_every_way, setup_times
-from verification.library.planting import Fault
+from verification.planted_faults.fault import PlantedFault, argument_times, around, changed, on_every_way, setup_times
+from verification.planted_faults.planting import Fault
 
 
 @around
@@ -68,19 +68,17 @@ LINEAR, DEEP = "fl-ntk/X.14", "deep/linearised"
 LARGER_STEP = setup_times("eta_local", 1.001)
 
 MUTANTS = (
-    LibraryMutant("the control variates' sign", f"{SCAFFOLD}.correct", _other_sign, LINEAR),
-    LibraryMutant("control variates over a step too many", f"{SCAFFOLD}.finish", _one_step_more, LINEAR),
-    LibraryMutant("the proximal term halved", f"{TRAINING}.methods.fed_prox:Proximal.correct", _half_the_pull, LINEAR),
-    LibraryMutant("momenta kept from round to round", f"{TRAINING}.optimizers:SGD.initial", _kept, LINEAR),
-    LibraryMutant("equal weights where they go by samples", SHARES, _weights("size", of="uniform"), LINEAR),
-    LibraryMutant("weights by samples where they are equal", SHARES, _weights("uniform", of="size"), LINEAR),
-    LibraryMutant(
+    PlantedFault("the control variates' sign", f"{SCAFFOLD}.correct", _other_sign, LINEAR),
+    PlantedFault("control variates over a step too many", f"{SCAFFOLD}.finish", _one_step_more, LINEAR),
+    PlantedFault("the proximal term halved", f"{TRAINING}.methods.fed_prox:Proximal.correct", _half_the_pull, LINEAR),
+    PlantedFault("momenta kept from round to round", f"{TRAINING}.optimizers:SGD.initial", _kept, LINEAR),
+    PlantedFault("equal weights where they go by samples", SHARES, _weights("size", of="uniform"), LINEAR),
+    PlantedFault("weights by samples where they are equal", SHARES, _weights("uniform", of="size"), LINEAR),
+    PlantedFault(
         "the clients' step 0.1% too large", f"{TRAINING}.optimizers:SGD.step", argument_times(4, 1.001), LINEAR
     ),
     on_every_way("the clients' step 0.1% too large", f"{TRAINING}.engine_trajectory:engine_trajectory", LARGER_STEP),
-    LibraryMutant("without the network's value", f"{TRAINING}.linearised_network:linearised", _without_value, DEEP),
-    LibraryMutant("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
-    LibraryMutant(
-        "the clients' step 0.1% too large", f"{TRAINING}.wide_training:network_federation", LARGER_STEP, DEEP
-    ),
+    PlantedFault("without the network's value", f"{TRAINING}.linearised_network:linearised", _without_value, DEEP),
+    PlantedFault("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
+    PlantedFault("the clients' step 0.1% too large", f"{TRAINING}.wide_training:network_federation", LARGER_STEP, DEEP),
 )
