@@ -115,7 +115,7 @@ def limit_curves(
         local_steps: K.
         eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
         tiles: True, "float64" or "float32".
-        keep: a file of the run's state; it is written, and read where it is there.
+        keep: a file of a run round by round; it is written, and read where it is there. Plain averaging begins anew.
         progress: is told how many rounds are done, of how many.
 
     Raises:
@@ -138,7 +138,7 @@ def limit_curves(
     regime = cast(MatrixFreeRegime, of_method(base, method, options or {}))
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
-    said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype}"
+    said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype} {t.tolist()}"
     run = _run(regime, t, keep, said, progress)
     return LimitCurves(
         problem.name,
@@ -217,7 +217,7 @@ def _read(keep: Path, mark: str, memory: int) -> tuple[_State, dict[int, tuple[n
     except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
     if not same:
-        raise ValueError(f"{keep} is of another run (data, method or steps); name another file, or remove it")
+        raise ValueError(f"{keep} is of another run (data, method, steps or rounds); name another file, or remove it")
     state = _State(
         int(kept["round"]), kept["residual"], kept["moved"], tuple(kept[f"memory_{i}"] for i in range(memory))
     )

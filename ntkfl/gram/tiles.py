@@ -51,8 +51,9 @@ class Tiles:
             dtype: "float64", or "float32" for half the memory.
 
         Raises:
-            ValueError: too little memory; a kernel that is not symmetric, not finite, of another shape, or with an
-                entry that its diagonal does not allow, so that it is not positive semi-definite.
+            ValueError: too little memory; entries beyond float32, if that is asked for; a kernel that is not symmetric,
+                not finite, of another shape, or with an entry that its diagonal does not allow, so that it is not
+                positive semi-definite.
         """
         x = finite_array("x", x)
         require("the tiles of the Gram matrix", lambda n: tiles_bytes(n, dtype), n=len(x))
@@ -64,6 +65,11 @@ class Tiles:
             slab = np.empty((len(rows), start + len(rows)), dtype)
             own = _values(kernel, rows, None)
             roots = np.append(roots, np.sqrt(np.maximum(np.diagonal(own), 0)))
+            if roots.max() ** 2 > np.finfo(dtype).max:  # which no entry is larger than
+                raise ValueError(
+                    f"the kernel has entries up to {roots.max() ** 2:.3g}; {dtype} holds up to "
+                    f"{np.finfo(dtype).max:.3g}: take float64 tiles, or divide the samples by a number"
+                )
             slab[:, start:] = _allowed((own + own.T) / 2, roots[start:], roots[start:])
             if start:
                 slab[:, :start] = _allowed(_values(kernel, rows, x[:start]), roots[start:], roots[:start])

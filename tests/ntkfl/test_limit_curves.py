@@ -58,6 +58,8 @@ def test_a_killed_run_goes_on(tmp_path):
             limit_curves(other, ROUNDS, method="scaffold", keep=keep)
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, ROUNDS, method="feddyn", keep=keep)
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, [1, 2, 30], method="scaffold", keep=keep)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])

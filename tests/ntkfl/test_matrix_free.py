@@ -1,13 +1,15 @@
 """Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_methods import EACH, quietly, ragged
 
-from ntkfl import gram, kernel_regime, memory
-from ntkfl.exact_dynamics import MatrixFreeRegime, MovingWindow, UnstableSteps
+from ntkfl import gram, kernel_regime, memory, random_rounds
+from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
 from ntkfl.gram import tiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.problem import Problem, Setup
@@ -67,6 +69,14 @@ def test_unequal_steps_run_as_with_the_matrix(how):
     whole, found = (kernel_regime(problem, STEPS, None, "fedavg", **how, matrix_free=free) for free in (False, True))
     np.testing.assert_allclose(found.outputs(5), whole.outputs(5), atol=1e-12)
     assert found.rounds_to(0.5) == whole.rounds_to(0.5)
+
+
+def test_the_mean_of_drawn_clients_is_that_of_random_rounds():
+    problem = several_outputs()
+    whole = random_rounds(problem, STEPS, None, "fedavg", {"server_rate": 1.2}, participation=0.5).mean
+    base = KernelRegime(problem, STEPS, Tiles.of(gram.infinite, problem.x))
+    found = of_method(base, "fedavg", {"server_rate": 1.2}, cohort=2)
+    np.testing.assert_allclose(found.residual([1, 9]), whole.residual([1, 9]), atol=1e-12)
 
 
 def test_algorithm_1_takes_its_server_step():
@@ -161,6 +171,13 @@ def test_tiles_that_do_not_fit_are_refused_before_the_work(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: needed)
     with pytest.raises(memory.TooLittleMemory, match=r"float64 tiles takes .* n up to .* matrix_free='float32'"):
         kernel_regime(problem, STEPS, matrix_free="float64")
+
+
+def test_entries_that_float32_does_not_hold_are_refused():
+    problem = ragged([3, 5])
+    large = replace(problem, x=problem.x * 1e20)
+    with pytest.raises(ValueError, match=r"float32 holds up to 3\.4e"):
+        kernel_regime(large, STEPS, matrix_free="float32")
 
 
 def test_auto_is_the_matrix_where_that_fits(monkeypatch):

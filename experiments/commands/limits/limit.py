@@ -42,8 +42,8 @@ def limit(
     """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
 
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, FedAvg, 5 local steps, 100
-    rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 9900 is nearly all
-    of it, in 15 GB of memory, or 8 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
+    rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
+    in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
     fedprox and fednova have error bounds, carried through all rounds, and take few products for many rounds; the other
     methods run round by round without a bound, and --state keeps those runs. Labels that are neither one-hot nor +-1
     have no accuracy.
@@ -66,8 +66,12 @@ def limit(
         from experiments.console.progress_bar import ProgressBar
 
         rounds = np.unique(np.append(0, np.geomspace(1, max(1, setup.rounds), REPORTED).round().astype(int)))
-        kept = f"{state} has the run; the same command goes on" if state is not None else "nothing is kept"
-        with if_stopped(lambda: kept), ProgressBar("steps") as bar, bad_input():
+
+        def kept() -> str:
+            is_kept = state is not None and state.exists()
+            return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
+
+        with if_stopped(kept), ProgressBar("steps") as bar, bad_input():
             found = limit_curves(
                 problem,
                 rounds[rounds <= setup.rounds],
