@@ -17,24 +17,25 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """A function phi of one variable, twice continuously differentiable."""
+    """A function phi of one variable, twice continuously differentiable but perhaps at 0."""
 
     name: str  # as networks have it
     function: Callable[[np.ndarray], np.ndarray]  # phi
     derivative: Callable[[np.ndarray], np.ndarray]  # phi'
     slope: float  # at least |phi'| everywhere
     bend: float  # at least |phi''| everywhere
+    kink: bool = False  # whether it has one at 0
 
     def values(self, z: Estimate) -> Estimate:
         """phi(z)."""
-        if self is IDENTITY:
-            return z
+        if not self.bend:
+            return Estimate(self.function(z.value), z.error, z.method, z.rigour)
         return self._known(self.function(z.value), self.slope * z.error, z)
 
     def slopes(self, z: Estimate) -> Estimate:
-        """phi'(z)."""
-        if self is IDENTITY:
-            return Estimate.exact(np.ones(z.value.shape))
+        """phi'(z); of one with a kink on the side of the value: `Pass.clear` says how far from the kink that is."""
+        if not self.bend:
+            return Estimate.exact(self.derivative(z.value))
         return self._known(self.derivative(z.value), self.bend * z.error, z)
 
     def _known(self, value: np.ndarray, carried: np.ndarray, z: Estimate) -> Estimate:
@@ -56,3 +57,5 @@ SMOOTH = {
         IDENTITY,
     )
 }
+RELU = Smooth("relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float), 1.0, 0.0, kink=True)
+ACTIVATIONS = SMOOTH | {RELU.name: RELU}

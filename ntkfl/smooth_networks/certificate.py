@@ -112,8 +112,9 @@ class NetworkCertificate:
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
         done = passed(self._layers, x)
         curvature = Curvature(self._layers, self.start.curvature.norms, sizes_of_each(done), None)
-        turned = curvature.of_each(self.reach).reshape(done.outputs.value.shape) * self.reach / 2
-        moved = above((done.gradient_lengths() + turned) * self.reach)
+        smooth = done.gradient_lengths().reshape(-1) + curvature.of_each(self.reach) * self.reach / 2
+        speed = np.where(curvature.crossing(self.reach).any(axis=0), curvature.lipschitz(self.reach), smooth)
+        moved = above(speed * self.reach).reshape(done.outputs.value.shape)
         found = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
         return Estimate(found.value.reshape(shape), found.error.reshape(shape), "rounding bound", found.rigour)
 
@@ -187,8 +188,8 @@ def certify_network(
     """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear and Tanh, GELU, Softplus, Sigmoid or SiLU; or `ntkfl.networks.wide` of
-            "fc:L:erf" or "fc:L:gelu". Parameters without requires_grad are not trained.
+        network: a torch Sequential of Linear and Tanh, GELU, Softplus, Sigmoid, SiLU or ReLU; or
+            `ntkfl.networks.wide` of "fc:L:PHI". Parameters without requires_grad are not trained.
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between

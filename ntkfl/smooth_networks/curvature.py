@@ -6,7 +6,7 @@ Source: docs/proofs/smooth_networks.md#second-derivatives
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ntkfl.any_order.rounding import above, length
 from ntkfl.gram.spectrum import largest_eigenvalue
@@ -23,6 +23,7 @@ class Sizes:
     before: list[Float[np.ndarray, " g"]]  # the spectral norm of the rows B_k of a sample
     # the largest column norm of the rows b_k of a sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
+    clear: list[Float[np.ndarray, " g"]]  # the least |z| at a kink, see `Pass.clear`; lower bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +46,7 @@ class Curvature:
 
     def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
         layers, last, groups = self.layers, len(self.layers), len(at.before[0])
-        tall: list[np.ndarray] = []  # how fast z_k of a sample moves with each layer's parameters, (g, L)
-        wide: list[np.ndarray] = []  # and that of all samples
-        for rows, start in ((tall, at.each), (wide, at.together)):
-            moved = np.zeros(groups)  # of h_(k-1), at most, over the radius
-            row = np.zeros((groups, last))
-            for k, layer in enumerate(layers):
-                row = self._norm(k, radius) * (layers[k - 1].activation.slope if k else 0.0) * row
-                row[:, k] = (start[k] + layer.scale * moved * radius) * layer.trained
-                rows.append(row)
-                moved = layer.activation.slope * np.linalg.norm(row, axis=1)
+        tall, wide = self._speeds(at.each, radius), self._speeds(at.together, radius)
         form = np.zeros((groups, last, last))
         top = layers[-1].activation
         turned = top.bend * radius * np.linalg.norm(tall[-1], axis=1)  # how far B_k may get from its value at the start
@@ -71,6 +63,30 @@ class Curvature:
             before = at.before[k - 1] + turned
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
 
+    def lipschitz(self, radius: float) -> Float[np.ndarray, " nC"]:
+        """At least the Lipschitz constant of each output in the ball, on both sides of kinks."""
+        return above(
+            self.layers[-1].activation.slope * np.linalg.norm(self._speeds(self.alone.each, radius)[-1], axis=1)
+        )
+
+    def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
+        """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample."""
+        speeds = self._speeds(self.alone.each, radius)
+        reach = above(radius * np.linalg.norm(np.array(speeds), axis=2))
+        return np.array(self.alone.clear) <= reach
+
+    def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> list[Float[np.ndarray, "g L"]]:
+        """How fast z_k, of a sample or of all, moves with the parameters of each layer, for each k."""
+        rows: list[np.ndarray] = []
+        moved = np.zeros(len(start[0]))  # h_(k-1), at most, over the radius
+        row = np.zeros((len(start[0]), len(self.layers)))
+        for k, layer in enumerate(self.layers):
+            row = self._norm(k, radius) * (self.layers[k - 1].activation.slope if k else 0.0) * row
+            row[:, k] = (start[k] + layer.scale * moved * radius) * layer.trained
+            rows.append(row)
+            moved = layer.activation.slope * np.linalg.norm(row, axis=1)
+        return rows
+
     def _norm(self, layer: int, radius: float) -> float:
         return self.norms[layer] + self.layers[layer].scale * radius * self.layers[layer].trained
 
@@ -86,7 +102,7 @@ def sizes_of_each(done: Pass) -> Sizes:
     lengths = [np.repeat(done.input_lengths(k), outputs) for k in range(len(done.layers))]
     before = [one.norm(axis=2).hi.reshape(-1) for one in done.before]
     after = [(np.abs(one.value) + one.error).max(axis=2).reshape(-1) for one in done.after]
-    return Sizes(lengths, lengths, before, after)
+    return Sizes(lengths, lengths, before, after, [np.repeat(one, outputs) for one in done.clear])
 
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
@@ -98,7 +114,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
         inner = one @ type(one)(one.value.transpose(0, 2, 1), one.error.transpose(0, 2, 1), one.method, one.rigour)
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [one.norm(axis=1).hi.max(keepdims=True).reshape(1) for one in done.after]
-    return Sizes(each, together, before, after)
+    return Sizes(each, together, before, after, [one.min(keepdims=True) for one in done.clear])
 
 
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:

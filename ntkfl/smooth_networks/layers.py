@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.problem import finite_array
-from ntkfl.smooth_networks.activations import IDENTITY, SMOOTH, Smooth
+from ntkfl.smooth_networks.activations import ACTIVATIONS, IDENTITY, Smooth
 
 if TYPE_CHECKING:
     from torch import nn
@@ -76,19 +76,12 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
     return found
 
 
-def _smooth(name: str, where: str) -> Smooth:
-    if name not in SMOOTH:
-        known = ", ".join(SMOOTH)
-        raise ValueError(f"{where} is {name}, whose second derivative is not bounded; smooth ones are {known}")
-    return SMOOTH[name]
-
-
 def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
     if network.kind != "fc":
         raise ValueError(f"the network {network.name} is convolutional; fully connected ones are covered, as fc:3:erf")
     if params is None:
         raise ValueError(f"params are missing; {network.name} has none of its own, network.model(...).initial(0) draws")
-    phi = _smooth(network.activation, f"the activation of {network.name}")
+    phi = ACTIVATIONS[network.activation]
     given = dict(params)
     last = np.atleast_2d(_taken(given, "readout.weight"))
     width = last.shape[1]
@@ -130,12 +123,12 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
         name = _activation(part)
         if name is None:
             raise ValueError(
-                f"layer {where} is {part!r:.60}; the certificate covers Linear and smooth activations: Tanh, GELU, "
-                "Softplus, Sigmoid, SiLU"
+                f"layer {where} is {part!r:.60}; the certificate covers Linear and Tanh, GELU, Softplus, Sigmoid, "
+                "SiLU and ReLU"
             )
         if not found or found[-1].activation is not IDENTITY:
             raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer")
-        found[-1] = Layer(**(vars(found[-1]) | {"activation": SMOOTH[name]}))
+        found[-1] = Layer(**(vars(found[-1]) | {"activation": ACTIVATIONS[name]}))
     if not found:
         raise ValueError(f"the network {type(module).__name__} has no Linear layer")
     _require_all_taken(given)
@@ -165,7 +158,7 @@ def _activation(part: nn.Module) -> str | None:
         return "gelu" if part.approximate == "none" else None
     if type(part) is nn.Softplus:
         return "softplus" if part.beta == 1 else None
-    return {nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
+    return {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
 
 
 def _taken(params: dict[str, Any], name: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.any_order.rounding import above
+from ntkfl.any_order.rounding import above, below
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Layer
@@ -24,6 +24,8 @@ class Pass:
     before: tuple[Estimate, ...]
     # b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
+    # of each layer and sample, the least |z| of its neurons where they have kinks, else infinite, (n,)
+    clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
         """At least |(scale h, bias_scale)| of each sample: what W and b of this layer are multiplied with."""
@@ -59,13 +61,15 @@ class Pass:
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
     """Both passes for these samples."""
     h = Estimate.exact(x)
-    inputs, slopes = [], []
+    inputs, slopes, clear = [], [], []
     for layer in layers:
         interruption.check()
         inputs.append(h)
         z = h @ layer.weight.T * layer.scale
         if layer.bias is not None:
             z = z + Estimate.exact(layer.bias) * layer.bias_scale
+        least = np.maximum(np.abs(z.value) - z.error, 0).min(axis=1) if layer.activation.kink else np.inf
+        clear.append(below(np.broadcast_to(least, len(x))))
         h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))
     n, outputs = h.value.shape
@@ -78,7 +82,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
         if k:
             b = before[-1] @ layers[k].weight * layers[k].scale
             after.append(b)
-    return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]))
+    return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
 
 
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:

@@ -65,6 +65,13 @@ class Failed:
 
 def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
     """Whether the theorem holds with this ball."""
+    crossing = start.curvature.crossing(radius)
+    if crossing.any():
+        layer, output = (int(index) for index in np.argwhere(crossing)[0])
+        return Failed(
+            f"a neuron of layer {start.curvature.layers[layer].name} may reach its kink in the ball of radius "
+            f"{radius:.3g}, for sample {output // len(start.curvature.layers[-1].weight)}"
+        )
     each, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
     return inequalities(start, float(np.sqrt((each**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius)
 

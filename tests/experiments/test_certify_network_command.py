@@ -37,7 +37,7 @@ def test_a_round_too_early_is_not_certified_and_says_which_residual_would_do():
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--network", "fc:3:relu"), "the activation of fc:3:relu is relu, whose second derivative is not bounded"),
+        (("--network", "fc:3:tanh"), "tanh"),
         (("--network", "conv:3:erf", "--n", "4"), "convolutional"),
         (("--network", "deep"), "there is no network 'deep'"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),

@@ -61,7 +61,7 @@ def certify(
         str | None,
         typer.Option(
             metavar="fc:L:PHI",
-            help="a proof for every order, of a network with L layers of weights, all trained, PHI erf or gelu",
+            help="a proof for every order, of a network with L layers of weights, all trained, PHI relu, erf or gelu",
         ),
     ] = None,
     visits: Annotated[
@@ -83,7 +83,7 @@ def certify(
     Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data; --network does so for smooth networks of any depth, if every sample is visited about equally often.
+    data; --network does so for networks of any depth, if every sample is visited about equally often.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ntkfl import Problem
-from ntkfl.smooth_networks.activations import IDENTITY, SMOOTH
+from ntkfl.smooth_networks.activations import ACTIVATIONS, IDENTITY
 from ntkfl.smooth_networks.layers import Layer
 
 TORCH = {
@@ -18,6 +18,7 @@ TORCH = {
     "sin": torch.sin,
     "sigmoid": torch.sigmoid,
     "silu": nn.functional.silu,
+    "relu": torch.relu,
     "identity": lambda z: z,
 }
 
@@ -33,7 +34,7 @@ def network(seed, widths, activations, biases=True, frozen=()):
             rng.standard_normal(m) if biases else None,
             1 / np.sqrt(before),
             0.3,
-            SMOOTH[activations[k]] if k < len(activations) else IDENTITY,
+            ACTIVATIONS[activations[k]] if k < len(activations) else IDENTITY,
             k not in frozen,
         )
         for k, (before, m) in enumerate(pairwise(widths))

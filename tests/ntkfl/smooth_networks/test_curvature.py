@@ -138,6 +138,45 @@ def test_a_neuron_comes_close_to_its_bound(name):
     assert largest > 0.3 * curvature.of_each(radius)[0]
 
 
+def test_frozen_patterns_bend_by_products_of_layers_alone():
+    """Two layers of ReLU, both trained: the Hessian's norm is |(x, bias)| over the widths' roots, exactly."""
+    layers = network(3, [3, 5, 1], ["relu"])
+    x = np.random.default_rng(3).standard_normal((4, 3))
+    _, _, curvature = bounds(layers, x)
+    found = torch.linalg.matrix_norm(hessians(layers, trained(layers), x), 2).numpy()
+    np.testing.assert_allclose(curvature.of_each(0.0), found, rtol=1e-5)
+    np.testing.assert_allclose(found, np.hypot(np.linalg.norm(x, axis=1) / np.sqrt(3), 0.3) / np.sqrt(5), rtol=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**31), st.lists(st.integers(1, 4), min_size=3, max_size=4), st.floats(0.001, 2))
+def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(seed, widths, radius):
+    layers, rng = network(seed, widths, ["relu"] * (len(widths) - 2)), np.random.default_rng(seed)
+    x = rng.standard_normal((5, widths[0]))
+    _, _, curvature = bounds(layers, x)
+    safe = ~curvature.crossing(radius).any(axis=0)
+    theta = trained(layers)
+    step = torch.tensor(rng.standard_normal(len(theta)))
+    moved = theta + radius * step / step.norm()
+    change = (outputs(layers, moved, x) - outputs(layers, theta, x)).abs().numpy()
+    assert (change <= radius * curvature.lipschitz(radius) * (1 + 1e-12)).all()
+    before, after = (patterns(layers, t, x) for t in (theta, moved))
+    assert (before == after).all(axis=1)[safe.reshape(5, -1).all(axis=1)].all()
+
+
+def patterns(layers, theta, x):
+    """Which hidden neurons are on, (n, neurons)."""
+    found, first, h = [], 0, torch.tensor(x)
+    for layer in layers[:-1]:
+        weight = theta[first : first + layer.weight.size].reshape(layer.weight.shape)
+        bias = theta[first + layer.weight.size : first + layer.weight.size + len(layer.bias)]
+        first += layer.weight.size + len(layer.bias)
+        z = layer.scale * h @ weight.T + layer.bias_scale * bias
+        h = torch.relu(z)
+        found.append(z.numpy() > 0)
+    return np.concatenate(found, axis=1)
+
+
 def test_the_bound_of_all_outputs_together_is_below_that_of_each():
     x = np.random.default_rng(0).standard_normal((40, 10))
     _, _, curvature = bounds(network(0, [10, 200, 200, 2], ["erf", "erf"]), x)
