@@ -80,6 +80,11 @@ class Problem:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
+    def __repr__(self) -> str:
+        tests = "" if self.x_test is None else f", x_test {self.x_test.shape}"
+        outputs = f", y {self.y.shape}" if self.y.ndim == 2 else ""
+        return f"<Problem {self.name}: x {self.x.shape}{outputs}, N = {self.n_clients}{tests}>"
+
     @property
     def n(self) -> int:
         """Number of training samples."""

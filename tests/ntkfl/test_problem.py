@@ -156,3 +156,10 @@ def test_a_seed_is_a_63_bit_integer(seed):
 def test_the_ends_of_the_allowed_range_are_allowed():
     setup = Setup(width=1, sigma=5e-324, local_steps=1, rounds=np.int64(1), seed=2**63 - 1)
     assert setup.seed == 2**63 - 1
+
+
+def test_a_problem_is_shown_in_one_line_without_its_numbers():
+    x = np.arange(12.0).reshape(4, 3)
+    assert repr(Problem(x, x[:, 0], [0, 1, 1, 0])) == "<Problem data: x (4, 3), N = 2>"
+    shown = repr(Problem(x, x[:, :2], x_test=x[:1], y_test=x[:1, :2], name="mine"))
+    assert shown == "<Problem mine: x (4, 3), y (4, 2), N = 1, x_test (1, 3)>"
