@@ -22,14 +22,19 @@ Progress = Callable[[str, int, int], None]
 Wanted = Callable[[Draw, Any], bool]
 
 
-def verify(statement: Statement, form: Form | None = None, options: Options | None = None) -> list[Verdict]:
+def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:
     """Check one statement in one form, or in every form it has.
 
     Args:
         statement: the claim.
+        options: data, sizes, steps and seed of the cases; default: `Options()`.
         form: one of its forms; default: all.
-        options: data, sizes, steps and seed of the cases.
+
+    Raises:
+        TypeError: a form where the options belong.
     """
+    if isinstance(options, Form) or isinstance(form, Options):
+        raise TypeError("verify takes a statement, then options, then a form, as verify_all does; found the form first")
     return verify_all([statement], options or Options(), forms=None if form is None else [form])
 
 

@@ -115,7 +115,7 @@ import bounds
 from verification import verify
 
 options = bounds.Options(data="mine.csv", unit=True, width=1024, trials=20)
-(verdict,) = verify(bounds.get("fl-ntk/C.6"), bounds.Form.NEW, options)
+(verdict,) = verify(bounds.get("fl-ntk/C.6"), options, bounds.Form.NEW)
 print(verdict.outcome, verdict.tightness, verdict.as_recorded)
 print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 

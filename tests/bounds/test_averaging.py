@@ -96,7 +96,7 @@ def test_sizes_of_clients_are_equal_where_they_are_asked_to_be_and_the_users_dat
 def test_statements_run_on_the_users_data():
     options = Options(data="digits", n=6, clients=2, trials=5)
     for name in ("I4", "I8", "I10"):
-        for verdict in verify(one := get(f"averaging/{name}"), one.mutated_form, options):
+        for verdict in verify(one := get(f"averaging/{name}"), options, one.mutated_form):
             assert verdict.as_recorded, (name, verdict.notes)
             assert "digits" in verdict.worst_case["cases"]
 

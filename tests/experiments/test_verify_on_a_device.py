@@ -42,7 +42,7 @@ def disagreements(provenance, verdicts):
     """What a recorded run has otherwise than the simulator on the same cases, here."""
     options, found = replace(Options(**provenance["options"]), device=None), []
     for recorded in verdicts:
-        (here,) = verify(get(recorded.id), recorded.form, options)
+        (here,) = verify(get(recorded.id), options, recorded.form)
         for field in ("outcome", "trials", "rejected"):
             if getattr(recorded, field) != getattr(here, field):
                 found.append(f"{recorded.id} {recorded.form}: {field} {getattr(recorded, field)}")
@@ -71,15 +71,15 @@ def test_a_run_on_a_device_says_so_and_agrees_with_the_simulator(tmp_path):
 
 
 def test_without_a_device_the_simulator_runs():
-    (verdict,) = verify(get("fl-ntk/X.1"), None, Options(width=64, rounds=3, trials=5))
+    (verdict,) = verify(get("fl-ntk/X.1"), Options(width=64, rounds=3, trials=5))
     assert "torch" not in verdict.provenance["versions"] and "--device" not in verdict.replay
 
 
 def test_a_statement_whose_cases_are_no_runs_says_that_nothing_was_computed_there():
-    (verdict,) = verify(get("fl-ntk/X.7"), None, Options(device="cpu", trials=5))
+    (verdict,) = verify(get("fl-ntk/X.7"), Options(device="cpu", trials=5))
     assert NO_ENGINE.format(device="cpu") in verdict.notes and "torch" not in verdict.provenance["versions"]
     both = get("fl-ntk/B.9-13")
-    (verdict,) = verify(both, both.mutated_form, Options(device="cpu", width=64, rounds=4, trials=5))
+    (verdict,) = verify(both, Options(device="cpu", width=64, rounds=4, trials=5), both.mutated_form)
     assert PART_ENGINE.format(device="cpu") in verdict.notes and "torch" in verdict.provenance["versions"]
 
 

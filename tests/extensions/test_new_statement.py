@@ -25,7 +25,7 @@ def test_the_file_runs_as_it_is_and_is_clean(tmp_path, about):
     assert done.exit_code == 0 and f"ntkfl verify {path}" in done.stdout, done.output
     (statement,) = load(path)
     assert (statement.id, statement.title) == (f"drafts-{about}/T1", "A bound of mine")
-    (found,) = verify(statement, None, Options(trials=20, width=64, rounds=5))
+    (found,) = verify(statement, Options(trials=20, width=64, rounds=5))
     assert found.outcome is Outcome.HOLDS and found.error is None and found.trials >= 20
     lint = [sys.executable, "-m", "ruff"]
     for how in (

@@ -106,7 +106,11 @@ def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
             Form.REPAIRED: Claim(2 * X),
         },
     )
-    (verdict,) = verify(two, Form.REPAIRED, Options(seed=100, trials=20))
+    (verdict,) = verify(two, Options(seed=100, trials=20), Form.REPAIRED)
+    with pytest.raises(TypeError, match="then options, then a form"):
+        verify(two, Form.REPAIRED)
+    with pytest.raises(TypeError, match="then options, then a form"):
+        verify(two, None, Options())
     assert verdict.form is Form.REPAIRED
     assert set(built) == {("numbers", seed) for seed in range(100, 120)}
     assert verdict.worst_case == {"cases": "numbers", "case_seed": 100, "value": 101.0}

@@ -34,7 +34,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
         list(Applies).index(one.applies) for one in found
     )
     movement = by_name["fl-ntk/B.12", Form.REPAIRED]
-    (verdict,) = verify(get("fl-ntk/B.12"), Form.REPAIRED, replace(options, trials=1))
+    (verdict,) = verify(get("fl-ntk/B.12"), replace(options, trials=1), Form.REPAIRED)
     assert movement.applies is Applies.YES and movement.sharpness == verdict.tightness["sharpest"]
     assert movement.margins == verdict.margins
     assert by_name["fl-ntk/X.1", Form.NEW].applies is Applies.IDENTITY

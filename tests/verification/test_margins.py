@@ -19,7 +19,7 @@ CHECKED, FORM, TRIALS = "fl-ntk/X.3b", Form.NEW, 12  # some of its cases are rej
 
 @pytest.fixture(scope="module")
 def verdict() -> Verdict:
-    (found,) = verify(get(CHECKED), FORM, Options(trials=TRIALS))
+    (found,) = verify(get(CHECKED), Options(trials=TRIALS), FORM)
     return found
 
 

@@ -43,7 +43,7 @@ def run(*words):
 
 
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
-    (found,) = verify(MOVEMENT, Form.STATED, replace(FEW, data=data))
+    (found,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
     assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
     assert found.elsewhere == "stored case, left/right 1.11" and found.tightness["sharpest"] < 1
     assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
@@ -51,7 +51,7 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     assert totals([found]).endswith("; 1 fails elsewhere")
     assert [cell for column in table([found]).columns for cell in column.cells][-1].plain.startswith("fails elsewhere")
     assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
-    (ours,) = verify(MOVEMENT, Form.STATED, replace(FEW, unit=False))
+    (ours,) = verify(MOVEMENT, replace(FEW, unit=False), Form.STATED)
     assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)
 
 
@@ -65,12 +65,12 @@ def test_families_that_are_there_without_the_data_are_left_out(data):
 
 def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
     options = replace(FEW, data=data, eta_local=0.5)
-    (found,) = verify(MOVEMENT, Form.PROVED, options)
+    (found,) = verify(MOVEMENT, options, Form.PROVED)
     assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 5}
     said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
     assert found.unmet == {"small-local-steps": said} and said in " ".join(str(found).split())
-    (passing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0157))
-    (failing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0158))
+    (passing,) = verify(MOVEMENT, replace(options, eta_local=0.0157), Form.PROVED)
+    (failing,) = verify(MOVEMENT, replace(options, eta_local=0.0158), Form.PROVED)
     assert (passing.trials, failing.trials) == (5, 0)
 
 
@@ -123,7 +123,7 @@ def test_exit_statuses_and_last_lines(data):
 
 
 def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
-    (mine,) = verify(MOVEMENT, Form.STATED, replace(FEW, data=data))
+    (mine,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})

@@ -81,7 +81,7 @@ def test_failures_are_counted_against_what_is_allowed():
 
 
 def test_a_verdict_keeps_the_sharpest_cases_and_survives_json():
-    (found,) = verify(get("fl-ntk/A.1"), Form.REPAIRED, Options())
+    (found,) = verify(get("fl-ntk/A.1"), Options(), Form.REPAIRED)
     assert Verdict.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
     assert found.seen.cases == found.trials > len(found.seen.x)
     assert max(found.seen.ratio) == pytest.approx(found.tightness["sharpest"], rel=1e-3)
