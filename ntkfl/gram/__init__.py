@@ -1,6 +1,6 @@
 """Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra."""
 
-from ntkfl.gram.convolutional import convolutional
+from ntkfl.gram.convolutional import convolutional, convolutional_estimate
 from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
 from ntkfl.gram.degeneracy import (
     Degeneracy,
@@ -24,6 +24,7 @@ __all__ = [
     "activations",
     "angles",
     "convolutional",
+    "convolutional_estimate",
     "deep",
     "deep_estimate",
     "degenerate_pairs",

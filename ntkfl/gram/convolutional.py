@@ -6,17 +6,20 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
-from ntkfl.gram.dual_kernels import Activation, Pairs, Rows
-from ntkfl.gram.error_free import row_exponents
+from ntkfl.gram.dual_kernels import Activation, Pairs, Rows, U
+from ntkfl.gram.error_free import SMALLEST, row_exponents
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, real_array
 
+TINY = 450  # exponent of the smallest pixels, below which an error is not bounded
 FAR = 400  # exponents of the largest pixels up to which no square of theirs is lost
 _ENTRIES = 2**15  # pairs of pixels of the images taken at a time, whose temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
-_COPIES = 24  # numbers held for each of them, at the most
+_COPIES = 24  # numbers held for each of them, at the most; half as many more with the error
+_SUMMED = 13 * U  # relative rounding of `_sums` and of what it is multiplied by
 
 
 def convolutional(
@@ -47,71 +50,149 @@ def convolutional(
             all below 2^-400, a depth below 2, an unknown activation.
     Source: Arora et al. 2019 (On exact computation with an infinitely wide neural net), Section 4, in this scaling.
     """
+    return _kernel(x, z, depth, activation, None)
+
+
+def convolutional_estimate(
+    x: Float[np.ndarray, "n channels height width"],
+    z: Float[np.ndarray, "p channels height width"] | None = None,
+    depth: int = 3,
+    activation: str = "relu",
+) -> Estimate:
+    """`convolutional` with a bound on the rounding error of each entry, carried from layer to layer:
+    `smallest_eigenvalue` of it is certified.
+
+    Args:
+        x: images.
+        z: other images; None: x.
+        depth: layers of weights.
+        activation: one of `ACTIVATIONS`.
+
+    Raises:
+        ValueError: as `convolutional`; a pixel below 2^-450 that is not 0, in an image or after some layer.
+    Source: docs/proofs/kernels.md#angles-of-patches.
+    """
+    error = np.empty((len(x), len(x if z is None else z)))
+    value = _kernel(x, z, depth, activation, error)
+    return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
+
+
+def _kernel(x: Any, z: Any, depth: int, activation: str, error: np.ndarray | None) -> np.ndarray:
+    """The kernel; a bound of its error is written to `error`."""
     depth, phi = checked_depth(depth), DUALS[checked_activation(activation)]
     alone, x = z is None, _images("x", x)
     z = x if z is None else _images("z", z)
     if x.shape[1:] != z.shape[1:]:
         raise ValueError(f"z has images of shape {z.shape[1:]}, x of {x.shape[1:]}: they must agree")
     height, width = x.shape[2:]
-    step = max(1, _ENTRIES // (height * width) ** 2)
-    require("the kernel of two images", lambda pixels: 8 * _COPIES * max(pixels**2, _ENTRIES), pixels=height * width)
-    require("the kernel of all images", lambda n: 8 * n * len(z), n=len(x))
+    step, copies = max(1, _ENTRIES // (height * width) ** 2), 8 * _COPIES * (1 if error is None else 1.5)
+    require("the kernel of two images", lambda pixels: copies * max(pixels**2, _ENTRIES), pixels=height * width)
+    require("the kernel of all images", lambda n: 8 * n * len(z) * (1 if error is None else 2), n=len(x))
     left, right = (_norms(images, depth, phi) for images in (x, z))
+    if error is not None:
+        _require_no_tiny("x", x, left)
+        _require_no_tiny("z", z, right)
     out = np.empty((len(x), len(z)))
     for i in range(len(x)):
         interruption.check()
         for first in range(i if alone else 0, len(z), step):
             columns = slice(first, first + step)
-            norms = [(a[i, None], b[columns]) for a, b in zip(left, right, strict=True)]
-            out[i, columns] = _entries(x[i], z[columns], depth, phi, norms)
+            norms = [
+                (Rows(a.norm[i, None], a.error), Rows(b.norm[columns], b.error))
+                for a, b in zip(left, right, strict=True)
+            ]
+            out[i, columns], off = _entries(x[i], z[columns], depth, phi, norms, error is not None)
+            if error is not None:
+                error[i, columns] = off + 4 * depth * SMALLEST
+    if alone and error is not None:
+        mirrored(error)
     return mirrored(out) if alone else out
 
 
 def _entries(
-    x: np.ndarray, z: np.ndarray, depth: int, phi: Activation, norms: list[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """The kernel of one image with some others; arrays of pairs of pixels are (images, h, w, h, w)."""
+    x: np.ndarray, z: np.ndarray, depth: int, phi: Activation, norms: list[tuple[Rows, Rows]], bounded: bool
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """The kernel of one image with some others, and its error; arrays of pairs of pixels are (images, h, w, h, w)."""
     theta = _sums(np.pad(np.einsum("chw,pcij->phwij", x, z), _BORDER))
-    s, t = _pixel_norms(x[None]), _pixel_norms(z)
-    pairs = _patches(_between_pixels(x / np.where(s > 0, s, 1), z / np.where(t > 0, t, 1)[:, None]), s, t)
+    s, t = (Rows(_pixel_norms(images), (len(x) / 2 + 2) * U) for images in (x[None], z))
+    off: np.ndarray | float = 0.0
+    if bounded:
+        sizes = s.norm[..., None, None] * t.norm[:, None, None]
+        off = (len(x) * U + _SUMMED) * _sums(np.pad(sizes, _BORDER))
+    pairs = _patches(_between_pixels(x, z, s, t, phi), s, t, phi)
     for layer, (a, b) in enumerate(norms, start=2):
-        left, right = Rows(a[..., None, None], 0.0), Rows(b[:, None, None], 0.0)
+        left, right = Rows(a.norm[..., None, None], a.error), Rows(b.norm[:, None, None], b.error)
         found = phi.dual(pairs, left, right)
-        passed = found.covariance + theta * found.slope
+        below = theta * found.slope
+        passed = found.covariance + below
+        if bounded:
+            off = found.covariance_error + off * np.abs(found.slope) + (np.abs(theta) + off) * found.slope_error
+            off += 4 * U * (np.abs(found.covariance) + np.abs(below))
         if layer < depth:
             theta = phi.gain * _sums(np.pad(passed, _BORDER))
-            pairs = _patches(found.pairs, phi.rows(left).norm[..., 0, 0], phi.rows(right).norm[:, 0, 0])
-    return passed.mean(axis=(1, 2, 3, 4))
+            if bounded:
+                off = phi.gain * _sums(np.pad(off + _SUMMED * np.abs(passed), _BORDER))
+            pairs = _patches(found.pairs, phi.rows(a), phi.rows(b), phi)
+    if bounded:
+        off = 1.01 * _mean(off + (sum(passed.shape[1:]) + 8) * U * np.abs(passed))
+    return _mean(passed), off
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """The mean over all pairs of pixels, axis by axis, so that its rounding grows with the sides of the images only."""
+    for _ in range(4):
+        values = values.mean(axis=-1)
+    return values
 
 
 def _pixel_norms(images: np.ndarray) -> np.ndarray:
     return np.sqrt(np.einsum("nchw,nchw->nhw", images, images))
 
 
-def _between_pixels(x: np.ndarray, z: np.ndarray) -> Pairs:
-    """The angles between pixels of length 1, (c, h, w) and (p, c, h, w): |p - q|^2 / 4 and |p + q|^2 / 4."""
+def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activation) -> Pairs:
+    """The angles between pixels (c, h, w) and (p, c, h, w) of norms s and t: |p - q|^2 / 4 and |p + q|^2 / 4."""
+    x, z = x / np.where(s.norm > 0, s.norm, 1), z / np.where(t.norm > 0, t.norm, 1)[:, None]
     both = [(p[None, :, :, None, None], q[:, None, None]) for p, q in zip(x, z.swapaxes(0, 1), strict=True)]
-    return Pairs(sum((p - q) ** 2 for p, q in both) / 4, sum((p + q) ** 2 for p, q in both) / 4, 0.0)
+    apart, together = sum((p - q) ** 2 for p, q in both), sum((p + q) ** 2 for p, q in both)
+    return _of_parts(apart, together, 0.0, 1.5 * (s.error + t.error) + (1.5 * len(x) + 12) * U, phi)
 
 
-def _patches(pixels: Pairs, s: np.ndarray, t: np.ndarray) -> Pairs:
+def _of_parts(
+    apart: np.ndarray, together: np.ndarray, error: np.ndarray | float, angle: float, phi: Activation
+) -> Pairs:
+    """The angles with sin^2 and cos^2 of their half as these two to one another; of a pixel that is 0, 90 degrees.
+
+    They are off by `error`, and turned by up to `angle`.
+    """
+    whole = apart + together
+    empty = whole == 0
+    whole = np.where(empty, 1, whole)
+    pairs = Pairs(np.where(empty, 0.5, apart / whole), np.where(empty, 0.5, together / whole), error)
+    return pairs._replace(error=phi.turned(pairs, 1.0, angle))  # type: ignore[arg-type]
+
+
+def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
     """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
 
     With a and b the norms of a patch's pixels over that of the patch, 1 - cos is |a - b|^2 / 2 and the sum of a b times
     the pixels' own 1 - cos. Only positive terms are added: of patches of any norms a small angle keeps its digits, and
-    one near pi as well.
+    one near pi as well. docs/proofs/kernels.md#angles-of-patches bounds the error.
     """
-    (left, right), (h, w) = (_shares(norms) for norms in (s, t)), s.shape[1:]
+    (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
     near, far = (np.pad(each, _BORDER) for each in (pixels.h, pixels.g))
     apart, together = np.zeros(pixels.h.shape), np.zeros(pixels.h.shape)
+    moved = np.zeros(np.shape(pixels.error))
+    errors = np.pad(pixels.error, _BORDER) if moved.ndim else moved
     for (i, j), a, b in zip(np.ndindex(3, 3), left, right, strict=True):
         a, b = a[..., None, None], b[:, None, None]
         shift = (slice(None), *(slice(i, i + h), slice(j, j + w)) * 2)
         gap, both = (a - b) ** 2 / 4, a * b
         apart += gap + both * near[shift]
         together += gap + both * far[shift]
-    empty = apart + together < 0.75  # 1/4 and 1/4 where one patch is zero; else 1
-    return Pairs(np.where(empty, 0.5, apart), np.where(empty, 0.5, together), 0.0)
+        if moved.ndim:
+            moved += both * errors[shift]
+    error = moved if moved.ndim else pixels.error
+    return _of_parts(apart, together, error, 2.1 * (s.error + t.error) + 48 * U, phi)
 
 
 def _shares(norms: np.ndarray) -> list[np.ndarray]:
@@ -123,13 +204,28 @@ def _shares(norms: np.ndarray) -> list[np.ndarray]:
     return list(parts / np.where(whole > 0, whole, 1))
 
 
-def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[np.ndarray]:
+def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
     """Root variances of the pre-activations of every pixel, (n, h, w), layer by layer."""
     squares, gain, found = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
+    error = images.shape[1] * U  # of the squares, relative
     for _ in range(depth - 1):
-        found.append(np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1))))))
-        squares, gain = phi.rows(Rows(found[-1], 0.0)).norm ** 2, phi.gain
+        norms = np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1)))))
+        found.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))
+        after = phi.rows(found[-1])
+        squares, gain, error = after.norm**2, phi.gain, 2 * after.error + U
     return found
+
+
+def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
+    """Raise where the squares of a pixel that is not 0 may lose bits."""
+    for sizes in (np.abs(images).max(axis=1), *(rows.norm for rows in norms)):
+        tiny = np.argwhere((sizes > 0) & (sizes < 2.0**-TINY))
+        if len(tiny):
+            image, *pixel = map(int, tiny[0])
+            raise ValueError(
+                f"image {image} of {name} has at {pixel} a pixel of {sizes[tuple(tiny[0])]:.3g}; one that is not 0 "
+                f"must be at least 2^-{TINY}, here and after every layer, for the error to be bounded: make it 0"
+            )
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:

@@ -202,7 +202,7 @@ def _block(
         pairs = found.pairs
         gain = activation.gain if layer < network.depth else 1.0
         # all products' roundings: 4 u of what is added
-        off = found.covariance_error + off * found.slope + (np.abs(theta) + off) * found.slope_error
+        off = found.covariance_error + off * np.abs(found.slope) + (np.abs(theta) + off) * found.slope_error
         passed = theta * found.slope
         off += 4 * U * (np.abs(found.covariance) + np.abs(passed))
         theta, off = gain * (found.covariance + passed), gain * off

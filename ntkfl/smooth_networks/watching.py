@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ntkfl import interruption
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
@@ -36,6 +37,7 @@ def network_checkpoints(
     reached = 0
     yield reached, params
     while reached < rounds:
+        interruption.check()
         leg = min(every, rounds - reached)
         run = simulate_network(problem, replace(setup, rounds=leg), model, params, keep=[leg])
         params, reached = run.weights[leg], reached + leg

@@ -155,7 +155,10 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         for name in ("degenerate_pairs", "equal_rows", "require_distinct", "require_positive", "require_unparallel")
     ),
     ("initial", partial(gram.initial, width=4, seed=0), {"x": X}),
-    ("convolutional", gram.convolutional, {"x": X[:, None, None], "z": X[:, None, None] + 1}),
+    *(
+        (f.__name__, f, {"x": X[:, None, None], "z": X[:, None, None] + 1})
+        for f in (gram.convolutional, gram.convolutional_estimate)
+    ),
     ("empirical", partial(gram.empirical, MODEL, MODEL.initial(0)), {"x": X, "z": X + 1}),
     ("finite", gram.finite, {"x": X, "u": U, "w": U + 1, "z": X + 1}),
     ("finite_estimate", gram.finite_estimate, {"x": X, "u": U, "error": np.ones(5)}),
@@ -212,7 +215,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("permuted", partial(alignment.permuted, NETWORKS[0]), {"permutation": np.arange(5)}),
     (
         "least_barrier",
-        partial(least_barrier.least_barrier, **TWO, evaluations=1),
+        partial(least_barrier, **TWO, evaluations=1),
         LABELLED | {"start": np.arange(5)},
     ),
     ("align_torch", partial(torch_alignment.align_torch, TORCH, TORCH), {"x": X}),
@@ -263,12 +266,10 @@ OURS = {
     "exact arithmetic of LinearRounds": r"LinearRounds\.server_mean",
     "what is written, not read": r"infinite.*\bout$",
     "a state of torch": r"TorchNetwork\.(__init__|evaluated)",
-    "what training gives its methods and models": r"(Federation|Method|Model|State|Batch|Step|Finish|LocalRule"
-    r"|ServerRule|Optimizer|SGD|Adam|ServerOptimizer|Average)(\..*)?"
-    r"|plain_gradient|moved|cross_entropies|half_squares|squared_norms",
     "a case of conformance": r"Case(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
+OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # in training: methods and models get tensors of ours
 
 
 def spoilt(good):
@@ -326,10 +327,10 @@ def public_arrays():
                 path, name = target.rsplit(".", 1)
                 found = {name: getattr(import_module(path), name)}
             for name, value in found.items():
-                yield from takes_arrays(name, value)
+                yield from takes_arrays(name, value, OF_NUMPY if page == "training" else ARRAY)
 
 
-def takes_arrays(name, value):
+def takes_arrays(name, value, kinds):
     if inspect.isclass(value):
         methods = {k: getattr(value, k) for k in dir(value) if k[0] != "_" and inspect.isroutine(getattr(value, k))}
         named = {f"{name}.__init__": value} | {f"{name}.{k}": v for k, v in methods.items()}
@@ -341,7 +342,7 @@ def takes_arrays(name, value):
         except (ValueError, TypeError):  # of C code, or a value that is cached
             continue
         for key, parameter in parameters.items():
-            if ARRAY.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):
+            if kinds.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):
                 yield each, key
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mpmath import acos, asin, mp, mpf, pi, sin, sqrt
+from mpmath import acos, asin, fdot, mp, mpf, pi, sin, sqrt
 
 from experiments.benchmarks import neural_tangents_import
 from ntkfl import gram
@@ -154,16 +154,16 @@ def precise_moments(activation, a, b, c):
 
 
 def precise(x, z, depth, activation):
-    """The kernel of two rows of pixels, (w,) of one channel, in mpmath: the recursion over all pairs of pixels."""
+    """The kernel of two rows of pixels, (w, channels), in mpmath: the recursion over all pairs of pixels."""
     gain, w = 2 if activation == "relu" else 1, range(len(x))
 
     def patches(c):
         shifts = [(i, j, e) for i in w for j in w for e in (-1, 0, 1) if i + e in w and j + e in w]
         return {(i, j): sum(c[i + e, j + e] for k, m, e in shifts if (k, m) == (i, j)) / 9 for i in w for j in w}
 
-    x, z = ([mpf(float(value)) for value in row] for row in (x, z))
+    x, z = ([[mpf(float(value)) for value in np.atleast_1d(pixel)] for pixel in row] for row in (x, z))
     pairs = {"xx": (x, x), "zz": (z, z), "xz": (x, z)}
-    covariance = {k: patches({(i, j): p[i] * q[j] for i in w for j in w}) for k, (p, q) in pairs.items()}
+    covariance = {k: patches({(i, j): fdot(p[i], q[j]) for i in w for j in w}) for k, (p, q) in pairs.items()}
     theta = covariance["xz"]
     for layer in range(2, depth + 1):
         variance = {k: covariance[2 * k] for k in "xz"}
@@ -186,28 +186,50 @@ def precise(x, z, depth, activation):
     ratio=st.floats(0, 12),
     near=st.floats(-16, 0),
     sign=st.sampled_from([-1, 1]),
+    channels=st.sampled_from([1, 3]),
 )
-def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign):
+def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign, channels):
     """Nearly parallel and antipodal rows of pixels, norms 1 to 1e12 times one another: a few roundings a layer."""
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal(3) * 10.0 ** -rng.uniform(0, ratio, 3)
-    x[0] = rng.choice([0.0, x[0]])
-    z = sign * 10**ratio * (x + 10**near * rng.standard_normal(3) * np.abs(x))
+    x = rng.standard_normal((3, channels)) * 10.0 ** -rng.uniform(0, ratio, (3, 1))
+    x[0] *= rng.choice([0.0, 1.0])
+    z = sign * 10**ratio * (x + 10**near * rng.standard_normal(x.shape) * np.abs(x))
     if activation != "relu":
         x, z = x / 10 ** (ratio / 2), z / 10 ** (ratio / 2)
+    found = gram.convolutional_estimate(*map(image, (x, z)), depth, activation)
+    assert np.array_equal(found.value, gram.convolutional(*map(image, (x, z)), depth, activation))
     with mp.workdps(60):
-        off, sizes = (
-            abs(
-                precise(x, z, depth, activation) - mpf(gram.convolutional(*map(image, (x, z)), depth, activation)[0, 0])
-            ),
-            [precise(row, row, depth, activation) for row in (x, z)],
-        )
+        off = abs(precise(x, z, depth, activation) - mpf(found.value[0, 0]))
+        unit = mpf(2) ** -53 * sqrt(precise(x, x, depth, activation) * precise(z, z, depth, activation))
         stiff = max(1.0, np.abs(z).max(), np.abs(x).max()) if activation == "gelu" and depth > 2 else 1.0
-        assert off <= 10 * depth * stiff * mpf(2) ** -53 * sqrt(sizes[0] * sizes[1])
+        assert off <= 10 * depth * stiff * unit
+        assert off <= found.error[0, 0] <= 600 * depth**2 * stiff * unit
 
 
 def image(row):
-    return row[None, None, None]
+    return row.reshape(len(row), -1).T[None, :, None]
+
+
+@pytest.mark.parametrize("activation", gram.ACTIVATIONS)
+def test_the_bound_is_symmetric_and_certifies_an_eigenvalue(activation):
+    x = images(4)
+    x[1] = 0
+    x[1, 0, 2, 1] = 3.0  # patches of zeros have no angle
+    found = gram.convolutional_estimate(x, activation=activation)
+    assert np.array_equal(found.value, gram.convolutional(x, activation=activation))
+    assert np.array_equal(found.error, found.error.T)
+    assert gram.smallest_eigenvalue(found).lo > 0
+    other = gram.convolutional_estimate(x, x[2:], activation=activation)
+    assert (np.abs(other.value - found.value[:, 2:]) <= other.error + found.error[:, 2:]).all()
+
+
+def test_pixels_whose_squares_lose_bits_have_no_bound():
+    x = images(2)
+    x[1, :, 2, 1] = 1e-150
+    with pytest.raises(ValueError, match=r"image 1 of z has at \[2, 1\] a pixel of 1e-150; one that is not 0 must be"):
+        gram.convolutional_estimate(images(1), x)
+    x[1, :, 2, 1] = 0
+    assert np.isfinite(gram.convolutional_estimate(images(1), x).error).all()
 
 
 def test_two_pixels_a_hundred_million_apart():

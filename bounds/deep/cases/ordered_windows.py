@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bounds.family import Family
-from ntkfl import networks
+from ntkfl import interruption, networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
 from ntkfl.smooth_networks.window import Failed, Window, in_ball
@@ -110,6 +110,7 @@ class OrderedWindows:
         """The model after steps in which each of these samples comes once."""
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         while left:
+            interruption.check()
             residual = self._labels(np.array(left)) - self._outputs(theta, np.array(left))
             by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(residual.numpy()))}
             chosen = by.get(self.order, by["largest"][::-1])[:size]
