@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.commands.bench import bench
+from experiments.commands.check import check
 from experiments.commands.cite import cite
 from experiments.commands.doctor import doctor
 from experiments.commands.limits.certificate import certify
@@ -82,6 +83,7 @@ def main(
 
 SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
     "Theorems": {
+        "check": (check, "A first look at your data, on one screen."),
         "verify": (verify, "Check statements on real and synthetic data."),
         "applies": (applies, "Which statements apply to your data and setup."),
         "list": (list_statements, "List the statements."),

@@ -91,6 +91,8 @@ def fastest(
     eps: float = 1e-6,
     budget: int | None = None,
     progress: Callable[[str], None] = lambda label: None,
+    methods: Sequence[str] = tuple(METHODS),
+    refine: bool = True,
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
@@ -114,9 +116,11 @@ def fastest(
         eps: what is left of the residual.
         budget: rounds after which the least residual is looked for instead.
         progress: told the method that begins.
+        methods: labels of those to compare, as the table has them; default: all.
+        refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
 
     Raises:
-        ValueError: eps outside (0, 1), a budget or a K below 1; as `kernel_regime`.
+        ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; as `kernel_regime`.
 
     Source: docs/proofs/linear_methods.md#tuned-server-steps,
     docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients who train at the same
@@ -128,6 +132,9 @@ def fastest(
         raise ValueError(f"local_steps are {list(local_steps)}; there must be some, each at least 1")
     if budget is not None and budget < 1:
         raise ValueError(f"the budget is {budget} rounds; it must be at least 1")
+    unknown = next((label for label in methods if label not in METHODS), None)
+    if unknown is not None:
+        raise ValueError(f"there is no method {unknown!r}; they are {', '.join(map(repr, METHODS))}")
     base = algorithm1_limit(problem, Setup(), gram)
     largest = float(base.blocks.clients.values.max())
     singular = not np.isfinite(condition := least_condition(problem, base.gram))
@@ -140,6 +147,8 @@ def fastest(
 
     found: dict[tuple[str, int], Tuned] = {}
     for label, tunable in METHODS.items():
+        if label not in methods:
+            continue
         progress(label)
         last: list[Tuned] = []
         for steps in () if singular and tunable.method in NOT_SINGULAR else local_steps:
@@ -147,7 +156,7 @@ def fastest(
             kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
             product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
             eta = 1 / largest if eta_local is None and product else eta_local
-            search = Search(tunable, base, steps, 1 / largest, aim, eta)
+            search = Search(tunable, base, steps, 1 / largest, aim, eta, refine)
             search.run([(one.eta_local, one.options) for one in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)

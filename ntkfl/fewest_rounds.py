@@ -58,6 +58,7 @@ class Search:
     unit: float  # 1 / max_c |H_cc|
     aim: Callable[[LinearRegime, float], float]  # what is to be small
     eta_local: float | None = None  # None: searched for
+    refine: bool = True  # search on from the best starts
     least: float = NEVER
     best: Setting | None = None
 
@@ -66,7 +67,7 @@ class Search:
         etas = [share * self.unit for share in SHARES] if self.eta_local is None else [self.eta_local]
         starts = [(eta, options) for eta in etas for options in self.tunable.starts(self._at(eta))] + known
         ranked = sorted((self.value(*setting), number) for number, setting in enumerate(starts))
-        if not ranked or self.best is None:
+        if not ranked or self.best is None or not self.refine:
             return
         begun: list[np.ndarray] = []
         for _, number in ranked:

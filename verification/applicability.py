@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from bounds.ladders.rungs import WidthFamily
 from bounds.options import Options
@@ -13,6 +12,7 @@ from verification.compare import IDENTITIES
 from verification.engine import Progress
 from verification.judging.check import Check, begun
 from verification.judging.way_out import Cases
+from verification.planning import Plan, planned
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
 
@@ -33,23 +33,34 @@ class Applicability:
     """One form on one case.
 
     Args:
+        plan: how it was looked at.
         applies: what was found.
         sharpness: left/right on the case, where it applies (of an equality its relative error); near 1 the bound says
-            much. margin: the smallest of the hypotheses', by name.
+            much.
+        margins: the smallest of the hypotheses', by name.
         why: where it does not apply, the hypothesis that is not met, with the value, the limit and what passes; why it
-            is vacuous.
+            is vacuous; what failed.
     """
 
-    statement: Statement
-    form: Form
+    plan: Plan
     applies: Applies
     sharpness: float | None
     margins: dict[str, float]
     why: str
 
+    @property
+    def statement(self) -> Statement:
+        """What was looked at."""
+        return self.plan.statement
+
+    @property
+    def form(self) -> Form:
+        """In which form."""
+        return self.plan.form
+
 
 def applicable(
-    statements: Iterable[Statement], options: Options, progress: Progress | None = None
+    statements: Iterable[Statement], options: Options, progress: Progress | None = None, auto_step: bool = False
 ) -> tuple[list[Applicability], int]:
     """Every form that is about the user's data and not known to fail, the most useful first; and how many are not.
 
@@ -61,6 +72,7 @@ def applicable(
         statements: to be looked at.
         options: of the user: data, steps, seed.
         progress: told of each form.
+        auto_step: give a form a step of its own where that alone meets its hypotheses.
 
     Returns: the forms, and the number of forms that are left out.
 
@@ -69,54 +81,58 @@ def applicable(
     """
     if options.data is None:
         raise ValueError("there are no data; name a data set or a file")
-    asked, left_out = [], 0
+    by_draw: dict[Draw, list[tuple[Statement, Form]]] = {}
+    left_out = 0
     for statement in statements:
         for form in statement.forms:
             known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
             check = begun(statement, form, replace(options, trials=1), wrong=False) if known else None
             if check is not None and check.own_data and not isinstance(check.draws[0], WidthFamily):
-                asked.append(check)
+                by_draw.setdefault(check.draws[0], []).append((statement, form))
             else:
                 left_out += 1
-    cases = Cases()
-    by_draw: dict[Draw, list[Check]] = {}
-    for check in asked:
-        by_draw.setdefault(check.draws[0], []).append(check)
-    for done, (draw, checks) in enumerate(by_draw.items(), 1):
-        _look(draw, checks, options.seed, cases)
+    cases, found = Cases(), []
+    for done, (draw, members) in enumerate(by_draw.items(), 1):
+        found += [_looked(statement, form, options, cases, auto_step) for statement, form in members]
         if progress is not None:
             progress(draw.name, done, len(by_draw))
         interruption.check()
     order = list(Applies)
-    found = [_found(check, options, cases) for check in asked]
     return sorted(found, key=lambda one: (order.index(one.applies), -(one.sharpness or 0.0))), left_out
 
 
-def _look(draw: Draw, checks: list[Check], seed: int, cases: Cases) -> None:
-    label = {"cases": draw.name, "case_seed": seed}
+def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
+    """What one case says of a form: its plan, and where that can be tested the judgement."""
+    once = replace(options, trials=1)
+    check = begun(statement, form, once, wrong=False)
+    label = {"cases": check.draws[0].name, "case_seed": options.seed}
+    plan = Plan(statement, form, once)
     try:
-        case: Any = cases.of(draw, seed)
+        plan = planned(statement, form, once, cases, auto_step)
+        if plan.unmet is not None:
+            applies = Applies.NO if plan.other is None else Applies.OTHER_OPTIONS
+            return Applicability(plan, applies, None, {}, plan.why)
+        if plan.options != once:
+            check = begun(statement, form, plan.options, wrong=False)
+        check.add(cases.of(plan.family, options.seed), label, cases.margins(plan.family, options.seed))
     except Exception as error:
-        for check in checks:
-            check.fail_on(label, error)
-        return
-    for check in checks:
-        check.add(case, label, cases.margins(draw, seed))
+        check.fail_on(label, error)
+    return _judged(plan, check)
 
 
-def _found(check: Check, options: Options, cases: Cases) -> Applicability:
+def _judged(plan: Plan, check: Check) -> Applicability:
     def found(applies: Applies, why: str = "", sharpness: float | None = None) -> Applicability:
-        return Applicability(check.statement, check.form, applies, sharpness, dict(check.tally.margins), why)
+        return Applicability(plan, applies, sharpness, dict(check.tally.margins), why)
 
     if check.error is not None:
         return found(Applies.FAILED, check.error)
     if check.tally.worst is None:
-        reason = ", ".join(check.tally.failed.values())
-        if not check.rejections:
-            return found(Applies.FAILED, reason)
-        name, rejection = next(iter(check.rejections.items()))
-        eased = check.way_out(options, cases).get(name)
-        return found(Applies.NO if eased is None else Applies.OTHER_OPTIONS, f"{name}: {eased or rejection.found}")
+        rejected = [f"{name}: {rejection.found}" for name, rejection in check.rejections.items()]
+        return (
+            found(Applies.NO, rejected[0])
+            if rejected
+            else found(Applies.FAILED, ", ".join(check.tally.failed.values()))
+        )
     sharpness = check.tally.worst.tightness
     if check.says_nothing is not None:
         return found(Applies.VACUOUS, check.says_nothing, sharpness)

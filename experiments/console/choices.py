@@ -45,7 +45,9 @@ def _option(annotation: Any, default: Any, *names: str, help: str) -> tuple[Any,
 
 
 SHARED: dict[str, tuple[Any, Any]] = {
-    "data": _option(str | None, None, help="digits, fashion-mnist, sphere, or a .npz or .csv file"),
+    "data": _option(
+        str | None, None, help="digits, wine, breast_cancer, fashion-mnist, sphere, or a .npz or .csv file"
+    ),
     "unit": _option(bool, False, "--unit", help="divide every row of the data by its norm"),
     "clients": _option(int | None, None, help="number of clients"),
     "partition": _option(str | None, None, help="iid, dirichlet:ALPHA, shards:S, or given (the file's owner)"),
@@ -63,7 +65,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
 def takes_options(command: Callable) -> Callable:
     """The command with the shared options of typer in place of its parameter `options: Options`.
 
-    One with a parameter `auto_step: bool` is told by it whether the step is to be found: `--eta-local auto`.
+    One with a parameter `auto_step: bool` is told by it whether the step is to be found: `--eta-local auto`. One with a
+    parameter of a shared option's name declares that itself.
     """
     asked = inspect.signature(command).parameters
     parameters = [p for p in asked.values() if p.name not in ("options", "auto_step")]
@@ -71,6 +74,7 @@ def takes_options(command: Callable) -> Callable:
     parameters += [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
         for name, (annotation, default) in SHARED.items()
+        if name not in asked
     ]
 
     @wraps(command)
@@ -86,6 +90,7 @@ def takes_options(command: Callable) -> Callable:
                 chosen["eta_local"] = None if auto else _step(chosen["eta_local"])
                 options = _checked(chosen)
                 given |= {"auto_step": auto} if "auto_step" in asked else {}
+                given |= {name: chosen[name] for name in SHARED if name in asked}
             with bad_input(TooLittleMemory):
                 command(options=options, **given)
 

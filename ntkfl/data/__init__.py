@@ -1,4 +1,4 @@
-"""Data sets as Problems: scikit-learn's digits, Fashion-MNIST, points on a sphere, a user's own file.
+"""Data sets as Problems: scikit-learn's digits, wine and breast_cancer, Fashion-MNIST, a sphere, a user's own file.
 
 The images are centred and normalised alike in both image sets: with center=True the mean image of the FULL data set is
 subtracted (of all classes, training and test images, so that the map does not depend on what is drawn), then every row
@@ -20,6 +20,7 @@ import numpy as np
 from ntkfl.data.duplicates import Duplicates, without_duplicates
 from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
+from ntkfl.data.tables import breast_cancer, wine
 from ntkfl.data.user_files import SUFFIXES, is_data_file, read_arrays
 from ntkfl.gram.degeneracy import ParallelRows
 from ntkfl.messages import did_you_mean
@@ -191,7 +192,13 @@ def load(
     return problem
 
 
-BUILT_IN: dict[str, Callable[..., Problem]] = {"digits": digits, "fashion-mnist": fashion_mnist, "sphere": sphere}
+BUILT_IN: dict[str, Callable[..., Problem]] = {
+    "digits": digits,
+    "fashion-mnist": fashion_mnist,
+    "sphere": sphere,
+    "wine": wine,
+    "breast_cancer": breast_cancer,
+}
 
 
 def named(
@@ -206,7 +213,7 @@ def named(
     unit: bool = False,
     duplicates: Duplicates | None = None,
 ) -> Problem:
-    """The data that a name on the command line means: "digits", "fashion-mnist", "sphere", or a .npz or .csv file.
+    """The data that a name on the command line means: a name of BUILT_IN, or a .npz or .csv file.
 
     Args:
         spec: the name or the path.

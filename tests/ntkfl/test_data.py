@@ -212,7 +212,7 @@ BAD = [
     (lambda: data.named("Fashion_MNIST"), "no data named 'Fashion_MNIST'. Did you mean 'fashion-mnist'?"),
     (
         lambda: data.named("qqq"),
-        "no data named 'qqq'. Data are digits, fashion-mnist, sphere, or the path of a .npz, .csv",
+        "no data named 'qqq'. Data are digits, fashion-mnist, sphere, wine, breast_cancer, or the path of a .npz, .csv",
     ),
     (lambda: data.named("sphere", target="sign"), "sphere takes no target; it is 'sign' here and must be left out"),
     (lambda: data.named("a.csv", n=5), "a.csv takes no n; it is 5 here and must be left out"),
@@ -237,3 +237,12 @@ BAD = [
 def test_what_cannot_be_drawn_is_refused(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize(("name", "n", "d"), [("wine", 178, 13), ("breast_cancer", 569, 30)])
+def test_tables_are_unit_rows_of_centred_columns_and_draws_are_nested(name, n, d):
+    whole, few = data.named(name, seed=3), data.named(name, n=20, seed=3, clients=2)
+    assert whole.x.shape == (n, d) and set(whole.y) == {-1.0, 1.0} and whole.unit_deviation < 1e-12
+    assert np.array_equal(few.x, whole.x[:20]) and few.n_clients == 2
+    with pytest.raises(ValueError, match=f"n is {n + 1}; {name} has {n} rows"):
+        data.named(name, n=n + 1)

@@ -159,3 +159,14 @@ def test_the_gram_matrix_is_decomposed_once(monkeypatch):
     monkeypatch.setattr(np.linalg, "eigh", lambda matrix: sizes.append(len(matrix)) or decompose(matrix))
     fastest(problem, local_steps=(2,), eta_local=0.1)
     assert sizes.count(problem.n) == 1
+
+
+def test_some_methods_at_their_closed_forms_are_no_faster_than_refined_ones():
+    problem = data.sphere(n=6, d=6)
+    rough = fastest(problem, local_steps=(1,), methods=("fedavgm",), refine=False)
+    (fine,) = fastest(problem, local_steps=(1,), methods=("fedavgm",)).best
+    (best,) = rough.best
+    assert best.label == "fedavgm" and fine.rounds <= best.rounds
+    assert again(problem, best).rounds_to(rough.eps) == best.rounds
+    with pytest.raises(ValueError, match="there is no method 'sgd'; they are 'fedavg, server rate 1', 'fedavg'"):
+        fastest(problem, methods=("sgd",))

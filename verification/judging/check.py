@@ -181,8 +181,7 @@ class Check:
 
         An exception on the way makes the verdict unresolved, as one on a case does.
 
-        missing: the families whose cases were not all run, since the check was interrupted; then no stored case is run.
-        cases: shared with other checks.
+        Where families are missing, since the check was interrupted, no stored case is run.
         """
         if self.error is None:
             try:

@@ -84,6 +84,7 @@ def way_out(
     family: int,
     seed: int,
     cases: Cases | None = None,
+    widen: bool = True,
 ) -> Options | None:
     """Other options with which one case passes, as near to the chosen ones as was found; None where none was.
 
@@ -95,11 +96,12 @@ def way_out(
         family: index of the family that the case is of.
         seed: of the case.
         cases: shared with other statements; default: none are.
+        widen: whether other widths are tried, which takes long.
     """
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
         return None
     cases = cases or Cases()
-    asked = [h for h in _free_first(statement.required(form)) if h.free or h.name in unmet]
+    asked = [h for h in free_first(statement.required(form)) if h.free or h.name in unmet]
     build = _case_of(statement, form, family, seed)
     chosen: Options | None = options
     for _ in range(len(asked) + 1):
@@ -107,7 +109,7 @@ def way_out(
         failing = next((h for h in asked if not _met(h, build, chosen, cases)), None)
         if failing is None:
             return chosen
-        chosen = _eased(failing, chosen, build, cases)
+        chosen = _eased(failing, chosen, build, cases, widen)
         if chosen is None:
             return None
     return None
@@ -127,7 +129,7 @@ def passes(
         cases: as in `way_out`.
     """
     build, known = _case_of(statement, form, family, seed), cases or Cases()
-    return all(_met(h, build, options, known) for h in _free_first(statement.required(form)))
+    return all(_met(h, build, options, known) for h in free_first(statement.required(form)))
 
 
 def passing_step(
@@ -171,7 +173,12 @@ def passing_step(
     return step, name
 
 
-def _free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+def free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Hypotheses in the order in which they are looked at: those that need no run first.
+
+    Args:
+        hypotheses: of a form.
+    """
     return sorted(hypotheses, key=lambda one: not one.free)
 
 
@@ -236,11 +243,13 @@ def _met(hypothesis: Hypothesis, build: Build, options: Options, cases: Cases) -
     return cases.met(hypothesis, family, seed)
 
 
-def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases) -> Options | None:
+def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases, widen: bool) -> Options | None:
     """The options with one of those changed that a user may meet the hypothesis with."""
     case = cases.of(*build(options))
     setup = getattr(case, "setup", Setup())
     for name in hypothesis.eased_by:
+        if name == "width" and not widen:
+            continue
         if name == "eta_local":
             step = largest_step(hypothesis, options, build, options.eta_local or setup.eta_local, cases)
             candidate = None if step is None else replace(options, eta_local=step)

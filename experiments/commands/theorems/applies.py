@@ -47,7 +47,7 @@ def applies(
 
     with bad_input():
         if options.data is None:
-            raise ValueError("name your data: --data FILE, or digits, fashion-mnist, sphere")
+            raise ValueError("name your data: --data FILE, or digits, wine, breast_cancer, fashion-mnist, sphere")
         statements = find(*ids) if ids else tuple(catalogue().values())
         one_output(chosen_problem(options, options.data))
     with reserved(json_file, inputs=(options.data,)) as (write,):

@@ -1,0 +1,188 @@
+"""`ntkfl check`: a first look at the user's data: what they are, which statements say something, how fast it trains."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.case_progress import CaseProgress
+from experiments.console.choices import REFUSE, Duplicates, chosen_problem, one_output, takes_options
+from experiments.console.interruptible import if_stopped
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.exact_dynamics import KernelRegime
+    from ntkfl.problem import Problem
+    from verification.first_look import Checked, FirstLook
+
+SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file beyond which a first look takes over half a minute
+WIDTH, ROUNDS = 1024, 20  # of the networks, unless chosen
+EPS = 1e-6
+WIDEST, NARROWEST = 100, 60  # columns
+
+
+@takes_options
+def check(
+    options: "Options",
+    data: Annotated[str, typer.Argument(help="a .csv or .npz file; digits, wine, breast_cancer, sphere")],
+    duplicates: Duplicates = REFUSE,
+) -> None:
+    """A first look at your data, on one screen: ntkfl check mine.csv
+
+    What the data are; the ten statements that say most there, each on five networks of width 1024 and 20 rounds, with a
+    step of its own where its hypotheses ask for one; which option would let more apply; the kernel's smallest
+    eigenvalue, rate and step limits; how fast momentum trains; what to run next. Half a minute for 500 rows.
+    Exit status: 0; 1 where a statement that is recorded to hold is violated, or nothing could be tested; 2 bad input.
+    """
+    from bounds.listing import catalogue
+    from bounds.statement import Outcome
+    from ntkfl import gram
+    from ntkfl.data import BUILT_IN
+    from verification.first_look import first_look
+
+    with bad_input():
+        problem = one_output(chosen_problem(options, data, SAMPLES, duplicates=duplicates))
+        if data in BUILT_IN:
+            options = replace(options, n=problem.n)
+        kernel = gram.infinite_estimate(problem.x)
+        options = _with_stable_step(problem, options, kernel.value)
+        options = replace(options, width=options.width or WIDTH, rounds=options.rounds or ROUNDS)
+    for line in _data_lines(problem):
+        typer.echo(line)
+    with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
+        found = first_look(catalogue().values(), options, progress)
+    for line in _statement_lines(found, options) + _kernel_lines(problem, options, kernel) + _next(found, options):
+        typer.echo(line)
+    if not found.checked or any(one.outcome is Outcome.VIOLATED for one in found.checked):
+        raise typer.Exit(1)
+
+
+def _with_stable_step(problem: "Problem", options: "Options", kernel) -> "Options":
+    """With half the largest stable local step where the user leaves it open and the default one is not stable."""
+    from ntkfl.problem import Setup
+
+    if options.eta_local is not None:
+        return options
+    limit = _regime(problem, options, kernel).step_limits.eta_local
+    return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
+
+
+def _regime(problem: "Problem", options: "Options", kernel) -> "KernelRegime":
+    from ntkfl.exact_dynamics import kernel_regime
+
+    return kernel_regime(problem, options.setup(seed=options.seed), kernel)
+
+
+def _data_lines(problem: "Problem") -> list[str]:
+    """Rows, features, labels, clients, and the rows' norms."""
+    import numpy as np
+
+    from ntkfl.problem import UNIT_TOLERANCE
+
+    values, counts = np.unique(problem.y, return_counts=True)
+    labels = ", ".join(f"{count} of {value:g}" for value, count in zip(values, counts, strict=True))
+    if len(values) > 5:
+        labels = f"{len(values)} values, {values[0]:.4g} to {values[-1]:.4g}"
+    sizes = np.bincount(problem.owner)
+    norms = np.linalg.norm(problem.x, axis=1)
+    unit = problem.unit_deviation <= UNIT_TOLERANCE
+    rows = "rows of norm 1" if unit else f"rows of norm {norms.min():.3g} to {norms.max():.3g}"
+    clients = f"{problem.n_clients} clients of {sizes.min()} to {sizes.max()} rows"
+    text = f"{problem.name}: {problem.n} rows, {problem.d} features; labels: {labels}; {clients}; {rows}"
+    large = [f"more than {LARGE} rows: this may take minutes"] if problem.n > LARGE else []
+    return [*_wrapped(text), *large, ""]
+
+
+def _statement_lines(found: "FirstLook", options: "Options") -> list[str]:
+    """The statements that were checked, one a line, what could not be, and the option that lets more apply."""
+    from verification.applicability import Applies
+
+    setup = options.setup()
+    chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
+    head = f"of {len(found.looked)} forms about data these say most ({chosen}):"
+    rows = [("", "outcome", "left/right", "step"), *(_row(one, options) for one in found.checked)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    widths[0] = min(widths[0], _width() - sum(widths[1:]) - 6)
+    lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]
+    rest = f"{found.count(Applies.YES)} bounds and {found.count(Applies.IDENTITY)} identities apply in all"
+    missed = ", ".join(f"{name} {count}" for name, count in found.missed.most_common(4))
+    missed = f"; {found.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
+    lines += ["", *_wrapped(rest + missed)]
+    change, more = found.easiest
+    if more:
+        titles = "; ".join(statement.title for statement in more[:3])
+        lines += _wrapped(f"{change} would let {len(more)} more be tested: {titles}{', ...' if len(more) > 3 else ''}")
+    return [*lines, ""]
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    import textwrap
+
+    title = textwrap.shorten(row[0], widths[0], placeholder=" ...").ljust(widths[0])
+    return "  ".join([title, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]).rstrip()
+
+
+def _row(one: "Checked", options: "Options") -> tuple[str, str, str, str]:
+    """Title, outcome with the cases it was found on, left/right, and the step where it is the statement's own."""
+    from verification.applicability import Applies
+    from verification.verdict_page import ratio_text
+
+    own = one.looked.plan.options.eta_local
+    step = "" if own is None or own == options.eta_local else f"{own:g}"
+    exact = one.looked.applies is Applies.IDENTITY
+    ratio = f"to {one.sharpest:.0e}" if exact else ratio_text(one.sharpest, 3)
+    return one.looked.statement.title, f"{one.outcome.value} {one.met}/{one.ran}", ratio, step
+
+
+def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
+    """The kernel at infinite width: smallest eigenvalue, rate, limits; and how fast momentum at the server is."""
+    from ntkfl import gram
+    from ntkfl.fastest_method import fastest
+
+    least = gram.smallest_eigenvalue(kernel)
+    regime = _regime(problem, options, kernel.value)
+    limits = regime.step_limits
+    setup = regime.setup
+    stable = f"a round leaves {regime.rate:.6g} of the residual in the long run" if regime.stable else "not stable"
+    text = (
+        f"infinite width: lambda_min {float(least.value):.4g} ± {float(least.error):.0e}; "
+        f"eta_local {setup.eta_local:g}: {stable}; limits: eta_local {limits.eta_local:.3g} at eta_global up to 1, "
+        f"eta_global {limits.eta_global:.3g} at this eta_local"
+    )
+    lines = _wrapped(text)
+    found = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
+    if found and found[0].rounds is not None:
+        lines += _wrapped(
+            f"fedavgm, one local step, momentum {found[0].options['momentum']:.4g} and the step in closed form: "
+            f"{found[0].rounds} rounds to {EPS:g} of the residual"
+        )
+    return [*lines, ""]
+
+
+def _next(found: "FirstLook", options: "Options") -> list[str]:
+    """Three commands that go on from here."""
+    from verification.judging.replaying import option_words, replay_command
+
+    words = " ".join(option_words(options))
+    own = " ".join(option_words(replace(options, width=None, rounds=None, eta_local=None)))
+    change, more = found.easiest
+    data, *others = option_words(replace(options, width=None, rounds=None, eta_local=None, n=None))
+    again = " ".join(["ntkfl check", data.removeprefix("--data "), *others, change])
+    lines = [again if more else f"ntkfl applies {words}"]
+    if found.checked:
+        plan = found.checked[0].looked.plan
+        lines.append(replay_command(plan.statement, plan.form, replace(plan.options, trials=None)))
+    return ["next:", *(f"  {line}" for line in [*lines, f"ntkfl fastest {own}"])]
+
+
+def _width() -> int:
+    from experiments.console.tables import console
+
+    return max(NARROWEST, min(WIDEST, console().width))
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, _width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,80 @@
+"""A first look at a user's data: the statements that say most, each with its own step; one screen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from experiments.command_line import app
+from experiments.commands.check import _next, _statement_lines
+from verification.applicability import Applies
+from verification.engine import verify
+from verification.first_look import first_look
+from verification.planning import planned
+
+FEW = ("fl-ntk/Eq16", "fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3", "fl-ntk/X.11", "fedgucci/F5")
+
+
+@pytest.fixture
+def options(tmp_path):
+    """Twelve rows of norm 2 for three clients; steps for which B.12 is too long."""
+    x = np.random.default_rng(0).normal(size=(12, 4))
+    x /= np.linalg.norm(x, axis=1, keepdims=True) / 2
+    np.savez(tmp_path / "mine.npz", x=x, y=np.sign(x[:, 0]), owner=np.arange(12) % 3)
+    return Options(data=str(tmp_path / "mine.npz"), width=128, rounds=5, eta_local=0.1)
+
+
+def test_a_plan_has_its_own_step_or_says_why_not(options):
+    unit = replace(options, unit=True)
+    plan = planned(get("fl-ntk/B.12"), Form.REPAIRED, unit, auto_step=True)
+    assert plan.unmet is None and plan.options == replace(unit, eta_local=0.0523)
+    kept = planned(get("fl-ntk/B.12"), Form.REPAIRED, unit)
+    assert kept.unmet.name == "small-local-steps" and kept.options == unit and kept.change == "--eta-local 0.0523"
+    rows = planned(get("fl-ntk/B.12"), Form.REPAIRED, options, auto_step=True)
+    assert rows.why.startswith("unit-rows: the largest ||x_i| - 1| = 1, at most 1e-12: ") and rows.why.endswith(
+        " passes"
+    )
+    assert rows.other.unit and rows.passing
+
+
+def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options):
+    unit = replace(options, unit=True)
+    found = first_look([get(name) for name in FEW], unit)
+    ids = [one.looked.statement.id for one in found.checked]
+    assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
+    assert not {"fl-ntk/X.11", "fl-ntk/B.3", "fl-ntk/B.12"} & set(ids)  # a certificate; vacuous; left/right below 1e-3
+    kinds = [one.looked.applies for one in found.checked]
+    assert kinds == sorted(kinds, key=list(Applies).index)
+    one = found.checked[ids.index("fl-ntk/Eq16")]
+    assert one.looked.plan.options.eta_local == 0.0523
+    (verdict,) = verify(one.looked.statement, one.looked.form, replace(one.looked.plan.options, trials=5))
+    assert (one.outcome, one.met, one.ran) == (verdict.outcome, verdict.trials, 5) == (Outcome.HOLDS, 5, 5)
+    assert one.sharpest == verdict.tightness["sharpest"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_screen_names_titles_and_the_option_that_lets_more_apply(options, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    found = first_look([get(name) for name in FEW], options)
+    change, more = found.easiest
+    assert change == "--unit" and get("fl-ntk/B.12") in more
+    lines = _statement_lines(found, options)
+    assert max(map(len, lines)) <= columns and any("holds 5/5" in line for line in lines)
+    assert f"{change} would let" in " ".join(" ".join(lines).split())
+    assert _next(found, options)[1].startswith(f"  ntkfl check {options.data}")
+
+
+@pytest.mark.slow
+def test_the_command_is_one_screen(options, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    done = CliRunner().invoke(app, ["check", options.data, "--width", "64", "--rounds", "3"])
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0 and len(lines) <= 40 and max(map(len, lines[:-4])) <= 100, done.output
+    assert lines[0].startswith("mine.npz: 12 rows, 4 features; labels: ") and "3 clients of 4 to 4 rows" in done.stdout
+    assert "lambda_min" in done.stdout and sum(line.startswith("  ntkfl ") for line in lines) == 3
+    missing = CliRunner().invoke(app, ["check", "nowhere.csv"])
+    assert missing.exit_code == 2 and "nowhere.csv" in missing.stderr

@@ -1,0 +1,132 @@
+"""The statements that say most on a user's data, checked on a few cases each: a first look, in seconds."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bounds.options import Options
+from bounds.statement import Outcome, Statement
+from verification.applicability import Applicability, Applies, applicable
+from verification.engine import Progress, run_cases
+from verification.judging.check import begun
+from verification.judging.replaying import option_words
+from verification.judging.way_out import changed
+from verification.planning import Plan
+
+CASES, MOST = 5, 10  # cases of each statement, and how many statements are checked
+COSTLY = "certified"  # the hypothesis of statements about certificates, which take minutes for hundreds of rows
+TELLING = 1e-3  # left/right from which a bound says something
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One statement on a few cases of a user's data.
+
+    Args:
+        looked: what one case said of it.
+        outcome: of the cases.
+        met: cases that were admitted.
+        ran: cases drawn.
+        sharpest: the largest left/right of the cases, of an equality the largest relative error.
+    """
+
+    looked: Applicability
+    outcome: Outcome
+    met: int
+    ran: int
+    sharpest: float
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What was found of all statements about a user's data.
+
+    Args:
+        checked: those that say most, on a few cases each.
+        looked: all forms, on one case.
+        left_out: forms known to fail, not about one setup, or about certificates.
+    """
+
+    checked: tuple[Checked, ...]
+    looked: tuple[Applicability, ...]
+    left_out: int
+
+    @property
+    def easiest(self) -> tuple[str, tuple[Statement, ...]]:
+        """The change of the options with which most further statements can be tested, and these; nothing: none does.
+
+        Steps are not named: each statement finds its own.
+        """
+        having = {one.statement.id for one in self.looked if one.plan.unmet is None}
+        by_change: dict[str, dict[str, Statement]] = {}
+        for one in self.looked:
+            if one.plan.passing and one.statement.id not in having:
+                assert one.plan.other is not None
+                other = replace(changed(one.plan.options, one.plan.other), eta_local=None)
+                by_change.setdefault(" ".join(option_words(other)), {})[one.statement.id] = one.statement
+        if not by_change:
+            return "", ()
+        change, members = max(by_change.items(), key=lambda pair: len(pair[1]))
+        return change, tuple(members.values())
+
+    @property
+    def missed(self) -> Counter[str]:
+        """How many forms cannot be tested, by the hypothesis that the first case does not meet and no option meets."""
+        return Counter(
+            one.plan.unmet.name for one in self.looked if one.plan.unmet is not None and not one.plan.passing
+        )
+
+    def count(self, applies: Applies) -> int:
+        """How many forms were found so.
+
+        Args:
+            applies: what is counted.
+        """
+        return sum(one.applies is applies for one in self.looked)
+
+
+def first_look(
+    statements: Iterable[Statement], options: Options, progress: Progress | None = None, cases: int = CASES
+) -> FirstLook:
+    """Look at every statement about the data on one case, and check those that say most on a few.
+
+    A form takes a step of its own where its hypotheses allow none as large as the options'. Bounds come first, the
+    sharpest before the others, then identities; of a statement the form that says most. One that rejects some of its
+    cases is passed over. Statements about certificates are left out.
+
+    Args:
+        statements: to be looked at.
+        options: of the user: data, sizes, steps, seed.
+        progress: told of each family of cases.
+        cases: of each statement that is checked.
+
+    Raises:
+        ValueError: the options name no data.
+    """
+    every = list(statements)
+    quick = [one for one in every if all(COSTLY != h.name for form in one.forms for h in one.required(form))]
+    looked, left_out = applicable(quick, options, progress, auto_step=True)
+    left_out += sum(len(one.forms) for one in every) - sum(len(one.forms) for one in quick)
+    telling = [one for one in looked if one.applies is Applies.YES and (one.sharpness or 0.0) >= TELLING]
+    best: dict[str, Applicability] = {}
+    for one in telling + [one for one in looked if one.applies is Applies.IDENTITY]:
+        best.setdefault(one.statement.id, one)
+    checked: list[Checked] = []
+    for one in best.values():
+        if len(checked) == MOST:
+            break
+        found = _checked(one, cases)
+        checked += [found] if found.outcome is not Outcome.UNTESTED else []
+    return FirstLook(tuple(checked), tuple(looked), left_out)
+
+
+def _checked(one: Applicability, cases: int) -> Checked:
+    plan: Plan = one.plan
+    options = replace(plan.options, trials=cases)
+    check = begun(plan.statement, plan.form, options, wrong=False)
+    check.draws = check.draws[:1]
+    run_cases([check], options)
+    outcome, _ = check.tally.settle(plan.statement.kind, min(cases, check.required))
+    if outcome is Outcome.VIOLATED:
+        outcome = check.verdict(options).outcome  # confirmed, or not
+    return Checked(one, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))
