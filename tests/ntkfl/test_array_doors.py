@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import ntkfl
-from ntkfl import exact_dynamics, fastest_method, gram, partition, privacy
+from ntkfl import exact_dynamics, fastest_method, gram, partition, privacy, tuned_outer
 from ntkfl.connectivity import (
     affine_network,
     alignment,
@@ -109,6 +109,12 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("random_rounds", given_gram(ntkfl.random_rounds), {"gram": H}),
     ("limit_curves", partial(limit_curves, PROBLEM), {"rounds": np.array([1, 2])}),
     ("Tiles.of", partial(Tiles.of, gram.infinite), {"x": X}),
+    (
+        "tune_outer",
+        partial(tuned_outer.tune_outer, PROBLEM, rounds=1, local_steps=(1,), outer=("average",)),
+        {"gram": H},
+    ),
+    ("krylov_floor", partial(tuned_outer.krylov_floor, RANDOM, 1), {"initial_outputs": Y}),
     ("private_rounds", given_gram(privacy.private_rounds), {"gram": H}),
     ("private_settings", partial(privacy.private_settings, PROBLEM), {"gram": H}),
     ("fastest", partial(fastest_method.fastest, PROBLEM, local_steps=(1,), eta_local=0.1, eps=0.9), {"gram": H}),
