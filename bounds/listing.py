@@ -46,6 +46,11 @@ def get(identifier: str) -> Statement:
 
     Raises:
         KeyError: unknown id; the message lists the nearest ones.
+
+    Example:
+        >>> from bounds import get
+        >>> get("fl-ntk/C.6").title
+        'Concentration of H(0) around H_inf'
     """
     statements = catalogue()
     if identifier not in statements:
@@ -69,6 +74,11 @@ def find(*words: str) -> tuple[Statement, ...]:
 
     Raises:
         KeyError: an unknown id, with the nearest. ExtensionError: as `load`.
+
+    Example:
+        >>> from bounds import find
+        >>> [statement.id for statement in find("fl-ntk/C.6")]
+        ['fl-ntk/C.6']
     """
     found: dict[str, Statement] = {}
     for word in words:

@@ -12,6 +12,11 @@ def scaled(factor: Any) -> Mutant:
 
     Args:
         factor: a sympy number.
+
+    Example:
+        >>> from bounds.mutants import scaled
+        >>> scaled(2).name
+        'times 2'
     """
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
     return Mutant(f"times {factor}", lambda expression: factor * expression, Change.CONSTANT)

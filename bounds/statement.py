@@ -299,6 +299,13 @@ class Statement:
 
         Raises:
             ValueError: a value that is not positive where its symbol is.
+
+        Example:
+            >>> from bounds import get
+            >>> statement = get("averaging/I1")
+            >>> symbols = statement.forms[statement.mutated_form].expression.free_symbols
+            >>> [float(part.value) for part in statement.evaluate(dict.fromkeys(symbols, 1.0))]
+            [1.0]
         """
         for symbol, value in constants.items():
             if getattr(symbol, "is_positive", False) and np.any(np.asarray(getattr(value, "value", value)) <= 0):

@@ -46,6 +46,11 @@ def citation(word: str | None = None) -> Citation:
 
     Raises:
         ValueError, OSError: a folder of neither kind, or a damaged one. KeyError: no statement or method of this name.
+
+    Example:
+        >>> from experiments.citing import citation
+        >>> citation("fl-ntk/C.6").entries[0][:14]
+        '@inproceedings'
     """
     if word is None:
         from bounds.papers import PAPERS

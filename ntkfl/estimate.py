@@ -96,6 +96,11 @@ class Estimate:
 
         Raises:
             ValueError: an integer that no float64 is equal to.
+
+        Example:
+            >>> from ntkfl import Estimate
+            >>> float(Estimate.exact(2.0).error)
+            0.0
         """
         given = np.asarray(value)
         if given.dtype.kind in "iuO":  # integers beyond int64 are objects
@@ -116,6 +121,11 @@ class Estimate:
 
         Raises:
             NotFinite: a NaN end. ValueError: a lower end above the upper one.
+
+        Example:
+            >>> from ntkfl import Estimate
+            >>> float(Estimate.between(1.0, 3.0, "measured").value)
+            2.0
         """
         lo, hi = np.broadcast_arrays(np.asarray(lo, float), np.asarray(hi, float))
         bad = ~(lo <= hi)

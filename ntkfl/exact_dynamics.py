@@ -133,6 +133,12 @@ def kernel_regime(
             problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
+
+    Example:
+        >>> import ntkfl
+        >>> regime = ntkfl.kernel_regime(ntkfl.data.sphere(), ntkfl.Setup(eta_local=0.5, local_steps=2))
+        >>> regime.rounds_to(0.1)
+        10
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
@@ -299,6 +305,12 @@ def random_rounds(
             outside (0, 1], a batch_size below 1, a noise that is negative or not finite.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
+
+    Example:
+        >>> import ntkfl
+        >>> regime = ntkfl.random_rounds(ntkfl.data.sphere(), ntkfl.Setup(eta_local=0.5), participation=0.5)
+        >>> regime.outputs(3).shape
+        (8,)
     """
     regime = random_of_method(
         algorithm1_limit(problem, setup, gram),

@@ -99,6 +99,11 @@ def wide(spec: str) -> WideNetwork:
 
     Raises:
         ValueError: a name that is not understood, or with a width.
+
+    Example:
+        >>> from ntkfl.networks import wide
+        >>> wide("fc:3:relu").depth
+        3
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 

@@ -33,6 +33,12 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
         ValueError: with what was wrong, the value found and what would be right.
 
     Source: Dirichlet: Hsu, Qi, Brown 2019, but per class; shards: McMahan et al. 2017, section 3.
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.partition import assign_owners
+        >>> np.bincount(assign_owners("iid", np.ones(4), clients=2))
+        array([2, 2])
     """
     y = finite_array("y", y)
     name, parameter = _parsed(kind)

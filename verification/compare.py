@@ -48,6 +48,13 @@ def compare(
 
     Raises:
         ValueError: shapes of which neither is the common one, a column against a row, say.
+
+    Example:
+        >>> from bounds import Kind
+        >>> from ntkfl import Estimate
+        >>> from verification.compare import compare
+        >>> compare(Kind.UPPER, Estimate.exact(1.0), Estimate.exact(2.0)).outcome
+        <Outcome.HOLDS: 'holds'>
     """
     if kind is Kind.TWO_SIDED:
         assert lower is not None, "a two-sided statement has a lower formula"

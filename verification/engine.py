@@ -32,6 +32,12 @@ def verify(statement: Statement, options: Options | None = None, form: Form | No
 
     Raises:
         TypeError: a form where the options belong.
+
+    Example:
+        >>> from bounds import Form, Options, get
+        >>> from verification import verify
+        >>> [str(verdict.outcome) for verdict in verify(get("fl-ntk/C.6"), options=Options(trials=20))]
+        ['holds', 'holds']
     """
     if isinstance(options, Form) or isinstance(form, Options):
         raise TypeError("verify takes a statement, then options, then a form, as verify_all does; found the form first")

@@ -1,4 +1,7 @@
-"""The docstrings are plain text with `code` in single backticks, not reStructuredText: its marks are escaped."""
+"""The docstrings are plain text with `code` in single backticks, not reStructuredText: its marks are escaped.
+
+An example is code: its lines, from `Example:` to the next blank line, stay as they are.
+"""
 
 import re
 
@@ -20,7 +23,11 @@ def escaped(line: str) -> str:
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Before napoleon reads the sections; its own words have no markup."""
-    lines[:] = map(escaped, lines)
+    in_example = False
+    for number, line in enumerate(lines):
+        in_example = line == "Example:" or (in_example and line != "")
+        if not in_example:
+            lines[number] = escaped(line)
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # a comment: else napoleon takes what stands before a first colon for a type
 

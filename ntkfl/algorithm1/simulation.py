@@ -68,6 +68,11 @@ def simulate(
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see fl-ntk/Alg1-update).
+
+    Example:
+        >>> import ntkfl
+        >>> ntkfl.simulate(ntkfl.data.sphere(), ntkfl.Setup(width=16, rounds=3)).outputs.shape
+        (4, 8)
     """
     if memory is not None and not memory > 0:
         raise ValueError(f"memory is {memory}; it must be a positive number of bytes")

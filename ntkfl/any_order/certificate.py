@@ -223,6 +223,12 @@ def certify_any_order(
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
             needed than may be taken: how much is said before anything starts. A most_held that is no number of pairs.
+
+    Example:
+        >>> import ntkfl
+        >>> from ntkfl.initialisation import draw
+        >>> ntkfl.certify_any_order(ntkfl.data.sphere(n=2), draw(256, 8, 0)).certified
+        False
     """
     require_size("most_held", most_held, least=0)
     weights = weights if isinstance(weights, TwoLayer) else Weights(*weights)

@@ -143,6 +143,11 @@ def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
 
     Raises:
         ValueError: an unknown one, with the nearest.
+
+    Example:
+        >>> from ntkfl.conformance import methods
+        >>> methods(["fedavg"])
+        ('fedavg',)
     """
     for name in chosen or ():
         if name not in OPTIONS:

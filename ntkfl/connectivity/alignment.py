@@ -59,6 +59,14 @@ def align(
     Raises:
         ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.
     Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2, for one hidden layer.
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.connectivity.alignment import align
+        >>> from ntkfl.connectivity.network import TwoLayer
+        >>> first, second = TwoLayer(np.eye(2), np.array([1.0, 2.0])), TwoLayer(np.eye(2)[::-1], np.array([2.0, 1.0]))
+        >>> align(first, second).permutation
+        array([1, 0])
     """
     check_shapes([first, second])
     target, rows = unit_rows(first, by, x), unit_rows(second, by, x)

@@ -68,6 +68,15 @@ def loss_barrier(
     Raises:
         ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, no most_points.
     Source: FedGuCci, Definition 2.1, Eq (3); fedgucci/X1.
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.connectivity.barrier import loss_barrier
+        >>> from ntkfl.connectivity.network import TwoLayer
+        >>> first = TwoLayer(np.eye(2), np.array([1.0, -1.0]))
+        >>> second = TwoLayer(np.eye(2)[::-1], np.array([-1.0, 1.0]))
+        >>> float(loss_barrier(first, second, np.eye(2), np.array([1.0, -1.0])).value.value)
+        1.0
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen in (SQUARED, ABSOLUTE):
@@ -154,6 +163,14 @@ def connectivity_loss(
     Raises:
         ValueError: as `loss_barrier`.
     Source: FedGuCci, Eq (7).
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.connectivity.barrier import connectivity_loss
+        >>> from ntkfl.connectivity.network import TwoLayer
+        >>> network = TwoLayer(np.eye(2), np.ones(2))
+        >>> float(connectivity_loss(network, network, np.eye(2), np.zeros(2)).value)
+        1.0
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen in (SQUARED, ABSOLUTE):

@@ -73,6 +73,11 @@ def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBa
 
     Raises:
         ValueError: fewer than three points, or a value that is not finite.
+
+    Example:
+        >>> from ntkfl.connectivity.curves import grid_barrier
+        >>> grid_barrier(lambda alpha: alpha * (1 - alpha)).value
+        0.25
     """
     alphas, values = _grid(evaluate, points)
     excess = values - (1 - alphas) * values[0] - alphas * values[-1]

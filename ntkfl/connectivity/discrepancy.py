@@ -50,6 +50,12 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
     Raises:
         ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.
     Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; the averaging paper's proxy for the covariance.
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.connectivity.discrepancy import linear_cka
+        >>> linear_cka(np.eye(3), 2 * np.eye(3))
+        1.0
     """
     first, second = finite_array("first", first), finite_array("second", second)
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or len(first) < 2:

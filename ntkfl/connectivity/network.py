@@ -123,6 +123,12 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
     Raises:
         ValueError: as `shares`.
+
+    Example:
+        >>> import numpy as np
+        >>> from ntkfl.connectivity.network import TwoLayer, combination
+        >>> combination([TwoLayer(np.eye(2), np.ones(2)), TwoLayer(np.eye(2), np.zeros(2))]).readout
+        array([0.5, 0.5])
     """
     parts = [p * network.vector() for p, network in zip(shares(networks, weights), networks, strict=True)]
     return networks[0].at(sum(parts[1:], parts[0]))

@@ -53,6 +53,11 @@ def digits(
 
     Raises:
         ValueError: an unknown target or partition, sizes that are not positive, or more images than there are.
+
+    Example:
+        >>> from ntkfl.data import digits
+        >>> digits(n=6, clients=2).x.shape
+        (6, 64)
     """
     draw = ImageDraw(n, seed, target, center, clients, partition, test)
     return draw.problem("digits", *_digits())
@@ -121,6 +126,11 @@ def sphere(
 
     Raises:
         ValueError: unknown labels or partition, or sizes that are not positive.
+
+    Example:
+        >>> from ntkfl.data import sphere
+        >>> sphere(n=4, d=3).owner
+        array([0, 0, 1, 1])
     """
     require_size("n", n)
     require_size("d", d)
@@ -229,6 +239,11 @@ def named(
     Raises:
         FileNotFoundError: a file that does not exist.
         ValueError: an unknown name (with the nearest one), or an option that these data do not have.
+
+    Example:
+        >>> from ntkfl.data import named
+        >>> named("sphere", n=5).n
+        5
     """
     is_file = is_data_file(spec) or Path(spec).name != spec or Path(spec).is_file()
     if spec not in BUILT_IN and not is_file:

@@ -51,6 +51,11 @@ def deep(
             activation, a bias that is negative or not finite, or with a bias, erf or GELU, norms beyond 2^500 or
             below 2^-500.
     Source: Jacot, Gabriel and Hongler 2018 (Neural tangent kernel), Theorem 1, in the scaling above.
+
+    Example:
+        >>> from ntkfl.gram import deep
+        >>> deep([[1.0, 0.0]], depth=3).round(6)
+        array([[1.5]])
     """
     network, x, z, alone = _arguments(x, z, depth, activation, bias)
     require("the kernel of a deep network", matrix_bytes(1.4, x, z), n=len(x))

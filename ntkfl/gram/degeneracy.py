@@ -47,6 +47,11 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     Raises:
         ValueError: an entry that is not finite, or a zero row.
     Source: FL-NTK, assumption lambda > 0; the antipodal case is fl-ntk/X.7.
+
+    Example:
+        >>> from ntkfl.gram import degenerate_pairs
+        >>> degenerate_pairs([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+        Degeneracy(parallel=((0, 1),), antipodal=())
     """
     between = angles(x)
     parallel = _pairs(np.triu(between <= _SAME, 1))

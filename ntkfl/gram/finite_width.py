@@ -44,6 +44,11 @@ def finite(
     Raises:
         ValueError: input that is not finite, a zero row, or shapes that do not agree.
     Source: FL-NTK, Definition 3.2 (with one client).
+
+    Example:
+        >>> from ntkfl.gram import finite
+        >>> finite([[1.0, 0.0]], [[1.0, 0.0], [-1.0, 0.0]])
+        array([[0.5]])
     """
     counts = _counts(x, u, w, z)
     return _inner_products(x, z) * (counts / len(u))

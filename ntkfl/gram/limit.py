@@ -51,6 +51,12 @@ def infinite(
         ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, an `out` of
             another shape or type, or rows whose products are beyond float64.
     Source: FL-NTK, Definition of H^infinity.
+
+    Example:
+        >>> from ntkfl.gram import infinite
+        >>> infinite([[1.0, 0.0], [0.0, 1.0]])
+        array([[0.5, 0. ],
+               [0. , 0.5]])
     """
     x, z, alone = pair_of_inputs(x, z)
     if out is None:
@@ -91,6 +97,11 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
 
     Raises:
         ValueError: as `infinite`.
+
+    Example:
+        >>> from ntkfl.gram import angles
+        >>> angles([[1.0, 0.0]], [[0.0, 2.0]]).round(4)
+        array([[1.5708]])
     """
     x, z, alone = pair_of_inputs(x, z)
     require("the angles between all rows", matrix_bytes(1.4, x, z), n=len(x))

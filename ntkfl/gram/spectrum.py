@@ -36,6 +36,11 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
         ValueError: not a square matrix, an entry that is not finite, not symmetric beyond rounding, or an eigenvalue
             beyond float64.
     Source: S. M. Rump, Verification of positive definiteness, BIT 46 (2006) 433-452.
+
+    Example:
+        >>> from ntkfl.gram import smallest_eigenvalue
+        >>> round(float(smallest_eigenvalue([[2.0, 1.0], [1.0, 2.0]]).value), 6)
+        1.0
     """
     exponent = _exponent(h)
     if abs(exponent) > FAR:
@@ -52,6 +57,11 @@ def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.
+
+    Example:
+        >>> from ntkfl.gram import largest_eigenvalue
+        >>> round(float(largest_eigenvalue([[2.0, 1.0], [1.0, 2.0]]).value), 6)
+        3.0
     """
     negative = -h if isinstance(h, Estimate) else -real_array("the matrix", h)
     return -smallest_eigenvalue(negative)

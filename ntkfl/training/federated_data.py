@@ -81,6 +81,13 @@ class FederatedData:
             problem: samples, labels and owners.
             dtype: of the inputs, and of labels that stay real.
             classes: whether y, one-hot (n, C) or ±1 (n,) or (n, 1), becomes 0..C-1 or 0, 1.
+
+        Example:
+            >>> import torch
+            >>> from ntkfl.data import sphere
+            >>> from ntkfl.training import FederatedData
+            >>> FederatedData.from_problem(sphere(), dtype=torch.float64).x.shape
+            torch.Size([8, 8])
         """
         problem = problem.one_axis() if classes else problem
         labels = [problem.y, problem.y_test]

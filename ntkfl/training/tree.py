@@ -14,9 +14,9 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
     """A tree of the results of a function of tensors.
 
     Args:
-        function: of a tensor of each tree, those in the same place.
-        tree: nested dict of tensors.
-        others: trees with the same keys.
+        function: of one tensor of each tree.
+        tree: whose structure the result has.
+        others: trees with at least its keys.
     """
     return {
         key: tree_map(function, value, *(other[key] for other in others))

@@ -67,6 +67,11 @@ def options(method: str) -> dict[str, inspect.Parameter]:
 
     Raises:
         ValueError: as `module_of`.
+
+    Example:
+        >>> from ntkfl.training.methods import options
+        >>> list(options("fedprox"))
+        ['mu', 'server_rate']
     """
     function = module_of(method).method
     types = get_type_hints(function)
