@@ -13,9 +13,9 @@ FEW, ENOUGH = 5, 20
 
 
 class Draw(Protocol):
-    """What is asked of a family of cases: of a `Family`, or of a class of yours that a function of the options gives.
+    """What every family of cases has: a `Family`, or a class of yours.
 
-    It is hashable, and equal ones share their cases.
+    A family is hashable, and equal families share their cases.
     """
 
     @property

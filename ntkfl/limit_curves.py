@@ -104,7 +104,7 @@ def limit_curves(
     """Residual, training and test accuracy of the infinitely wide network, at these rounds, from outputs 0.
 
     Plain averaging takes few products for many rounds and has error bounds. Every other method runs round by round,
-    without bounds; `keep` is what such a run goes on from after it was killed.
+    without bounds; a run that was killed continues from the file `keep`.
 
     Args:
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
@@ -180,7 +180,7 @@ def _run(
 
 
 class _State(NamedTuple):
-    """The residual, the coefficients and what is remembered, when so many rounds are done."""
+    """The state of a run after some rounds: the residual, the coefficients and the method's memory."""
 
     round: int
     residual: Float[np.ndarray, "n C"]
@@ -189,7 +189,7 @@ class _State(NamedTuple):
 
 
 def _mark(problem: Problem, said: str) -> str:
-    """By which a file is known to be of the same run."""
+    """The key that identifies a run, by which a file of another run is refused."""
     digest = hashlib.sha256(said.encode())
     for part in (problem.x, problem.y, problem.owner):
         digest.update(np.ascontiguousarray(part).tobytes())
@@ -252,7 +252,7 @@ def accuracy(
 ) -> Estimate | None:
     """The share of samples whose largest output, or sign, is the label's; None where labels are no classes.
 
-    Labels are one-hot, or one column of +-1; an error that is not known is infinite, and then the share's is.
+    Labels are one-hot, or one column of +-1. Where an output's error is not known, the share's error is infinite.
     """
     if labels.shape[1] == 1:
         if not np.isin(labels, (-1.0, 1.0)).all():

@@ -1,4 +1,4 @@
-"""Wide networks under a method stay near that method's exact limit, and near no other method's."""
+"""Wide networks trained by a method stay near the exact limit of that method, and not near another method's."""
 
 import numpy as np
 import sympy as sp

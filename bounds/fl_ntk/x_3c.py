@@ -16,7 +16,7 @@ top = sp.Symbol("nu_max", positive=True)
 
 
 def _rate_at_the_limit(regime: KernelRegime, order: slice) -> float:
-    """The spectral radius of M at the server step that the regime gives as its limit."""
+    """The spectral radius of M at the largest server step that the regime calls stable."""
     return regime.at(replace(regime.setup, eta_global=regime.step_limits.eta_global)).rate
 
 

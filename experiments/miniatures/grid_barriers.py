@@ -1,4 +1,4 @@
-"""Barriers between networks of any depth, from a grid of points of the segment: from below, unlike the exact ones."""
+"""Barriers between networks of any depth on a grid of points of the segment: lower bounds of the exact barriers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,6 +60,6 @@ def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
 
 
 def _line(values: Tensor) -> Tensor:
-    """Between the values at the two ends."""
+    """The straight line between the values at the two ends."""
     t = torch.linspace(0, 1, len(values), dtype=values.dtype)[:, None]
     return (1 - t) * values[0] + t * values[-1]

@@ -27,7 +27,7 @@ ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of 
 class Solo:
     """How models are trained alone."""
 
-    data: FederatedData  # of one client, who is every model
+    data: FederatedData  # of one client; every model trains as this client
     model: Model
     # epochs, batch_size, rate, momentum: of the training
     epochs: int
@@ -37,7 +37,7 @@ class Solo:
 
     @classmethod
     def of(cls, keys: Keys, seed: int) -> Solo:
-        """On the data, and with the model, that the keys name; in float64."""
+        """The training with the data and the model that the keys name, in float64."""
         given = {key: keys[key] for key in ("samples", "test") if key in keys}
         data = load(keys["data"], clients=1, seed=seed, dtype=torch.float64, **given)
         return cls(data, build(keys["model"], data, dtype=torch.float64, device="cpu", seed=seed), keys["epochs"])

@@ -100,7 +100,7 @@ def built(
 
 
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Nested parts as tables of their own, the rest as the first."""
+    """The tables of a nested record: first its plain values, then one table for each nested part."""
     nested = {name: part for name, part in provenance.items() if isinstance(part, Mapping)}
     rest = [(name, _said(value)) for name, value in provenance.items() if name not in nested]
     tables = [("The run", rest)] if rest else []

@@ -1,4 +1,4 @@
-"""The charts of a study that brings none: every quantity along an axis, and the numbers that theory has a value for."""
+"""The charts of a study without charts of its own: every quantity along an axis, and the numbers beside theory's."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -38,7 +38,7 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 
 def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
-    """The quantity along its own axis, or the longest numerical one of the grid; a series a place of the others."""
+    """The quantity along its own axis, or the grid's longest numerical axis; a series for each value of the others."""
     inner = [axis for axis in study.inner if axis.name in quantity.along]
     grid = [axis for axis in study.axes if axis.name != SEED]
     along = max(
@@ -66,6 +66,6 @@ def _series(quantity: Quantity, cells: Cells, along: Axis, place: dict[str, obje
 
 
 def _spans(values: Sequence[float] | np.ndarray) -> bool:
-    """Whether these are positive numbers of more than a decade."""
+    """Whether these numbers are positive and span more than a decade."""
     finite = np.asarray(values, float)[np.isfinite(values)]
     return bool(len(finite) and finite.min() > 0 and finite.max() / finite.min() > DECADE)

@@ -1,4 +1,4 @@
-"""What lies between the products of a local step of `client_threads`, compiled: each pass does all of it at once."""
+"""The elementwise work between the matrix products of a local step of `client_threads`, compiled to single passes."""
 
 from collections.abc import Callable
 from typing import NamedTuple

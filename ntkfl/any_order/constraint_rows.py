@@ -17,7 +17,7 @@ from ntkfl.gram.spectrum import smallest_eigenvalue
 
 
 class Dependent(ArithmeticError):
-    """Rows that could not be shown to be independent; `vector` are about the coefficients that make them 0."""
+    """Rows that could not be shown to be independent; `vector` has coefficients whose sum of rows is nearly 0."""
 
     def __init__(self, vector: np.ndarray) -> None:
         super().__init__("the rows of C depend on each other, or nearly so")
@@ -151,7 +151,7 @@ class ConstraintRows:
     def target(self, scale: float = 1.0) -> tuple[Float[np.ndarray, " p"], float]:
         """What C (W* - W0) must be, and a bound on the norm of its error.
 
-        Labels are y, or with a scale s below 1 f + s (y - f), f the outputs at W0: for labels so much nearer.
+        With a scale s below 1 the labels are f + s (y - f) in place of y, f the outputs at W0: nearer to the outputs.
         """
         net, found = self.found.network, self.found
         held, held_error = preactivations(net, Pairs(self.neuron, self.row))

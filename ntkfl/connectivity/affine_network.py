@@ -76,8 +76,8 @@ class AffineTwoLayer:
 def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
     """The same functions without biases; whether their inputs need the constant feature, and whether units were added.
 
-    All of them alike, so that what is averaged is the networks' own weights and biases: their segments, planes and
-    means are those of the networks with biases.
+    All networks are changed in the same way, so that their segments, planes and means are the same functions as those
+    of the networks with biases.
 
     Args:
         networks: one or more of one shape.

@@ -1,4 +1,4 @@
-"""Neurons within O(m^(-1/2)) of a sample's kink: the only ones whose activation changes in a wide network.
+"""Neurons within O(m^(-1/2)) of a sample's kink: only their activations change in a wide network.
 
 Training moves a neuron by O(m^(-1/2)), so to leading order a neuron changes its pattern on one sample at most. For that
 sample i the scaled pre-activation z = sqrt(m) w.x_i follows a scalar recursion: the residuals are those of the
@@ -27,7 +27,7 @@ LEVEL = 0.99
 class Step(NamedTuple):
     """One step of the scaled pre-activations, (rows, 2, 2, starts): a local one, or the server's from t to t+1.
 
-    `frozen`: the change there would have been with the initial pattern. `local_step`: k, and K for the server's.
+    `frozen` is the change with the initial pattern. `local_step` is k, and K for the server's step.
     """
 
     round: int
@@ -159,7 +159,7 @@ def _patterns(x, i, draws, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _reach(pull, server_pull, own, share) -> np.ndarray:
-    """How far from the kink a start may be and still cross it, (rows, 2, 2): until then its pattern is the first."""
+    """The largest distance from the kink at which a start can cross it, (rows, 2, 2), in its first pattern."""
     reach = np.empty((pull.shape[-1], 2, 2))
     for side in (0, 1):
         local = np.cumsum(pull + side * own[:, :, None], axis=1)  # (T, K, rows), for a = +1

@@ -14,7 +14,7 @@ BITS = 64
 
 
 def words(patterns: Bool[np.ndarray, "n b"]) -> UInt64[np.ndarray, "n words"]:
-    """The patterns as bits, neuron r in bit r % 64 of word r // 64; what is left of the last word is 0."""
+    """The patterns as bits: neuron r is bit r % 64 of word r // 64; the unused bits of the last word are 0."""
     n, width = patterns.shape
     padded = np.zeros((n, -(-width // BITS) * 8), np.uint8)
     packed = np.packbits(patterns, axis=1, bitorder="little")

@@ -9,12 +9,12 @@ from threadpoolctl import ThreadpoolController
 
 
 def blas_threads() -> int:
-    """As many as BLAS has: whoever limits BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits all."""
+    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits ours too."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Within it BLAS keeps to one thread: for small matrices, and for work that has threads of its own."""
+    """A context in which BLAS uses one thread, for small matrices and for work with threads of its own."""
     return _blas().limit(limits=1)
 
 

@@ -1,4 +1,4 @@
-"""The weights that clients have in the server's mean when each round draws some of them, without replacement."""
+"""The clients' weights in the server's mean when each round draws some clients without replacement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CohortWeights:
 
     @classmethod
     def of(cls, sizes: Float[np.ndarray, " N"], cohort: int, weighting: str) -> CohortWeights:
-        """The moments when `cohort` of the clients take part, every choice of them being as likely.
+        """The moments when `cohort` of the clients take part, all choices with the same probability.
 
         The weighting "uniform" is p_c = 1/s for a cohort of s clients; "size" is p_c = n_c over the samples of the
         cohort.
@@ -41,7 +41,7 @@ class CohortWeights:
 
     @classmethod
     def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:
-        """Through the law of the other clients' samples, which depends on the sizes alone: once for equal ones."""
+        """The moments for weights by size, from the distribution of the other clients' samples, once for each size."""
         clients = len(sizes)
         once, twice = cohort / clients, cohort * (cohort - 1) / (clients * (clients - 1))
         kinds, kind = np.unique(sizes, return_inverse=True)

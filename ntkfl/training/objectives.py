@@ -107,7 +107,7 @@ def require_cross_entropy(objective: Objective) -> None:
 
 
 def calibrated(objective: Objective, tau: float) -> Objective:
-    """The cross-entropy on FedLC's calibrated logits; tau = 0 is the plain one, no class left out.
+    """The cross-entropy on FedLC's calibrated logits; with tau = 0 the plain cross-entropy over all classes.
 
     Args:
         objective: a cross-entropy.

@@ -33,7 +33,7 @@ def from_module(module: nn.Module, name: str) -> Model:
     are no part of the kernel. Outputs (b, 1) count as one output, (b,).
 
     Raises:
-        ValueError: parameters that have no shape yet, none that can be trained, parts as `refuse_state` says.
+        ValueError: parameters without a shape, no parameter that can be trained, parts that `refuse_state` refuses.
     """
     kinds = ("parameter", module.named_parameters()), ("buffer", module.named_buffers())
     for kind, key, value in ((kind, key, value) for kind, found in kinds for key, value in found):
@@ -123,7 +123,7 @@ def _in_float64(module: nn.Module) -> nn.Module:
 
 
 def _derived(part: nn.Module) -> bool:
-    """Whether a weight of this part is computed from others, which `reset_parameters` then does not draw."""
+    """Whether a weight of this part is computed from other weights, so that `reset_parameters` does not draw it."""
     ends = ("_g", "_v", "_orig")  # of weight_norm, spectral_norm and pruning
     names = [key for key, _ in part._parameters.items()]
     return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)
@@ -141,7 +141,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Attention by single operations: fused ones have no forward derivative, and round otherwise without gradients."""
+    """Attention by single operations: fused attention has no forward derivative, and rounds differently."""
     before = [enabled() for enabled, _ in FUSED]
     for _, enable in FUSED:
         enable(False)

@@ -10,7 +10,7 @@ from ntkfl.problem import Problem, Setup
 
 @runtime_checkable
 class Sized(Protocol):
-    """A family that knows what a case takes."""
+    """A family that knows how much memory a case takes."""
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
         """Bytes of a case on these data."""
@@ -33,7 +33,7 @@ def require_case(family: Draw, seed: int) -> None:
 
 
 def fit_together(families: Iterable[Draw], seed: int, cases: int) -> bool:
-    """Whether so many cases of each family, at most as many as it has, are surely no more than memory holds."""
+    """Whether `cases` cases of each family (or all cases of a smaller family) surely fit into memory together."""
     needed = 0.0
     for family in families:
         if isinstance(family, Sized):

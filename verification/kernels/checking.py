@@ -19,7 +19,7 @@ from verification.kernels.properties import Judgement, Property, Unusable
 
 SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # where the smallest eigenvalue falls as angle^2, and as the angle
 FEWEST = 8  # networks of a width whose spread tells an interval
-NEARLY = 1e-6  # a smallest singular value below this of rows whose dependence nothing is claimed of
+NEARLY = 1e-6  # rows with a smallest singular value below this are neither called dependent nor independent
 
 
 def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:

@@ -35,8 +35,8 @@ def _built(
 ) -> CubeNetworks:
     """Two networks at opposite corners, seen by one input all of whose entries have the same size.
 
-    The loss is the absolute one, or cross-entropy for several outputs; then one more unit, the same in both networks,
-    puts the outputs where it is steepest.
+    The loss is the absolute loss for one output, and cross-entropy for several. For cross-entropy one more unit, equal
+    in both networks, moves the outputs to where the loss is steepest.
 
     With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only;
     else all rows are on and the readouts are +-d/2 around 0, which makes z a parabola.

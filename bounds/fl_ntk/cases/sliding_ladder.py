@@ -20,7 +20,7 @@ TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # at which the hypotheses are looked at
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
-DRAWS = 200  # of data and networks, until one has so many neurons held: one in three has six
+DRAWS = 200  # draws of data and networks until a network holds enough neurons at kinks: a third of them hold six
 CLEAR = 0.3  # distance of all other pairs to their kinks
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
@@ -95,7 +95,7 @@ class SlidingLadder(Case):
         return np.array([one for one, _ in found]), np.array([other for _, other in found])
 
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All starts at once, from these places beside the kinks, in units of the own force's move; (starts,) each."""
+        """Train all starts at once, (starts,) each; places are in units of the move by the sample's own force."""
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))
         y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual

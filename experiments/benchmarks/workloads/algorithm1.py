@@ -1,7 +1,7 @@
 """Rounds of Algorithm 1, clients of equal size, five full-batch steps, against a loop with autograd and simulators.
 
-How much is to be done depends on the step: at 1/500 one neuron in seven hundred may switch on a sample within a round,
-at 1/20 one in thirty (N = 10).
+The amount of work depends on the step: in a round one neuron in seven hundred may switch on a sample at step 1/500, and
+one in thirty at step 1/20 (N = 10).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`ntkfl new statement`: the file of a statement of one's own, to begin with."""
+"""`ntkfl new statement`: writes a first file for a statement of the user's own."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -41,7 +41,7 @@ def problem_of(samples: int, features: int, degrees: float, seed: int) -> Proble
 
 
 def measure(point: Point) -> Measured:
-    """The smallest certified width, NaN where none up to the largest certifies, and what theory compares it with."""
+    """The smallest certified width (NaN where no width certifies) and the width that theory compares it with."""
     problem = problem_of(point["n"], point["d"], point["angle"], point[SEED])
     values = np.linalg.eigvalsh(gram.infinite(problem.x))
     smallest, largest = float(values[0]), float(values[-1])
@@ -122,7 +122,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _ascending(x: Numbers, y: Numbers, infinite: bool = False) -> tuple[list[float], list[float]]:
-    """Every cell that has both as a point, in the order of x; without a y too where `infinite`."""
+    """A point for every cell with an x and a y, in the order of x; with `infinite` also for cells without a y."""
     across, up = x.to_numpy().ravel(), y.to_numpy().ravel()
     there = np.flatnonzero(np.isfinite(across) & (infinite | np.isfinite(up)))
     order = there[np.argsort(across[there])]

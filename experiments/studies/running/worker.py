@@ -1,4 +1,4 @@
-"""A worker process: measures and stores the cells that come in, a line of JSON each, until its input ends."""
+"""A worker process: reads cells, one line of JSON each, and measures and stores each cell, until the input ends."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def main(folder: str, spec: str) -> None:
 
 
 def _read(lines: SimpleQueue[str]) -> None:
-    """The end of the input means that the run is over, or was killed: this process must not outlive it."""
+    """Read the input; its end means that the run is over or was killed, and this process must end too."""
     for line in sys.stdin:
         lines.put(line)
     os._exit(0)

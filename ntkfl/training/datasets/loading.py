@@ -106,7 +106,7 @@ def load(
 
 
 def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) -> None:
-    """Say what is done to a user's labels and inputs that may not be what was meant."""
+    """Warn of changes to a user's labels and inputs that the user may not have meant."""
     if target == "sign" and (found.classes or 0) > 2:
         warnings.warn(
             f"target 'sign' makes two of the {found.classes} classes of {name}: -1 of the lower half of them, +1 of "
@@ -151,7 +151,7 @@ def _drawn(
 
 
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A fifth for the test, the last in order, of samples that are not the first of their owner."""
+    """Take the last fifth of the samples for the test, but never the first sample of an owner."""
     spare = np.ones(len(order), dtype=bool)
     spare[np.unique(owner[order], return_index=True)[1]] = False
     wanted = len(order) // POOLED_TEST

@@ -26,9 +26,9 @@ def method(
 ) -> Method:
     """One sharpness-aware step on the whole objective, with the same alpha at w and at w + e; else FedGuCci's options.
 
-    rho = 0 leaves the calibration only, tau = 0 the sharpness only: the two ablations. In sequential steps each is
-    sharpness-aware by itself. `released` moreover does not clear the gradient of an anchor's term between the two
-    passes, as the authors' code: its gradient at w is added to that at w + e, about twice this beta.
+    The two ablations are rho = 0, calibration alone, and tau = 0, sharpness alone. In sequential steps each step is
+    sharpness-aware by itself. With `released` the gradient of an anchor's term is not cleared between the two passes,
+    as in the authors' code: the gradient at w is added to the gradient at w + e, which acts like about twice this beta.
 
     Args:
         objective: cross-entropy.

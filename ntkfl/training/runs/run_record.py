@@ -42,7 +42,7 @@ class RunRecord:
             write_rows(folder.metrics, loss, self.rows)
 
     def add(self, row: Row, state: State) -> None:
-        """A row and its state. The row is written first: rows ahead of the checkpoint are dropped on resumption."""
+        """Add a row and its state. The row comes first: a resumed run drops rows that are ahead of its checkpoint."""
         if self._folder:
             append_row(self._folder.metrics, row)
         self.rows.append(row)
