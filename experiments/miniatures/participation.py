@@ -3,7 +3,7 @@
 from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, accuracy_curve, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 
-COMMON = DIGITS | RECIPE | {"clients": 40, "partition": "dirichlet:0.1", "rounds": 400}
+COMMON = DIGITS | RECIPE | {"clients": 40, "partition": "dirichlet:0.1", "rounds": 800}
 PAPER_KEYS = COMMON | CIFAR | {"clients": 100, "rounds": 150}
 METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in ("FedAvg", "FedSAM", "FedGuCci", "FedGuCci+")}
 
@@ -23,7 +23,7 @@ MINIATURE = Miniature(
     name="participation",
     question="Do the gains last with few clients a round and very uneven classes?",
     source="FedGuCci, Table 10 (CIFAR-10, Dirichlet 0.1, 5 and 10 % of 100 clients)",
-    scale=SCALE | {"clients a round": ("5 or 10 of 100", "4 or 8 of 40"), "rounds": ("not stated", "400")},
+    scale=SCALE | {"clients a round": ("5 or 10 of 100", "4 or 8 of 40"), "rounds": ("not stated", "800")},
     settings=_settings(COMMON, 0.1, "5%") + _settings(COMMON, 0.2, "10%"),
     quantities=(accuracy(paper="FedGuCci", table="10", dataset="CIFAR-10"),),
     measure=accuracy_curve,

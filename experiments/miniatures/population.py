@@ -7,7 +7,7 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 from experiments.miniatures.participation import COMMON as FEW
 from experiments.miniatures.participation import of_methods
 
-COMMON = {**FEW, "partition": "dirichlet:1.0", "rounds": 160}
+COMMON = {**FEW, "partition": "dirichlet:1.0", "rounds": 400}
 CLIENTS = {20: "100", 40: "200"}  # here, in the paper
 
 
@@ -24,7 +24,7 @@ MINIATURE = Miniature(
     name="population",
     question="Do the gains hold for more clients, and for more of them a round?",
     source="FedGuCci, Table 4 (CIFAR-10, Dirichlet 1, 30 and 60 % of 100 and 200 clients)",
-    scale=SCALE | {"clients": ("100 and 200", "20 and 40"), "rounds": ("150", "160")},
+    scale=SCALE | {"clients": ("100 and 200", "20 and 40"), "rounds": ("150", "400")},
     settings=_settings(COMMON, CLIENTS),
     quantities=(accuracy(paper="FedGuCci", table="4", dataset="CIFAR-10"),),
     measure=accuracy_curve,

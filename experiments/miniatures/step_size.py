@@ -108,7 +108,8 @@ def local_steps(keys: Keys) -> int:
     if "local_steps" in keys:
         return keys["local_steps"]
     images = keys.get("samples") or TRAINING_IMAGES[keys["data"].partition(":")[0]]
-    return keys["epochs"] * math.ceil(images / keys["clients"] / keys["batch_size"])
+    own = math.ceil(keys.get("train_share", 1) * images / keys["clients"])
+    return keys["epochs"] * math.ceil(own / keys["batch_size"])
 
 
 def way(steps: int, momentum: float, pull: float = 0.0) -> float:

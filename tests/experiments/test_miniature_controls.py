@@ -136,10 +136,12 @@ def test_a_way_is_a_loop_of_constant_gradients():
         assert way(7, momentum, pull) == pytest.approx(walked, rel=1e-12)
 
 
-def test_local_steps_are_the_engines():
-    keys = {"data": "digits", "model": "mlp:8", "clients": 10, "partition": "iid", "epochs": 3, "batch_size": 64}
+@pytest.mark.parametrize("share", [1, 0.8])
+def test_local_steps_are_the_engines(share):
+    keys = {"data": "digits", "model": "mlp:8", "clients": 10, "partition": "iid", "epochs": 3, "batch_size": 60}
+    keys |= {"train_share": share}
     job = prepared(**keys, rounds=1)
-    assert len(job.federation.data.x) == TRAINING_IMAGES["digits"]
+    assert abs(len(job.federation.data.x) - share * TRAINING_IMAGES["digits"]) < 10
     assert one_image(keys) == 100 / len(job.federation.data.x_test)
     metrics = job.train().metrics
     assert local_steps(keys) == metrics["local_steps"][-1] / metrics["cohort"][-1]

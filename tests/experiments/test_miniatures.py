@@ -150,6 +150,8 @@ AS_PRINTED = {
     "ima-start": OF_IMA | {"partition": "dirichlet:0.1"},
     "ima-window": OF_IMA | {"partition": "dirichlet:0.1"},
     "ima-federations": OF_IMA,
+    "ima-line": OF_IMA | {"partition": "dirichlet:0.1"},
+    "ima-locality": OF_IMA | {"partition": "shards:2", "clients": 10, "participation": 1.0},
     "local-epochs": {
         **{"data": "cifar-10", "model": "simple-cnn", "clients": 60, "partition": "dirichlet:0.4", "rounds": 200},
         **{"rate": 0.03, "participation": 1.0},
@@ -160,7 +162,7 @@ AS_PRINTED = {
 }
 
 
-VARIED = {"ima-federations": ("partition", "participation", "epochs")}
+VARIED = {"ima-federations": ("partition", "participation", "epochs"), "ima-locality": ("rate_decay",)}
 
 
 @pytest.mark.parametrize("miniature", LARGER, ids=lambda m: m.label)
@@ -504,8 +506,9 @@ def test_late_decays_of_the_rate():
     plain = [0.01 * 0.99**number for number in range(225)]
     cycle = [0.01 - (0.01 - 5e-5) * place / 14 for place in range(15)]
     for name, after in (("constant rate", [5e-5] * 75), ("cyclic rate", cycle * 5)):
-        assert [federation(name).schedule(number) for number in range(300)] == pytest.approx(plain + after)
-    passes = [federation("fewer passes").work.at(number).epochs for number in (0, 224, 239, 240, 255, 270, 285, 299)]
+        assert list(map(federation(name).schedule, range(300))) == pytest.approx(plain + after)
+    work = federation("fewer passes").work
+    passes = [work.at(number).epochs for number in (0, 224, 239, 240, 255, 270, 285, 299)]
     assert passes == [5, 5, 5, 4, 3, 2, 1, 1]
 
 
@@ -623,6 +626,21 @@ def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert (tmp_path / "plane" / "plane.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "plane").glob("*.json"))) == len(plane.MINIATURE.settings)
+
+
+def test_the_line_to_imas_model_begins_and_ends_at_the_models_of_the_runs():
+    """Where nobody trains from the mean, IMA's model is the mean of the last five of the run without it."""
+    settings = {setting.name: tiny(catalogue()["ima-line"], setting) for setting in catalogue()["ima-line"].settings}
+    keys = {name: {**of, "rounds": 7} for name, of in settings.items()}
+    plain, averaged = (trained(keys[name], 1) for name in ("FedAvg", "FedAvg, mean of its last five"))
+    models = [trained({**keys["FedAvg"], "rounds": rounds}, 1).params for rounds in range(3, 8)]
+    mean = tree_map(lambda *rows: torch.stack(rows).mean(0), *models)
+    for name, value in mean.items():
+        torch.testing.assert_close(averaged.params[name], value, rtol=0, atol=1e-6)
+    for name, done in (("FedAvg", plain), ("FedAvg, mean of its last five", averaged)):
+        measured = catalogue()["ima-line"].measure(keys[name], 1)
+        assert measured["test loss"] == done.metrics["test_loss"][-1] and measured["above the lowest"] >= 0
+        assert measured["test error"] == pytest.approx(100 * (1 - done.metrics["test_accuracy"][-1]))
 
 
 def test_kept_pictures_are_there_and_small():

@@ -102,11 +102,13 @@ def _sharpness(found: Found) -> str:
     settled = [row for row in rows if not row.settled]
     if not rows:
         return ""
-    above, below = (sum(row.finding == finding for row in rows) for finding in ("higher", "lower"))
-    lower = sum(row.finding == "lower" for row in settled)
+    above, below, settled_above, settled_below = (
+        sum(row.finding == finding for row in among) for among in (rows, settled) for finding in ("higher", "lower")
+    )
     return (
         f"Of the sharpness-aware methods (FedSAM, FedGuCci+) {above} of {number_of(len(rows), 'setting')} are above "
-        f"FedAvg and {below} below it; of the {len(settled)} that are on a plateau {lower} are below it."
+        f"FedAvg and {below} below it; of the {len(settled)} that are on a plateau {settled_above} are above and "
+        f"{settled_below} below it."
     )
 
 

@@ -1,0 +1,77 @@
+"""Does averaging bring the global model to the bottom of the basin on whose wall it lies?"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from experiments.miniatures.federated import settings, trained
+from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS
+from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting, Sign
+from ntkfl.training import Run
+from ntkfl.training.engine.evaluation import Score, evaluate
+from ntkfl.training.tree import Params, tree_map
+
+BASE = "FedAvg"
+LOSS, ABOVE = "test loss", "above the lowest"
+CLAIM: Mapping[str, Sign] = {LOSS: "lower", ABOVE: "lower"}
+PLACES = np.linspace(-0.5, 1.5, 41)  # on the line from the model without IMA, 0, to the other one, 1
+LAST_MEAN = IMA | {"ima_exploration": "none", "ima_start": 0.999}  # after the last round: nobody trains from the mean
+
+
+def measure(keys: Keys, seed: int) -> Mapping[str, float]:
+    """The loss of the last global model, and how far it is above the lowest on the line to the other model.
+
+    The line leads from the last model without IMA to that of these keys, or to IMA's if these keys have none.
+    """
+    plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
+    of_ima = keys if "ima" in keys else plain | IMA
+    first, second = (_run(json.dumps(dict(each)), seed) for each in (plain, of_ima))
+
+    def score(place: float) -> Score:
+        return _score(first, tree_map(lambda a, b: (1 - place) * a + place * b, first.params, second.params))
+
+    own = score(1.0 if "ima" in keys else 0.0)
+    lowest = min(own.loss, *(score(place).loss for place in PLACES.tolist()))
+    return {LOSS: own.loss, ABOVE: own.loss - lowest, "test error": 100 * (1 - own.accuracy)}
+
+
+@lru_cache(maxsize=2)  # the run without IMA is asked for by every setting
+def _run(keys: str, seed: int) -> Run:
+    return trained(json.loads(keys), seed)
+
+
+def _score(done: Run, params: Params) -> Score:
+    """Of the run's model with other parameters."""
+    x, y = done.federation.data.x_test, done.federation.data.y_test
+    assert x is not None and y is not None  # image sets have test samples
+    return evaluate(lambda some: done.model.outputs(params, some), x, y)
+
+
+def _settings(common: Keys) -> tuple[Setting, ...]:
+    return settings(
+        common, {BASE: {}, f"{BASE}+IMA": IMA, f"{BASE}, mean of its last five": LAST_MEAN}, BASE, claim=CLAIM
+    )
+
+
+MINIATURE = Miniature(
+    name="ima-line",
+    question="Does averaging bring the global model from the wall of its basin to the bottom?",
+    source="IMA, Figures 5(b), 5(c) and 7(c) (CIFAR-10; pictures only; FedAvg of all methods), sections 6.1 and 7.3.3",
+    scale=dict(ALONE.scale),
+    settings=_settings(COMMON),
+    quantities=(
+        Quantity(LOSS, "nats, of the last global model"),
+        Quantity(ABOVE, f"nats, above the lowest of {len(PLACES)} points of the line to the other model"),
+        Quantity("test error", "%, of the last global model"),
+    ),
+    measure=measure,
+    caveat=(
+        "The line leads from the method's last model to IMA's, or to the mean of the method's last five models, from "
+        "which nobody has trained; it reaches half its length beyond both ends. The control of IMA has its rates and "
+        "no averaging, and a line of its own."
+    ),
+    quick=ALONE.quick,
+).also(PAPER, _settings(PAPER_KEYS), seeds=3)
