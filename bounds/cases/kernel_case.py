@@ -17,6 +17,7 @@ from bounds.part_strategies import largest_block, largest_eigenvalue, points, st
 from bounds.strategies import labels, partitions
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
+from ntkfl.data.user_files import is_data_file
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.problem import Problem, Setup
@@ -149,15 +150,23 @@ def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> Ke
     return KernelCase(problem, setup)
 
 
-def kernel_draws(options: Options, reach: float, most: int | None = None) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
+def kernel_draws(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
+    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
+
+    `reach`: up to which eta_l q goes. `most`: seeds, for statements that take long on each case. `steps`: whether the
+    statement depends on them; where it does not, the rows of a user's file are one case, whatever the seed.
+    """
     user, found = options.data is not None, []
     for base in federated_draws(options):
+        name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
+        of = (base, reach, user)
+        if not steps and is_data_file(options.data or ""):
+            found.append(Family(name, _kernel_case, kernel_cases(), of, trials=1, needs=1))
+            continue
         known = None if user else base.n  # without loading the digits
         trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
-        name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
         few = trials if most is None else min(most, trials)
-        found.append(Family(name, _kernel_case, kernel_cases(), (base, reach, user), few))
+        found.append(Family(name, _kernel_case, kernel_cases(), of, few))
     return tuple(found)
 
 

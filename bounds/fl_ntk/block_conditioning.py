@@ -132,6 +132,6 @@ STATEMENTS = (
         says_left="the condition number of H H_D^-1",
         mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu")),
         uses=("fl-ntk/X.4",),
-        **SHARED,
+        **(SHARED | {"draws": partial(kernel_draws, reach=1.9, most=12, steps=False)}),
     ),
 )

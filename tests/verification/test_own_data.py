@@ -140,3 +140,20 @@ def test_a_limit_is_met_where_its_words_say_so(value, limit):
         asked = Hypothesis("toy", "as its name says", Limit("q", lambda case: case, **{name: limit}))
         assert asked.met(value) is met
         assert asked.found(value, 0.0) == f"q = {value:.5g}, {name.replace('_', ' ')} {limit:.5g}"
+
+
+@pytest.mark.parametrize("name", ["fl-ntk/H-inf", "fl-ntk/block-conditioning-jacobi"])
+def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, tmp_path):
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    np.savez(tmp_path / "mine.npz", x=x, y=np.ones(6), owner=np.arange(6) % 2)
+    options = Options(data=str(tmp_path / "mine.npz"))
+    statement = get(name)
+    (form,) = statement.forms
+    (family,), _ = families(statement, form, options)
+    sides = [statement.measured(form, family.case(seed)) for seed in (0, 1)]
+    for one, other in zip(sides[0][0], sides[1][0], strict=True):
+        assert np.array_equal(one.value, other.value)
+    rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
+    assert all(np.array_equal(one.value, other.value) for one, other in zip(*rights, strict=True))
+    (verdict,) = verify(statement, options, form)
+    assert (verdict.outcome, verdict.trials, verdict.rejected) == (Outcome.HOLDS, 1, {})

@@ -1,21 +1,25 @@
 """Cases: windows of training, in an order that is random or by the residuals, from a checkpoint of a smooth network."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
-from torch import Tensor
 
 from bounds.family import Family
 from ntkfl import interruption, networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
 from ntkfl.smooth_networks.window import Failed, Window, in_ball
-from ntkfl.training.model import Model
+
+if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+    from torch import Tensor
+
+    from ntkfl.training.model import Model
 
 Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
@@ -94,6 +98,8 @@ class OrderedWindows:
     @cached_property
     def run(self) -> WindowedRun:
         """The windows, by torch in float64."""
+        import torch
+
         rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
         start = theta = torch.cat([value.reshape(-1) for value in self.params.values()])
         distance, moved = [self._to_fit(theta)], [0.0]
@@ -108,6 +114,8 @@ class OrderedWindows:
 
     def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> Tensor:
         """The model after steps in which each of these samples comes once."""
+        import torch
+
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         while left:
             interruption.check()
@@ -122,6 +130,8 @@ class OrderedWindows:
 
     def _to_fit(self, theta: Tensor) -> float:
         """|theta - theta*|, theta* a fit whose difference to theta is in the span of the gradients there (Newton)."""
+        import torch
+
         everything, at = np.arange(self.problem.n), theta
         for _ in range(NEWTON):
             j = self._jacobian(at, everything)
@@ -130,12 +140,18 @@ class OrderedWindows:
         return float((at - theta).norm())
 
     def _labels(self, samples: np.ndarray) -> Tensor:
+        import torch
+
         return torch.tensor(self.problem.y[samples])
 
     def _outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        import torch
+
         return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
 
     def _jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        import torch
+
         return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]
 
     def _named(self, theta: Tensor) -> dict[str, Tensor]:
@@ -152,6 +168,8 @@ def small_case(
     seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
 ) -> OrderedWindows:
     """Two to four samples; the residual, along the slowest direction of the kernel, is so many times the one needed."""
+    import torch
+
     rng = np.random.default_rng([seed, 17])
     n, d = int(rng.integers(2, 5)), 4
     x = rng.standard_normal((n, d))
