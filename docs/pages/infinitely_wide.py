@@ -59,6 +59,24 @@ plt.show()
 # Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes
 # ({doc}`which_method`), at sizes at which $H$ can be decomposed.
 #
+# ## Ten thousand images
+#
+# 10,000 images drawn from all 70,000, 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .0294, tested on 10,000
+# others; float64 tiles, some 2 GB with the data:
+#
+# ![Residual and test accuracy over the rounds: FedAvg, momentum at the server, SCAFFOLD](../infinitely_wide.png)
+#
+# | | test accuracy after round 1 | 10 | 100 | 200 | 1000 | processor time |
+# |---|---|---|---|---|---|---|
+# | FedAvg | .693 | .763 | .836 | .850 | .868 | 47 s for 1000 rounds |
+# | momentum .9 at the server | .693 | .799 | .869 | .876 | | 50 s for 200 rounds |
+# | SCAFFOLD | .691 | .748 | .829 | .845 | | 82 s for 200 rounds |
+#
+# FedAvg's accuracies are proved: they are off by at most .0017 after 1000 rounds, .0001 up to 300. Momentum at the server
+# reaches in 100 rounds what FedAvg reaches in 1000. All 60,000 training images were not run for this page: the tiles
+# take 16.4 GB, or 8.9 GB in float32, and every product 36 times as long; `ntkfl limit` says before the work whether
+# that fits.
+#
 # ## What is not known
 #
 # The smallest eigenvalue of a round decides its rate in the long run, and at these sizes it is lost in rounding. Then
