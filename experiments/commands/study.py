@@ -9,6 +9,7 @@ import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.choices import KeptRuns
+from experiments.console.durations import duration
 from experiments.console.interruptible import if_stopped
 from experiments.console.study_pages import answer_lines, dry_lines, option_lines, status_lines
 
@@ -75,6 +76,15 @@ def run(
     tls_ca: Annotated[str | None, typer.Option(help="the cluster's certificate authority, a .pem file")] = None,
     tls_cert: Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")] = None,
     tls_key: Annotated[str | None, typer.Option(help="this client's key, a .pem file")] = None,
+    until_resolved: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIME",
+            parser=duration,
+            help="add seeds until every answer is settled, or the cells have taken this much processor time together: "
+            "60s, 30m or 2h",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only print what would be run")] = False,
     plot: Charts = False,
 ) -> None:
@@ -91,6 +101,7 @@ def run(
     from experiments.studies.grid import chosen_grid
     from experiments.studies.running.dask_cluster import Cluster
     from experiments.studies.study_folder import StudyFolder
+    from experiments.studies.whole_run import measured_until
 
     with bad_input():
         grid = chosen_grid(name, axis_options(context.args))
@@ -105,10 +116,19 @@ def run(
         if dry_run:
             return _say(dry_lines(grid, folder, processes))
         assert folder is not None
+        if until_resolved is not None:
+            grid.with_seeds(1)  # refuses a study without seeds
         folder.begin(grid)
-    with shown_warnings():
-        failed = _measure(grid, folder, processes, cluster)
-        raise typer.Exit(_finish(grid, folder, plot, failed))
+    with shown_warnings(), bad_input(OSError):
+
+        def measure(of: "Grid") -> int:
+            return _measure(of, folder, processes, cluster)
+
+        def tell(said: str) -> None:
+            typer.echo(said, err=True)
+
+        grid, cells, answers, failed = measured_until(grid, folder, measure, until_resolved, tell)
+        raise typer.Exit(_finish(grid, folder, cells, answers, plot, failed))
 
 
 @app.command("status", short_help="How far a study is.")
@@ -145,7 +165,8 @@ def show(
         typer.echo(f"none of the {cells.attrs['cells']} cells is there: ntkfl study status {folder}", err=True)
         raise typer.Exit(SURPRISED)
     with shown_warnings():
-        answers = _answered(grid, cells)
+        answers = grid.study.answers(cells)
+        _say(answer_lines(grid.study, cells, answers))
         if plot:
             _draw(grid, there, cells)
     raise typer.Exit(SURPRISED if any(answer.surprises for answer in answers) else 0)
@@ -201,28 +222,20 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
         raise typer.Exit(BAD_INPUT) from None
 
 
-def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int:
-    """Results, answers and pictures into the folder; the exit status."""
-    from experiments.studies.whole_run import is_empty, kept_results
+def _finish(
+    grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset", answers: "Sequence[Answer]", plot: bool, failed: int
+) -> int:
+    """Answers printed, pictures into the folder; the exit status."""
+    from experiments.studies.whole_run import is_empty
 
-    with bad_input(OSError):
-        cells = kept_results(grid, folder)
     if failed:
         typer.echo(f"{failed} of {cells.attrs['cells']} cells failed: ntkfl study status {folder.path}", err=True)
     if is_empty(cells):
         return SURPRISED
-    answers = _answered(grid, cells)
-    with bad_input(OSError):
-        folder.write_answers(grid, answers)
+    _say(answer_lines(grid.study, cells, answers))
     if plot:
         _draw(grid, folder, cells)
     return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
-
-
-def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":
-    answers = grid.study.answers(cells)
-    _say(answer_lines(grid.study, cells, answers))
-    return answers
 
 
 def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:

@@ -34,6 +34,23 @@ class Grid:
         """Number of values on each axis."""
         return tuple(len(axis.values) for axis in self.axes)
 
+    def with_seeds(self, count: int) -> "Grid":
+        """The same with so many seeds, from the first of the study on.
+
+        Args:
+            count: how many, at least 1.
+
+        Raises:
+            ValueError: the study draws nothing by seeds.
+        """
+        *others, last = self.axes
+        if last.name != SEED:
+            raise ValueError(
+                f"{self.study.name} has no seeds; its axes are {', '.join(axis.name for axis in self.axes)}"
+            )
+        first = int(last.values[0])
+        return replace(self, axes=(*others, replace(last, values=tuple(range(first, first + count)))))
+
     def cells(self) -> Iterator[Cell]:
         """Every cell, the last axis fastest."""
         version, names = version_of(self.spec), [axis.name for axis in self.axes]

@@ -1,16 +1,20 @@
 """A study in one call: its cells measured and kept, its results and its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import xarray
 
+from bounds.statement import Outcome
 from experiments.studies.grid import Grid, chosen_grid
 from experiments.studies.results import gathered, write
 from experiments.studies.runner import planned, run
 from experiments.studies.running.dask_cluster import Cluster
 from experiments.studies.study import Answer
 from experiments.studies.study_folder import StudyFolder
+from ntkfl.messages import number_of
+
+UNSETTLED = (Outcome.UNRESOLVED, Outcome.UNTESTED)
 
 
 def run_study(
@@ -19,6 +23,7 @@ def run_study(
     axes: Mapping[str, str] | None = None,
     processes: int | None = None,
     cluster: Cluster | None = None,
+    until_resolved: float | None = None,
 ) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
     """The results of a study and its answers, as `ntkfl study run` leaves them in the folder; cells there are kept.
 
@@ -28,21 +33,65 @@ def run_study(
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
         processes: on this machine, as in `runner.run`.
         cluster: measures in place of this machine, as in `runner.run`.
+        until_resolved: add seeds until every answer is settled, or the cells have taken this many seconds of processor
+            time together; default: the seeds of the axis.
 
     Returns: the results, and the answers to the study's questions.
 
     Raises:
         ValueError, OSError: an unknown study or option, a folder of another. RunStopped: the run cannot go on.
     """
-    grid, folder = chosen_grid(name, axes), StudyFolder(Path(out))
+    folder = StudyFolder(Path(out))
+
+    def measure(grid: Grid) -> int:
+        run(grid, folder.store, planned(grid, folder.store).todo, processes, cluster)
+        return len(planned(grid, folder.store).todo)
+
+    grid = chosen_grid(name, axes)
     folder.begin(grid)
-    run(grid, folder.store, planned(grid, folder.store).todo, processes, cluster)
-    cells = kept_results(grid, folder)
-    if is_empty(cells):
-        return cells, ()
-    answers = grid.study.answers(cells)
-    folder.write_answers(grid, answers)
+    _, cells, answers, _ = measured_until(grid, folder, measure, until_resolved)
     return cells, answers
+
+
+def measured_until(
+    grid: Grid,
+    folder: StudyFolder,
+    measure: Callable[[Grid], int],
+    budget: float | None = None,
+    tell: Callable[[str], None] = lambda said: None,
+) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
+    """Measure a grid that its folder has begun, and with a budget grids of more seeds until every answer is settled.
+
+    Args:
+        grid: the study and its cells.
+        folder: of the study.
+        measure: measures a grid's cells, and says how many failed.
+        budget: seconds of processor time of all cells; None: no more seeds.
+        tell: is told how many seeds are next, and why there are no more.
+
+    Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    while True:
+        failed = measure(grid)
+        cells = kept_results(grid, folder)
+        answers = () if is_empty(cells) else grid.study.answers(cells)
+        if not is_empty(cells):
+            folder.write_answers(grid, answers)
+        left = sum(answer.outcome in UNSETTLED for answer in answers)
+        if budget is None or failed or not left:
+            return grid, cells, answers, failed
+        seeds = grid.shape[-1]
+        most = int(budget * seeds / max(planned(grid, folder.store).seconds_kept, 1e-9))
+        said = f"{left} of {len(answers)} answers are not settled with {number_of(seeds, 'seed')}"
+        if most <= seeds:
+            tell(f"{said}, and more would take the cells beyond {budget:g} s of processor time")
+            return grid, cells, answers, failed
+        grid = grid.with_seeds(min(2 * seeds, most))
+        tell(f"{said}: {grid.shape[-1]} are next")
+        folder.begin(grid)
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:

@@ -17,11 +17,18 @@ from experiments.studies.grid import chosen_grid
 from experiments.studies.runner import planned
 from experiments.studies.running.code_version import version_of
 from experiments.studies.running.measuring import Status
+from experiments.studies.whole_run import run_study
 
 REPLACED = "\nfrom dataclasses import replace\nfrom bounds.statement import Outcome\n"
 RECORDED = (
     f"{REPLACED}wrong = interval('a claim', 'a source', 1.0, Estimate(2.0, 0.01))\n"
     "STUDY = replace(STUDY, summarise=lambda cells: [replace(wrong, recorded=Outcome.VIOLATED)])\n"
+)
+
+
+NARROWING = (
+    f"{REPLACED}STUDY = replace(STUDY, summarise=lambda cells: [interval(claim, 'a source', 1.0, Estimate(1.0, "
+    "1.2 / cells.sizes['seed']), 'a note') for claim in ('this', 'that')])\n"
 )
 
 
@@ -61,6 +68,32 @@ def test_an_answer_that_is_violated_is_exit_status_1(pendulum, tmp_path):
     other.write_text(file.read_text() + RECORDED)
     found = invoke("run", other, "--out", tmp_path / "other")
     assert found.exit_code == 0 and "violated (as recorded)" in found.stdout
+
+
+def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pendulum, tmp_path):
+    """The half-width is 1.2 over the seeds: 2 and 4 of them leave it too wide."""
+    file = tmp_path / "narrowing.py"
+    file.write_text(Path(pendulum).read_text() + NARROWING)
+    words = ("run", file, "--lengths", "1,2", "--gravity", "1.62", "--out", tmp_path / "out", "--until-resolved")
+    spent = invoke(*words, "0s")
+    assert spent.exit_code == 0 and "2 unresolved; from 4 of 4 cells" in spent.stdout
+    assert "2 of 2 answers are not settled with 2 seeds, and more would take the cells beyond 0 s" in spent.stderr
+    done = invoke(*words, "1h")
+    assert done.exit_code == 0 and "2 answers: 2 hold; from 16 of 16 cells" in done.stdout, done.output
+    assert [line for line in done.stderr.splitlines() if "next" in line] == [
+        "2 of 2 answers are not settled with 2 seeds: 4 are next",
+        "2 of 2 answers are not settled with 4 seeds: 8 are next",
+    ]
+    assert invoke("show", tmp_path / "out").stdout == done.stdout
+    cells, answers = run_study(
+        str(file), tmp_path / "out", {"lengths": "1,2", "gravity": "1.62"}, until_resolved=3600.0
+    )
+    assert cells.sizes["seed"] == 8 and len(answers) == 2
+    assert done.stdout.count("a note") == 1 and done.stdout.count("(a source) [1]") == 2
+    seedless = tmp_path / "seedless.py"
+    seedless.write_text(f"{file.read_text()}STUDY = replace(STUDY, axes=STUDY.axes[:-1])\n")
+    refused = invoke("run", seedless, "--out", tmp_path / "none", "--until-resolved", "1h")
+    assert refused.exit_code == 2 and "pendulum has no seeds; its axes are gravity, length" in refused.stderr
 
 
 def test_failed_cells_are_exit_status_1_and_status_says_why(pendulum, tmp_path, trap):
