@@ -38,7 +38,7 @@ COMMANDS: dict[str, str] = {
     "verify": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 1000000 --processes 1 --json {0}/v.json",
     "verify, 2 processes": "verify fl-ntk/A.1 fl-ntk/C.6 fedgucci/F4 --trials 1000000 --processes 2 --json {0}/v.json",
     "verify --meta": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 100000 --meta",
-    "findings": "findings --output {0}/page.md",
+    "findings": "findings --measure --output {0}/page.md",
     "study run": "study run asymmetry --processes 2 --out {0}/study",
     "study run, a cluster": "study run asymmetry --scheduler {2} --out {0}/study",
     "attack": "attack fl-ntk/X.1 fl-ntk/C.6 --examples 1000000 --budget 36000 --folder {0}",

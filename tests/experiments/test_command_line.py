@@ -418,6 +418,15 @@ def test_the_findings_page_is_made_from_saved_verdicts(tmp_path):
     assert run("findings", "--from", str(saved), "--output", str(page)).exit_code == 0
     assert "#### fl-ntk/A.1, stated" in page.read_text()
     refused("findings", "--from", str(page), message="is not a file that `ntkfl verify --json` wrote")
+    refused("findings", "--from", str(saved), "--measure", message="both say where the numbers come from")
+
+
+def test_findings_measures_nothing_unless_told(monkeypatch):
+    known = {"fl-ntk/A.1": get("fl-ntk/A.1")}
+    monkeypatch.setattr("bounds.listing.catalogue", lambda: known)
+    monkeypatch.setattr("verification.processes.verify_in_processes", None)
+    result = run("findings")
+    assert result.exit_code == 0 and "### fl-ntk/A.1, stated" in result.stdout and not result.stderr
 
 
 def test_replay_files_of_findings_need_a_folder(tmp_path):

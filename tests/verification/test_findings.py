@@ -10,6 +10,7 @@ from bounds.options import Options
 from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
 from verification.findings.findings_page import MEANING, VERSION, as_page
+from verification.findings.recorded import recorded_page
 from verification.verdict_list import as_markdown, totals, worst_first
 
 CHECKED = ("fl-ntk/A.1", "fl-ntk/Eq11", "fl-ntk/X.7")
@@ -30,6 +31,30 @@ def test_a_violated_form_is_shown_with_what_holds_what_it_was_read_from_and_the_
     assert "**evidence by kind**: sampled, enclosed (FINDINGS.md" in entry
     assert "(docs/how_we_read.md#how-to-object), with `fl-ntk/A.1`, stated" in entry
     assert page.index("### Scan") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")
+
+
+def test_what_is_recorded_is_said_in_the_same_words_without_a_verdict(verdicts):
+    measured = as_page(verdicts).splitlines()
+    page = recorded_page([get(name) for name in CHECKED])
+    start = measured.index(
+        "#### " + next(line[4:] for line in page.splitlines() if line.startswith("### fl-ntk/A.1, "))
+    )
+    entry = [line for line in measured[start:] if line.startswith("- **")]
+    for part in (
+        "printed, as the scan reads",
+        "holds",
+        "left side",
+        "read from",
+        "why",
+        "for a reader",
+        "evidence by kind",
+    ):
+        (said,) = [line for line in entry if line.startswith(f"- **{part}**")]
+        assert said in page
+    assert "- **recorded**: violated" in page and "- **evidence**" not in page and "`ntkfl findings --measure`" in page
+    assert page.count("\n### ") == sum(
+        claim.nature is not None for name in CHECKED for claim in get(name).forms.values()
+    )
 
 
 def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):

@@ -211,7 +211,7 @@ def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], 
         nature,
         _holding_form(verdict, forms),
         verdict.word + _size(verdict) + (", vacuous" if verdict.vacuous else ""),
-        " ".join(filter(None, (sentence(statement.source.note), sentence(claim.note)))),
+        _why(statement, verdict.form),
         sentence(claim.consequence),
         "; ".join(filter(None, (headline(verdict), verdict.vacuous, verdict.confirmation))),
     )
@@ -264,23 +264,37 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
     return lines
 
 
-def _entry(finding: Finding) -> list[str]:
-    verdict, statement, holding = finding.verdict, finding.statement, finding.holding
-    form = "proved" if verdict.form is Form.PROVED else AS_READ[statement.provenance(verdict.form)]
-    items = [(form, "; ".join(claim_lines(statement, verdict.form)))]
-    if holding is not None and holding is not verdict.form:
+def about(statement: Statement, form: Form, holding: Form | None) -> list[tuple[str, str]]:
+    """What is known of a form that differs without running it, by name; a text may be empty.
+
+    Args:
+        statement: that has the form.
+        form: as printed, or as proved.
+        holding: the form that holds; None where none does.
+    """
+    name = "proved" if form is Form.PROVED else AS_READ[statement.provenance(form)]
+    items = [(name, "; ".join(claim_lines(statement, form)))]
+    if holding is not None and holding is not form:
         items.append(("holds", "; ".join(claim_lines(statement, holding))))
-    items += [
+    version = VERSION.get(statement.source.paper, statement.source.paper)
+    return [
+        *items,
         ("left side", statement.says_left),
-        (
-            "read from",
-            f"{VERSION.get(statement.source.paper, statement.source.paper)}: {read_from(statement, verdict.form)}",
-        ),
-        ("why", finding.why),
-        ("for a reader", finding.consequence),
-        ("evidence", finding.evidence),
-        ("evidence by kind", evidence_text(statement, verdict.form)),
+        ("read from", f"{version}: {read_from(statement, form)}"),
+        ("why", _why(statement, form)),
+        ("for a reader", sentence(statement.forms[form].consequence)),
+        ("evidence by kind", evidence_text(statement, form)),
     ]
+
+
+def _why(statement: Statement, form: Form) -> str:
+    return " ".join(filter(None, (sentence(statement.source.note), sentence(statement.forms[form].note))))
+
+
+def _entry(finding: Finding) -> list[str]:
+    verdict, statement = finding.verdict, finding.statement
+    items = about(statement, verdict.form, finding.holding)
+    items.insert(-1, ("evidence", finding.evidence))
     lines = [f'<a id="{anchor(statement, verdict.form)}"></a>', ""]
     lines += [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
     lines += [f"*{PROOF.sub(_link, escaped(str(statement.source)))}*", ""]

@@ -10,28 +10,35 @@ from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
 
 ANNOUNCED = (
-    "checking every statement, as `ntkfl verify` does: some minutes of processor time; --from FILE takes the verdicts "
-    "that `ntkfl verify --json FILE` has kept"
+    "checking every statement, as `ntkfl verify` does: some minutes of processor time; --from FILE in its place takes "
+    "the verdicts that `ntkfl verify --json FILE` has kept"
 )
 
 
 def findings(
     verdicts_file: Annotated[
         Path | None,
-        typer.Option("--from", help="a file that `ntkfl verify --json` wrote; else every statement is checked"),
+        typer.Option("--from", help="with the numbers of a file that `ntkfl verify --json` wrote"),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="with numbers of now: every statement is checked, which takes minutes")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
     replays: Annotated[
         Path | None,
         typer.Option(help="an existing folder, for replay files of the stored cases of findings of substance"),
     ] = None,
 ) -> None:
-    """Write, as Markdown, where printed forms differ from what holds, with evidence and replay commands."""
+    """Write, as Markdown, where printed forms differ from what holds: what is recorded, without running anything.
+
+    With --measure or --from the page has the verdicts too, by how much each form differs, and replay commands.
+    """
     from bounds.listing import catalogue
     from bounds.options import Options
     from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
     from verification.findings.findings_page import as_page
+    from verification.findings.recorded import recorded_page
     from verification.processes import verify_in_processes
 
     with reserved(output, inputs=(str(verdicts_file),) if verdicts_file else ()) as (write,):
@@ -40,15 +47,17 @@ def findings(
                 raise NotADirectoryError(
                     f"--replays is {replays}, which is no folder; make it, or name one that is there"
                 )
+            if measure and verdicts_file:
+                raise ValueError("--measure and --from both say where the numbers come from: give one of them")
             verdicts = list(read(verdicts_file).verdicts) if verdicts_file else None
-        if verdicts is None:
+        if measure:
             typer.echo(ANNOUNCED, err=True)
             with CaseProgress() as progress:
                 verdicts = verify_in_processes(catalogue().values(), Options(), progress=progress)
             wanted = sum(len(statement.forms) for statement in catalogue().values())
             if not progress.complete or len(verdicts) < wanted:
                 raise stopped("no page is written from a part of the verdicts")
-        page = as_page(verdicts)
+        page = recorded_page(catalogue().values()) if verdicts is None else as_page(verdicts)
         if write:
             write(page)
         else:

@@ -1,0 +1,40 @@
+"""What is recorded to differ from what holds, as Markdown, without running anything."""
+
+from collections.abc import Iterable
+
+from bounds.statement import Form, Outcome, Statement
+from verification.findings.findings_page import MEANING, about
+from verification.verdict_list import escaped
+
+HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
+
+
+def recorded_page(statements: Iterable[Statement]) -> str:
+    """Every form whose difference from what holds is recorded, the weightiest nature first, and how to measure it.
+
+    Args:
+        statements: of any papers.
+    """
+    every = tuple(statements)
+    lines = ["# Findings, as recorded", "", "Nothing was run for this page; `ntkfl findings --measure` does that."]
+    for nature, meaning in MEANING.items():
+        found = [(one, form) for one in every for form, claim in one.forms.items() if claim.nature is nature]
+        if found:
+            lines += ["", f"## {nature.value.capitalize()}", "", meaning]
+        for one, form in found:
+            lines += ["", *_entry(one, form)]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(statement: Statement, form: Form) -> list[str]:
+    holding = [other for other, claim in statement.forms.items() if claim.recorded in HOLDING]
+    items = [
+        ("recorded", statement.forms[form].recorded.value),
+        *about(statement, form, holding[-1] if holding else None),
+    ]
+    return [
+        f"### {escaped(statement.id)}, {form.value}: {escaped(statement.title)}",
+        "",
+        *(f"- **{name}**: {escaped(text)}" for name, text in items if text),
+        f"- **measure**: `ntkfl verify {statement.id} --form {form.value}`",
+    ]
