@@ -15,6 +15,7 @@ from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
+from ntkfl.limit.drawn_memory import drawn_memory_regime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
@@ -292,7 +293,8 @@ def random_rounds(
         problem: data.
         setup: steps.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a file of yours whose linear round brings its `server`.
+        method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a file of yours whose linear round brings its `server`;
+            with drawn clients alone also scaffold and feddyn.
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
@@ -301,8 +303,9 @@ def random_rounds(
             displacement to be below the norm at which private training clips.
 
     Raises:
-        ValueError: as `kernel_regime`; a method whose clients remember, or do more than plain steps; a participation
-            outside (0, 1], a batch_size below 1, a noise that is negative or not finite.
+        ValueError: as `kernel_regime`; a method whose clients remember where batches or noise are drawn, or do more
+            than plain steps; a participation outside (0, 1], a batch_size below 1, a noise that is negative or not
+            finite.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -340,7 +343,7 @@ def random_of_method(
         ValueError: as `random_rounds`. It warns of nothing, and so spares the search for the limit.
     """
     from ntkfl.training.engine.local_plan import LocalWork, cohort_size
-    from ntkfl.training.methods import build
+    from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 
     cohort = cohort_size(regime.problem.n_clients, participation)
@@ -348,8 +351,11 @@ def random_of_method(
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
     mean = of_method(regime, method, options, cohort=cohort)
-    weighting = build(method, HalfSquares("sum"), **options).weighting
-    return random_regime(mean, replace(regime.blocks, cohort=cohort), weighting, batch_size, float(noise))
+    built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort)
+    module = module_of(method)
+    if hasattr(module, "drawn"):
+        return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))
+    return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
 
 
 def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:

@@ -88,6 +88,14 @@ class Blocks:
             yield np.where(k < counts, factor * self.eta_local, 0.0)
 
     @property
+    def owner(self) -> np.ndarray:
+        """The client of each sample, (n,)."""
+        found = np.empty(len(self.gram), int)
+        for client, owned in enumerate(self.clients.members):
+            found[owned] = client
+        return found
+
+    @property
     def _counts(self) -> np.ndarray:
         """The number of local steps of each sample's client."""
         counts = np.full(len(self.gram), self.steps)

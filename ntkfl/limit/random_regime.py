@@ -69,10 +69,8 @@ class Noise:
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
         """Cov(p_c, p_c') at the samples of c and c'."""
-        client = np.empty(len(self.blocks.gram), int)
-        for c, owned in enumerate(self.blocks.clients.members):
-            client[owned] = c
-        return self.weights.covariance[np.ix_(client, client)]
+        owner = self.blocks.owner
+        return self.weights.covariance[np.ix_(owner, owner)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -325,8 +323,8 @@ def random_regime(
     if round_.server is None:
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
-            "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm "
-            "and fl-ntk"
+            "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
+            "fednova and fl-ntk; with drawn clients alone scaffold and feddyn"
         )
     noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch, gaussian)
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

@@ -386,7 +386,7 @@ def refuses(*arguments, **options):
         ("fedavg", {}, {"participation": 0.0}, r"participation is 0; it must lie in \(0, 1\]"),
         ("fedavg", {}, {"participation": float("nan")}, r"participation is nan; it must lie in \(0, 1\]"),
         ("fedavg", {}, {"batch_size": 0}, "batch_size is 0; it must be a positive integer"),
-        ("scaffold", {}, {"participation": 0.5}, "scaffold has no exact second moments here: its clients remember"),
+        ("cyclic", {}, {"participation": 0.5}, "cyclic has no exact second moments here: its clients remember"),
         ("moon", {}, {"participation": 0.5}, "moon has no exact linear limit"),
         ("fedprox", {"mu": -1.0}, {"participation": 0.5}, "mu is -1; it must be 0 or more"),
     ],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ntkfl.limit.drawn_memory import DrawnRound
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.ranges import require_number
@@ -86,3 +87,17 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum` says what it is not for
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     return LinearRound(step, 1, pull=alpha, outer=outer)
+
+
+def drawn(method: Method, blocks: Blocks) -> DrawnRound:
+    """On (r, gamma) as in `linear`: a drawn client moves by delta = P (r + gamma), and gamma - alpha delta is its dual.
+
+    The server moves by the mean of the drawn deltas less h / alpha, h the mean of all duals after the round. Source:
+    docs/proofs/random_rounds.md#clients-that-remember.
+    """
+    n, owner, alpha = len(blocks.gram), blocks.owner, method.local.pull
+    clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
+    response = blocks.apply(blocks.response(alpha), np.eye(n))
+    delta = np.hstack([response, response])
+    always = np.hstack([np.zeros((n, n)), -np.eye(n) / (alpha * clients)])
+    return DrawnRound(always, (1 / cohort + 1 / clients) * delta, -alpha * delta, 0 * delta, np.zeros(n), owner, cohort)

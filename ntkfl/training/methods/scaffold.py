@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from ntkfl.limit.drawn_memory import DrawnRound
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
@@ -107,6 +108,24 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says what it is not for
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     return LinearRound(step, 1, outer=outer if even and not exact else None)
+
+
+def drawn(method: Method, blocks: Blocks) -> DrawnRound:
+    """On (r, beta) as in `linear`, of which the server's variate is the mean whoever is drawn.
+
+    A drawn client moves by p r - G e on its own samples and by its length times beta / N less its own beta; of s drawn
+    the server goes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
+    """
+    n, length, owner = len(blocks.gram), blocks.lengths(), blocks.owner
+    clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
+    drift = blocks.gram / clients - blocks.apply(blocks.clients.values, np.eye(n))
+    later = blocks.apply(drift_response(blocks), drift)
+    met = np.hstack([blocks.apply(blocks.response(), np.eye(n)), -later])
+    residual, control = np.split(np.eye(2 * n), 2)
+    fresh = residual if method.local.needs_full_gradient else met / length[:, None]
+    rate = method.options["server_rate"] / cohort
+    moves = rate * (met - length[:, None] * control)
+    return DrawnRound(0 * met, moves, fresh - control, rate / clients * control, length, owner, cohort)
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:

@@ -1,0 +1,238 @@
+"""Random rounds of methods whose clients remember: each drawn client adds a linear map of residual and memories.
+
+With z = (r, m), m the clients' memories, each of its own samples, a round of a cohort S takes z to
+A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair with chance q, so that with B = sum_c B_c,
+M = A + p B and Z = E z z^T
+E z <- M E z, Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+
+from ntkfl import interruption
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.limit.random_regime import Noise, RandomRegime
+from ntkfl.memory import require
+
+BASIS, RESTARTS, PRECISE = 80, 40, 1e-10  # of the search for the radius
+Map = Float[np.ndarray, "n 2n"]  # of (r, m)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRound:
+    """What a round does to (r, m): a move is n coefficients, r' = r - H move; rows of own maps are the owner's."""
+
+    always: Map  # the move, whoever is drawn
+    moves: Map  # what each drawn client adds to it at its own samples
+    changes: Map  # and to its memory
+    shared: Map  # what each adds to the move at all samples, times its weight
+    weights: Float[np.ndarray, " n"]  # of each sample's client
+    owner: Float[np.ndarray, " n"]  # of each sample
+    cohort: int  # clients that are drawn, without replacement
+
+    @cached_property
+    def clients(self) -> int:
+        """How many there are."""
+        return int(self.owner.max()) + 1
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """p and q, with which a client and a pair of two are drawn."""
+        clients, s = self.clients, self.cohort
+        return s / clients, s * (s - 1) / (clients * (clients - 1)) if clients > 1 else 1.0
+
+    @cached_property
+    def together(self) -> Float[np.ndarray, "2n 2n"]:
+        """The sum over all clients of what they add to the move, then to the memories."""
+        return np.concatenate([self.moves + self._weight_of_client.sum() * self.shared, self.changes])
+
+    @cached_property
+    def mean(self) -> Float[np.ndarray, "2n 2n"]:
+        """Move and change of the memories in the mean over the draws."""
+        return self.chances[0] * self.together + np.concatenate([self.always, np.zeros_like(self.always)])
+
+    @cached_property
+    def _weight_of_client(self) -> np.ndarray:
+        return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
+
+    def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
+        """That of move and change over the draws of a round, where E z z^T = second before it; at no cost per client.
+
+        With Y the rows of own maps and w P the shared ones, sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T keeps the
+        entries of Y Z Y^T of one client's rows, and the mixed terms are rows of Y Z P^T times their client's weight.
+        """
+        p, q = self.chances
+        own, shared = np.concatenate([self.moves, self.changes]), np.concatenate([self.shared, 0 * self.shared])
+        owner, weights = np.tile(self.owner, 2), np.tile(self.weights, 2)
+        each = np.where(owner[:, None] == owner, own @ second @ own.T, 0)
+        mixed = weights[:, None] * (own @ second @ shared.T)
+        each += mixed + mixed.T + (self._weight_of_client**2).sum() * (shared @ second @ shared.T)
+        return (q - p**2) * self.together @ second @ self.together.T + (p - q) * each
+
+    def in_the_mean(self, pull: float) -> LinearRound:
+        """The round in the mean over the draws."""
+        n = len(self.always)
+
+        def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+            move = self.mean @ np.concatenate([residual, memory[0]])
+            return move[:n], (memory[0] + move[n:],)
+
+        return LinearRound(step, 1, pull=pull)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMoments:
+    """The second moments of (residuals at the points of a kernel, m), samples first."""
+
+    drawn: DrawnRound
+    gram: Float[np.ndarray, "p p"]
+
+    @cached_property
+    def mean(self) -> Float[np.ndarray, "s s"]:
+        """M."""
+        found = np.eye(len(self.gram) + self._n)
+        found[:, self._known] += self._lifted(self.drawn.mean)
+        return found
+
+    def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        """What the draws of a round add to the covariance, where E z z^T = second before it."""
+        if self.drawn.chances[0] == 1:
+            return np.zeros_like(second)
+        return self._lifted(self._lifted(self.drawn.covariance(second[np.ix_(self._known, self._known)])).T)
+
+    @property
+    def _n(self) -> int:
+        return len(self.drawn.always)
+
+    @cached_property
+    def _known(self) -> np.ndarray:
+        """Where the samples' residuals and the memories stand."""
+        return np.concatenate([np.arange(self._n), len(self.gram) + np.arange(self._n)])
+
+    def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
+        """What moves and changes of the memories do to residuals and memories."""
+        return np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMeanSquare:
+    """What the mean square does in the long run: the radius of the map of Z, which keeps positive matrices positive."""
+
+    moments: DrawnMoments
+    rests: bool  # whether part of the residual lies where H is 0
+
+    @cached_property
+    def rate(self) -> float:
+        """Root of the radius; a ValueError where the search for it does not end."""
+        mean, size = self.moments.mean, len(self.moments.mean)
+        upper = np.triu_indices(size)
+
+        def following(entries: np.ndarray) -> np.ndarray:
+            interruption.check()
+            z = np.zeros((size, size))
+            z[upper] = entries
+            z += np.triu(z, 1).T
+            return (mean @ z @ mean.T + self.moments.added(z))[upper]
+
+        count = len(upper[0])
+        if count <= BASIS + 2:
+            return float(np.sqrt(np.abs(np.linalg.eigvals(np.array([following(e) for e in np.eye(count)]))).max()))
+        require("the rate of random rounds", lambda n: 8.0 * (BASIS + 10) * count * (2 * n / size) ** 2, n=size // 2)
+        operator = LinearOperator((count, count), matvec=following, dtype=float)
+        options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
+        try:
+            found = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
+        except ArpackError as error:
+            raise ValueError(
+                "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
+                "root_mean_square has any round"
+            ) from error
+        return float(np.sqrt(np.abs(found[0])))
+
+    @property
+    def grows(self) -> bool:
+        """Whether some mean square is known to grow."""
+        with suppress(ValueError):
+            return self.rate > 1 + 1e-9
+        return False
+
+    @property
+    def stable(self) -> bool:
+        """Whether every mean square goes to 0."""
+        return not self.rests and self.rate < 1
+
+    @property
+    def limit(self) -> float:
+        """How many times as far the server may go: not known."""
+        return float("nan")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DrawnMemoryRegime(RandomRegime):
+    """Random rounds whose clients remember, as SCAFFOLD's and FedDyn's.
+
+    Source: docs/proofs/random_rounds.md#clients-that-remember.
+    """
+
+    drawn: DrawnRound
+
+    @cached_property
+    def mean_square(self) -> DrawnMeanSquare:  # type: ignore[override]
+        return DrawnMeanSquare(DrawnMoments(self.drawn, self.gram), bool(self.mean.unreachable.shape[1]))
+
+    def stationary_mean_square(self, initial_outputs=None) -> float:
+        if self.mean_square.grows:
+            return float("inf")
+        if self.mean_square.rests:
+            raise ValueError(
+                f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
+                "root_mean_square has any round"
+            )
+        return 0.0
+
+    def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        gram = self.gram if gram is None else gram
+        n, points = len(initial), len(gram)
+        require("the covariance of random rounds", lambda n: 8.0 * 12 * (n + points) ** 2, n=n)
+        moments = DrawnMoments(self.drawn, gram)
+        mean = np.concatenate([initial, np.zeros((points, initial.shape[1]))])  # further points' means are not used
+        covariance = np.zeros((initial.shape[1], points + n, points + n))
+        while True:
+            yield mean[:n], covariance[:, :points, :points]
+            interruption.check()
+            following = []
+            for k, own in enumerate(covariance):
+                second = own + np.outer(mean[:, k], mean[:, k])
+                after = moments.mean @ own @ moments.mean.T + moments.added(second)
+                following.append((after + after.T) / 2)
+            covariance, mean = np.array(following), moments.mean @ mean
+
+
+def drawn_memory_regime(
+    mean: LinearRegime, blocks: Blocks, drawn: DrawnRound, batch: int | None, gaussian: float
+) -> DrawnMemoryRegime:
+    """The regime of a method's drawn clients; `mean` is its round with all of them.
+
+    Raises:
+        ValueError: batches or noise are drawn too.
+    """
+    largest = max(len(owned) for owned in blocks.clients.members)
+    if gaussian or (batch is not None and batch < largest):
+        raise ValueError(
+            f"{mean.method} has exact second moments of drawn clients alone: its memories keep the noise of batches "
+            "and of the server, which is not computed here. Leave batch_size and noise out, or take a method without "
+            "memory"
+        )
+    own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
+    noise = Noise(blocks, blocks.weights("uniform"), mean.round.pull, None)
+    shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
+    return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)

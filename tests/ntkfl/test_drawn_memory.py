@@ -1,0 +1,148 @@
+"""SCAFFOLD and FedDyn with drawn clients: every sequence of cohorts, trained in the weights, is the judge."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+
+from ntkfl import Setup, gram, kernel_regime, random_rounds
+
+quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
+METHODS = (
+    ("scaffold", {"server_rate": 0.9}),
+    ("scaffold", {"option": "I"}),
+    ("feddyn", {"alpha": 1.5}),
+)
+EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=["scaffold-II", "scaffold-I", "feddyn"])
+
+
+class Weights:
+    """Rounds of a model f = F w, whose features F have the Gram matrix, from the papers' formulas."""
+
+    def __init__(self, problem, setup):
+        values, basis = np.linalg.eigh(gram.infinite(problem.x))
+        self.features, self.problem, self.setup = basis * np.sqrt(np.maximum(values, 0)), problem, setup
+        self.zero = np.zeros(problem.n)
+
+    def gradient(self, c, w):
+        own = self.problem.clients()[c]
+        return self.features[own].T @ (self.features[own] @ w - self.problem.y[own])
+
+    def local(self, c, w, extra):
+        v = w
+        for _ in range(self.setup.local_steps):
+            v = v - self.setup.eta_local * (self.gradient(c, v) + extra(v))
+        return v
+
+    def scaffold(self, state, cohort, option="II", server_rate=1.0):
+        w, own, whole = state
+        own, moves, changes = list(own), [], []
+        for c in cohort:
+            end = self.local(c, w, lambda v, c=c: whole - own[c])
+            met = own[c] - whole + (w - end) / (self.setup.local_steps * self.setup.eta_local)
+            new = self.gradient(c, w) if option == "I" else met
+            changes.append(new - own[c])
+            moves.append(end - w)
+            own[c] = new
+        return w + server_rate * sum(moves) / len(cohort), own, whole + sum(changes) / len(own)
+
+    def feddyn(self, state, cohort, alpha):
+        w, own, whole = state
+        own, ends = list(own), []
+        for c in cohort:
+            end = self.local(c, w, lambda v, c=c: alpha * (v - w) - own[c])
+            own[c] = own[c] - alpha * (end - w)
+            ends.append(end)
+        whole = whole - alpha * sum(end - w for end in ends) / len(own)
+        return sum(ends) / len(ends) - whole / alpha, own, whole
+
+    def outputs(self, method, options, cohorts):
+        """f after each sequence of as many rounds, (sequences, n), all equally likely."""
+        clients = self.problem.n_clients
+        states = [(self.zero, [self.zero] * clients, self.zero)]
+        for choices in cohorts:
+            states = [getattr(self, method)(state, each, **options) for state in states for each in choices]
+        return np.array([self.features @ w for w, *_ in states])
+
+
+@EACH
+@settings(deadline=None, max_examples=4)
+@given(
+    sizes=st.lists(st.integers(1, 2), min_size=1, max_size=3),
+    data=st.data(),
+    eta=st.floats(0.05, 0.5),
+    seed=st.integers(0, 2**16),
+)
+@quietly
+def test_every_sequence_of_cohorts_adds_up_to_it(method, options, sizes, data, eta, seed):
+    size = data.draw(st.integers(1, len(sizes)))
+    problem, setup = ragged(sizes, seed=seed, repeated=seed % 3 == 0), Setup(eta_local=eta, local_steps=2)
+    found = random_rounds(problem, setup, None, method, options, participation=size / len(sizes))
+    every = list(combinations(range(len(sizes)), size))
+    for rounds in range(4):
+        ends = Weights(problem, setup).outputs(method, options, [every] * rounds)
+        scale = max(1.0, np.abs(ends).max() ** 2)
+        assert np.abs(found.outputs(rounds) - ends.mean(axis=0)).max() <= 1e-11 * scale
+        assert np.abs(found.covariance(rounds) - np.cov(ends.T, bias=True)).max() <= 1e-11 * scale
+        square = ((problem.y - ends) ** 2).sum(axis=1).mean()
+        assert found.root_mean_square(rounds) ** 2 == pytest.approx(square, rel=1e-10, abs=1e-11 * scale)
+
+
+@EACH
+@quietly
+def test_the_rate_is_that_at_which_the_mean_square_falls(method, options):
+    problem = ragged((2, 1, 2), seed=3)
+    found = random_rounds(problem, Setup(eta_local=0.4, local_steps=2), None, method, options, participation=0.67)
+    late = found.root_mean_square(np.array([300, 301])) if found.rate > 0.9 else found.root_mean_square([60, 61])
+    assert late[1] / late[0] == pytest.approx(found.rate, rel=1e-3)
+    assert found.stable == (found.rate < 1) and (found.step_warning is None) == found.stable
+    assert found.stationary_mean_square() == (0.0 if found.stable else float("inf"))
+
+
+@EACH
+def test_with_all_clients_it_is_the_kernel_regime(method, options):
+    problem, setup = ragged((2, 3, 1), seed=5), Setup(eta_local=0.3, local_steps=3)
+    found, known = (
+        random_rounds(problem, setup, None, method, options),
+        kernel_regime(problem, setup, None, method, options),
+    )
+    rounds = np.arange(6)
+    assert np.abs(found.outputs(rounds) - known.outputs(rounds)).max() < 1e-13
+    assert not found.covariance(5).any()
+    assert found.rate == pytest.approx(known.rate, rel=1e-6)
+
+
+@quietly
+def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
+    """rho(T1 + T2) = l where ((l - T1)^-1 T2) has radius 1, T1 being diagonal in the eigenvectors of the mean."""
+    found = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
+    moments = found.mean_square.moments
+    values, basis = np.linalg.eig(moments.mean)
+    back, second = np.linalg.inv(basis), np.eye(len(values))
+    for _ in range(400):
+        level = (basis @ ((back @ second @ back.T) / (found.rate**2 - np.outer(values, values))) @ basis.T).real
+        following = moments.added((level + level.T) / 2)
+        gain, second = np.trace(following) / np.trace(second), following / np.trace(following)
+    assert gain == pytest.approx(1, abs=1e-3)
+
+
+def test_predictions_at_the_samples_have_the_covariance_of_the_outputs():
+    problem = ragged((2, 1, 2), seed=3)
+    found = random_rounds(problem, Setup(eta_local=0.4), None, "scaffold", participation=0.67)
+    assert np.abs(found.prediction_covariance(problem.x, 4) - found.covariance(4)).max() < 1e-13
+
+
+@pytest.mark.parametrize("drawn", [{"batch_size": 1}, {"noise": 0.1}])
+def test_batches_and_noise_are_refused(drawn):
+    with pytest.raises(ValueError, match="scaffold has exact second moments of drawn clients alone: its memories keep"):
+        random_rounds(ragged((2, 3)), Setup(eta_local=0.1), None, "scaffold", participation=0.5, **drawn)
+
+
+def test_many_orders_of_cohorts_are_told_apart():
+    """The judge itself: cohorts in another order end elsewhere."""
+    problem, setup = ragged((1, 2, 1), seed=2), Setup(eta_local=0.4, local_steps=2)
+    ends = Weights(problem, setup).outputs("scaffold", {}, [[(0,), (1,), (2,)]] * 2)
+    assert all(np.abs(ends[a] - ends[b]).max() > 1e-6 for a, b in product(range(9), repeat=2) if a < b)
