@@ -88,7 +88,7 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
         has = "it has none" if found is None else f"it is {_described(found)}"
         raise ExtensionError(f"{where} must have STATEMENTS, a tuple of bounds.Statement; {has}")
     owner = dict.fromkeys(own(), "this project")
-    owner |= {one.id: other.name for other in others for one in other.module.STATEMENTS}
+    owner |= {statement.id: other.name for other in others for statement in other.module.STATEMENTS}
     for one in found:
         if not ID.fullmatch(one.id):
             raise ExtensionError(f"{where} has a statement with the id {one.id!r}; it must be paper/label: mine/T1")
@@ -102,6 +102,6 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
 
 def _described(found: object) -> str:
     if isinstance(found, tuple):
-        odd = next((one for one in found if not isinstance(one, Statement)), None)
+        odd = next((statement for statement in found if not isinstance(statement, Statement)), None)
         return "an empty one" if not found else f"a tuple with a {type(odd).__name__}"
     return f"a {type(found).__name__}"

@@ -23,7 +23,9 @@ def catalogue() -> dict[str, Statement]:
     Raises:
         ValueError: an id given twice, or one that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
     """
-    return own() | {one.id: one for extension in extensions_of_statements() for one in extension.module.STATEMENTS}
+    return own() | {
+        statement.id: statement for extension in extensions_of_statements() for statement in extension.module.STATEMENTS
+    }
 
 
 def papers() -> tuple[str, ...]:
@@ -86,7 +88,7 @@ def find(*words: str) -> tuple[Statement, ...]:
         chosen = load(file) if is_file(file) else _of_paper(word) or (get(word),)
         if identifier and is_file(file):
             chosen = tuple(one for one in chosen if one.id == identifier) or _no_such(file, identifier)
-        found |= {one.id: one for one in chosen}
+        found |= {statement.id: statement for statement in chosen}
     return tuple(found.values())
 
 
@@ -103,7 +105,7 @@ def narrowed(statements: Iterable[Statement], paper: str | None = None, text: st
     """
     if paper is not None and paper not in papers():
         raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(papers())}")
-    own = tuple(one for one in statements if paper is None or one.id.startswith(f"{paper}/"))
+    own = tuple(statement for statement in statements if paper is None or statement.id.startswith(f"{paper}/"))
     if not own:
         raise ValueError(f"none of these is a statement of {paper}")
     left = tuple(one for one in own if all(word in _said(one) for word in text.casefold().split()))

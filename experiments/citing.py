@@ -92,7 +92,7 @@ def _of_statements(word: str) -> Citation:
 
     statements = find(word)
     said = ", ".join(f"{one.id}: {one.source}" for one in statements)
-    own = [one for one in statements if brought_by(one) is None]
+    own = [statement for statement in statements if brought_by(statement) is None]
     found = _of(
         f"{said}; checked by ntkfl {VERSION}", {i.partition("/")[0] for one in own for i in (one.id, *one.uses)}
     )

@@ -104,9 +104,13 @@ class Estimate:
         """
         given = np.asarray(value)
         if given.dtype.kind in "iuO":  # integers beyond int64 are objects
-            for one in given.ravel().tolist():
-                if isinstance(one, int) and abs(one) > 2**53 and (one.bit_length() > 1023 or float(one) != one):
-                    raise ValueError(f"{one} is no float64: give it rounded, or as an Estimate with its error")
+            for number in given.ravel().tolist():
+                if (
+                    isinstance(number, int)
+                    and abs(number) > 2**53
+                    and (number.bit_length() > 1023 or float(number) != number)
+                ):
+                    raise ValueError(f"{number} is no float64: give it rounded, or as an Estimate with its error")
         return cls(value, np.zeros(()), "exact", Rigour.EXACT)
 
     @classmethod
@@ -151,7 +155,7 @@ class Estimate:
         """
         found = [_estimate(part) for part in parts]
         value, error = (np.stack([getattr(one, name) for one in found], axis) for name in ("value", "error"))
-        known = dict.fromkeys(one.method for one in found if one.rigour is not Rigour.EXACT)
+        known = dict.fromkeys(estimate.method for estimate in found if estimate.rigour is not Rigour.EXACT)
         return cls(value, error, "; ".join(known) or "exact", max(one.rigour for one in found))
 
     __array_ufunc__ = None  # an array beside an Estimate leaves the operation to it
@@ -211,7 +215,7 @@ class Estimate:
 
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
         """What was computed of both: known no better than either."""
-        known = dict.fromkeys(one.method for one in (self, other) if one.rigour is not Rigour.EXACT)
+        known = dict.fromkeys(estimate.method for estimate in (self, other) if estimate.rigour is not Rigour.EXACT)
         method = "; ".join(known) or "rounding bound"
         return Estimate(value, error, method, max(self.rigour, other.rigour, Rigour.ENCLOSED))
 

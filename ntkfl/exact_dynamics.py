@@ -265,7 +265,7 @@ def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], win
 
 def _one_a_client(steps: Sequence[int], clients: int) -> tuple[int, ...]:
     found = tuple(steps)
-    if len(found) != clients or not all(isinstance(one, Integral) and one >= 1 for one in found):
+    if len(found) != clients or not all(isinstance(count, Integral) and count >= 1 for count in found):
         raise ValueError(
             f"client_steps are {list(found)}; there must be a positive integer for each of {clients} clients"
         )

@@ -73,14 +73,14 @@ class Fastest:
     def best(self) -> tuple[Tuned, ...]:
         """The fastest of each method, the fastest first; with a budget, the one that leaves least."""
         first: dict[str, Tuned] = {}
-        for one in sorted(self.tuned, key=_order):
-            first.setdefault(one.label, one)
+        for tuned in sorted(self.tuned, key=_order):
+            first.setdefault(tuned.label, tuned)
         return tuple(first.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it; infinite numbers as None."""
         finite = self.condition if np.isfinite(self.condition) else None
-        return asdict(self) | {"condition": finite, "best": [asdict(one) for one in self.best]}
+        return asdict(self) | {"condition": finite, "best": [asdict(tuned) for tuned in self.best]}
 
 
 def fastest(
@@ -182,7 +182,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     if len(above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
         return float("inf")
     blocks = np.where(problem.owner[:, None] == problem.owner, gram, 0)
-    both = (np.array(one, float, order="F") for one in (gram, blocks))
+    both = (np.array(matrix, float, order="F") for matrix in (gram, blocks))
     least = float(lapack.generalised_eigenvalues(*both)[0])
     even = problem.n_clients + problem.n_clients % 2
     return (even - least) / ((even - 1) * least)

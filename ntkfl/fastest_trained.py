@@ -75,14 +75,14 @@ def train_fastest(
     limits = algorithm1_limit(problem, Setup())
     frozen = algorithm1_limit(problem, Setup(), finite(problem.x, weights.hidden))
     rows = []
-    for one in found.best:
-        steps = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
-        regime, own = (of_method(base.at(steps), one.method, one.options) for base in (limits, frozen))
+    for tuned in found.best:
+        steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
+        regime, own = (of_method(base.at(steps), tuned.method, tuned.options) for base in (limits, frozen))
         predicted, linearised = (_rounds(each, found.eps, weights.outputs(problem.x)) for each in (regime, own))
         if predicted is not None:
-            progress(f"{one.label}, {predicted} rounds predicted")
-            counted, off, ran, left = _trained(problem, weights, one, regime, PATIENCE * predicted, found.eps)
-            rows.append(Trained(one.label, predicted, linearised, counted, off, ran, left))
+            progress(f"{tuned.label}, {predicted} rounds predicted")
+            counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, found.eps)
+            rows.append(Trained(tuned.label, predicted, linearised, counted, off, ran, left))
     return tuple(rows)
 
 

@@ -110,7 +110,7 @@ def _require_own(matrix: np.ndarray) -> None:
 def _call(name: str, *arguments: bytes | int | float | np.ndarray) -> int:
     """Call a routine with all of its arguments but the last, which is returned: its info."""
     info = ctypes.c_int()
-    _routine(name)(*(_passed(one) for one in arguments), ctypes.byref(info))
+    _routine(name)(*(_passed(argument) for argument in arguments), ctypes.byref(info))
     return info.value
 
 

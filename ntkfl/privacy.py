@@ -314,9 +314,9 @@ def best_choices(
         ValueError: as `noise_multiplier`.
     """
     best: dict[int, Choice] = {}
-    for one in settings:
-        setup, mean = one.regime.setup, one.regime.mean.round
-        plan = min(one.plans(epsilon, delta, clipped), key=lambda plan: plan.mean_square)
+    for setting in settings:
+        setup, mean = setting.regime.setup, setting.regime.mean.round
+        plan = min(setting.plans(epsilon, delta, clipped), key=lambda plan: plan.mean_square)
         choice = Choice(setup.local_steps, setup.eta_local, mean.server_rate or 1.0, plan)
         if choice.local_steps not in best or plan.mean_square < best[choice.local_steps].plan.mean_square:
             best[choice.local_steps] = choice

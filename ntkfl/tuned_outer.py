@@ -169,7 +169,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
         images.append(image)
         rest = image
         for _ in range(2):  # once more against rounding
-            rest = rest - sum(float(one @ rest) * one for one in basis)
+            rest = rest - sum(float(vector @ rest) * vector for vector in basis)
         length = float(np.linalg.norm(rest))
         if length <= 1e-13 * float(np.linalg.norm(image)):
             break

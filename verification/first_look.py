@@ -57,7 +57,7 @@ class FirstLook:
 
         Steps are not named: each statement finds its own.
         """
-        having = {one.statement.id for one in self.looked if one.plan.unmet is None}
+        having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}
         for one in self.looked:
             if one.plan.passing and one.statement.id not in having:
@@ -73,7 +73,9 @@ class FirstLook:
     def missed(self) -> Counter[str]:
         """How many forms cannot be tested, by the hypothesis that the first case does not meet and no option meets."""
         return Counter(
-            one.plan.unmet.name for one in self.looked if one.plan.unmet is not None and not one.plan.passing
+            looked.plan.unmet.name
+            for looked in self.looked
+            if looked.plan.unmet is not None and not looked.plan.passing
         )
 
     def count(self, applies: Applies) -> int:
@@ -82,7 +84,7 @@ class FirstLook:
         Args:
             applies: what is counted.
         """
-        return sum(one.applies is applies for one in self.looked)
+        return sum(looked.applies is applies for looked in self.looked)
 
 
 def first_look(

@@ -70,8 +70,8 @@ class Seen:
         found |= {name: _joined(getattr(self, name)) for name in ("family", "outcome", *COLUMNS)}
         found |= {name: "" for name in ERRORS if not any(getattr(self, name))}
         found["knobs"] = {name: _joined(values) for name, values in self.knobs.items()}
-        found["curves"] = [_packed(one) for one in self.curves]
-        found["exponents"] = [_packed(one) for one in self.exponents]
+        found["curves"] = [_packed(curve) for curve in self.curves]
+        found["exponents"] = [_packed(exponent) for exponent in self.exponents]
         return found | {"failed": self.failed, "allowed": None if self.allowed is None else _joined(self.allowed)}
 
     @classmethod
@@ -92,8 +92,8 @@ class Seen:
             outcome=outcome,
             **columns,
             knobs={name: _split(values) for name, values in content["knobs"].items()},
-            curves=tuple(_unpacked(Curve, one) for one in content["curves"]),
-            exponents=tuple(_unpacked(Exponent, one) for one in content["exponents"]),
+            curves=tuple(_unpacked(Curve, packed) for packed in content["curves"]),
+            exponents=tuple(_unpacked(Exponent, packed) for packed in content["exponents"]),
             failed=content["failed"],
             allowed=None if allowed is None else _split(allowed),  # type: ignore[arg-type]
         )

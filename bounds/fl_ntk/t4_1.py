@@ -22,7 +22,7 @@ def _runs(ladder: AccuracyLadder) -> list[KernelStart]:
 
 def _constants(ladder: AccuracyLadder) -> dict:
     each = [run_values(run, N, K, eta_local, eta_global, lam, r0) for run in _runs(ladder)]
-    values = {symbol: Estimate.stacked(one[symbol] for one in each) for symbol in each[0]}
+    values = {symbol: Estimate.stacked(values_of[symbol] for values_of in each) for symbol in each[0]}
     return values | {eps: ladder.each(lambda target: target.eps)}
 
 

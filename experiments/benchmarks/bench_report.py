@@ -62,7 +62,7 @@ def from_json(content: object) -> list[Timing]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"this is no file of `ntkfl bench --json`; it must have the format {FORMAT!r}")
     unknown: Any = math.nan
-    return [Timing(**{k: unknown if v is None else v for k, v in one.items()}) for one in content["timings"]]
+    return [Timing(**{k: unknown if v is None else v for k, v in timing.items()}) for timing in content["timings"]]
 
 
 def _row(timing: Timing, own: Sequence[Timing]) -> str:

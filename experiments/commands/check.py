@@ -54,7 +54,7 @@ def check(
         found = first_look(catalogue().values(), options, progress)
     for line in _statement_lines(found, options) + _kernel_lines(problem, options, kernel) + _next(found, options):
         typer.echo(line)
-    if not found.checked or any(one.outcome is Outcome.VIOLATED for one in found.checked):
+    if not found.checked or any(checked.outcome is Outcome.VIOLATED for checked in found.checked):
         raise typer.Exit(1)
 
 
@@ -101,7 +101,7 @@ def _statement_lines(found: "FirstLook", options: "Options") -> list[str]:
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
     head = f"of {len(found.looked)} forms about data these say most ({chosen}):"
-    rows = [("", "outcome", "left/right", "step"), *(_row(one, options) for one in found.checked)]
+    rows = [("", "outcome", "left/right", "step"), *(_row(checked, options) for checked in found.checked)]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 6)
     lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]

@@ -52,9 +52,9 @@ def list_studies(
 
     with bad_input():
         studies = [find(name) for name in chosen] if chosen else catalogue().values()
-    for one in studies:
-        typer.echo(f"{one.name}: {one.question} ({one.source})")
-        for line in option_lines(one):
+    for study in studies:
+        typer.echo(f"{study.name}: {study.question} ({study.source})")
+        for line in option_lines(study):
             typer.echo(f"    {line}")
 
 

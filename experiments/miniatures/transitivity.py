@@ -60,8 +60,8 @@ MINIATURE = Miniature(
         "pairs": ("not stated", "16, of 16 models"),
     },
     settings=tuple(
-        replace(one, claim={"barrier to the anchor": "lower"}) if "trained anchor" in one.name else one
-        for one in settings(COMMON, VARIATIONS, "cross-entropy", PRINTED)
+        replace(setting, claim={"barrier to the anchor": "lower"}) if "trained anchor" in setting.name else setting
+        for setting in settings(COMMON, VARIATIONS, "cross-entropy", PRINTED)
     ),
     quantities=(
         Quantity("accuracy", "%, of one model", {"metric": "individual accuracy %"}),

@@ -95,7 +95,7 @@ def _sides(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None
 def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
     """Every fitted exponent with its interval, less what is claimed."""
     order = statement.kind is Kind.ORDER
-    parts = sorted({one.part for one in seen.exponents})
+    parts = sorted({exponent.part for exponent in seen.exponents})
     ends = [0.0]
     for part in parts:
         rows = [one for one in seen.exponents if one.part == part]

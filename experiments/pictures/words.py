@@ -38,7 +38,7 @@ def sharpest(statement: Statement, seen: Seen) -> str:
 
 def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
     """What is drawn, in a line."""
-    total = max(one.cases for one in seen.values())
+    total = max(form_seen.cases for form_seen in seen.values())
     rows = max(len(one.family) - sum(one.families[at] == STORED for at in one.family) for one in seen.values())
     said = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
     said[0] += f", from seed {seed}"

@@ -254,7 +254,7 @@ def upper(
         said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
     worst = tally.worst
     if outcome in (Outcome.HOLDS, Outcome.TOUCHES):
-        settled = (one for one in seen if one.outcome is not Outcome.UNRESOLVED)
+        settled = (answer for answer in seen if answer.outcome is not Outcome.UNRESOLVED)
         worst = max(settled, key=lambda one: one.tightness)
     ratio = _ratio(worst, f"left/right of the worst of {tally.trials} cells")
     return Answer(claim, source, None, ratio, outcome, joined(note, *said))

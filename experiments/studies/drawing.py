@@ -108,7 +108,7 @@ def _height(panel: Panel | Heatmap) -> float:
 def _legend_lines(panel: Panel | Heatmap) -> list[Series]:
     """The series with an entry in the legend: a theory is named beside what it is the theory of."""
     series = panel.over if isinstance(panel, Heatmap) else panel.series
-    return [one for one in series if not one.of]
+    return [line for line in series if not line.of]
 
 
 def _draw_panel(axes: Axes, below: Axes, panel: Panel) -> None:
@@ -116,9 +116,9 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel) -> None:
     handles: list[Any] = []
     names: list[str] = []
     theories: dict[str, str] = {}
-    for one in panel.series:
-        if one.of:
-            theories[one.of] = theories.get(one.of, "") + f", {LINES[one.role]}: {one.name}"
+    for line in panel.series:
+        if line.of:
+            theories[line.of] = theories.get(line.of, "") + f", {LINES[line.role]}: {line.name}"
     for series in panel.series:
         if series.of:
             style = styles[series.of]

@@ -79,7 +79,7 @@ def width_panels(
     """A quantity against the width, a series for each of some places of an axis, six a panel."""
     widths, panels = places(values, "width"), []
     for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
-        measured = [points(one, values.sel({axis: one}), "width") for one in some]
+        measured = [points(place, values.sel({axis: place}), "width") for place in some]
         last = float(np.mean([one.y[-1] for one in measured]))
         theory = (power_line(power, widths, last, name=name) for power, name in powers.items())
         panels.append(Panel(title, WIDTHS, y, (*measured, *theory)))
@@ -89,7 +89,7 @@ def width_panels(
 def measured_numbers(name: str, at: Sequence[float], found: Sequence[Estimate | None]) -> Series:
     """Numbers with their intervals at these places; NaN where none was measured."""
     value, low, high = (
-        [np.nan if one is None else float(getattr(one, end)) for one in found] for end in ("value", "lo", "hi")
+        [np.nan if number is None else float(getattr(number, end)) for number in found] for end in ("value", "lo", "hi")
     )
     return Series(name, "measured", at, value, low, high)
 

@@ -110,8 +110,8 @@ def replayed(
     network = Network(problem, weights)
     w = network.start
     yield w
-    for one in order:
-        w = w + server * (_mean(network, w, one) - w) if len(one.models) > 1 else _mean(network, w, one)
+    for round_ in order:
+        w = w + server * (_mean(network, w, round_) - w) if len(round_.models) > 1 else _mean(network, w, round_)
         yield w
 
 

@@ -53,7 +53,7 @@ class Case:
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()]).tolist()
         self._parts = list(zip(self.shapes, [0, *ends[:-1]], ends, self.shapes.values(), strict=True))
         self.rounds = len(document["rounds"])
-        self.rates = [one["rate"] for one in document["rounds"]]
+        self.rates = [round_["rate"] for round_ in document["rounds"]]
         self._steps = [
             {own["client"]: [self._batch(step) for step in own["steps"]] for own in one["clients"]}
             for one in document["rounds"]

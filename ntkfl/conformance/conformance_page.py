@@ -35,8 +35,9 @@ def as_json(found: Conformance) -> dict[str, Any]:
         **asdict(found.peer),
         "conforms": found.conforms,
         "methods": [
-            asdict(one) | {"in_part": [{"variant": asdict(variant), "cases": count} for variant, count in one.in_part]}
-            for one in found.methods
+            asdict(method)
+            | {"in_part": [{"variant": asdict(variant), "cases": count} for variant, count in method.in_part]}
+            for method in found.methods
         ],
     }
 
@@ -51,7 +52,8 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
         KeyError, TypeError, ValueError: it did not write this.
     """
     methods = [
-        one | {"in_part": [(part["variant"], part["cases"]) for part in one["in_part"]]} for one in content["methods"]
+        method | {"in_part": [(part["variant"], part["cases"]) for part in method["in_part"]]}
+        for method in content["methods"]
     ]
     peer = {"packages": content["packages"], "runs_with": content["runs_with"]}
     given = {"adapter": content["adapter"], "methods": methods, "peer": peer}
@@ -69,7 +71,7 @@ def as_text(found: Conformance) -> str:
         found: what was found of an implementation.
     """
     width = max(len(one.method) for one in found.methods)
-    lines = [line for one in found.methods for line in method_lines(one, width)]
+    lines = [line for method in found.methods for line in method_lines(method, width)]
     return "\n".join([*lines, "", summary(found)])
 
 
@@ -132,7 +134,7 @@ def table(found: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
     Returns: the rows, and the names of the methods that the adapter leaves out.
     """
     rows: list[tuple[str, ...]] = []
-    for one in (one for one in found.methods if one.outcome is not Outcome.LEFT_OUT):
+    for one in (method for method in found.methods if method.outcome is not Outcome.LEFT_OUT):
         says = "; ".join(_explained(one)) or "; ".join(dict.fromkeys(c.remark for c in one.cases if c.remark))
         first = "; ".join(map(_where, _first_differing(one)))
         rows.append((one.method, one.outcome.value, _counted(one), says, first))
@@ -145,7 +147,7 @@ def badge(found: Conformance) -> str:
     Args:
         found: what was found of an implementation.
     """
-    tried = [one for one in found.methods if one.outcome is not Outcome.LEFT_OUT]
+    tried = [method for method in found.methods if method.outcome is not Outcome.LEFT_OUT]
     equal = sum(one.outcome is Outcome.EQUAL for one in tried)
     said = f"{equal} of {len(tried)} methods equal"
     colour = "brightgreen" if found.conforms else "orange" if equal else "red"

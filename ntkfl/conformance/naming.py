@@ -20,7 +20,7 @@ def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
     answered = sorted(answered, key=lambda one: (one[0].case.start.size, len(one[0].case.x)))
     method = answered[0][0].case.method
     known = variants.of(method)
-    if single := tuple(_agreeing(((one,) for one in known), answered)):
+    if single := tuple(_agreeing(((variant,) for variant in known), answered)):
         return single
     if method in split_loops.LOOPS:  # autograd is too slow for all pairs
         return ()
@@ -40,7 +40,7 @@ def explained_in_part(answered: Answered) -> dict[Variant, int]:
 def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
     """The pairs that may explain the first case that differs: both change it, or one alone explains it."""
     case, values = next(one for one in answered if _differs(*one))
-    active = [one for one in known if not _agrees(case, case.expected, (one,))]
+    active = [variant for variant in known if not _agrees(case, case.expected, (variant,))]
     settling = [one for one in active if _agrees(case, values, (one,))]
     for pair in combinations(known, 2):
         changed = [old for one in pair for old, _ in one.changes]

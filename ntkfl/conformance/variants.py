@@ -103,7 +103,7 @@ def _passed(method: str) -> frozenset[str]:
     """The lines of `run`, of the method's loop, and of all functions that these call, directly or not."""
     module = loops_of(method)
     text = inspect.getsource(module)
-    functions = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
+    functions = {function.name: function for function in ast.parse(text).body if isinstance(function, ast.FunctionDef)}
     loop = module.LOOPS[method]
     reached, waiting = set(), {"run", getattr(loop, "func", loop).__name__}
     while waiting:

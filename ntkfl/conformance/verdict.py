@@ -68,7 +68,7 @@ class Conformance:
     @property
     def conforms(self) -> bool:
         """Whether nothing differs or failed, and something is equal."""
-        outcomes = {one.outcome for one in self.methods}
+        outcomes = {method.outcome for method in self.methods}
         return Outcome.EQUAL in outcomes and outcomes <= {Outcome.EQUAL, Outcome.LEFT_OUT}
 
 

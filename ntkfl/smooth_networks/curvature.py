@@ -108,7 +108,7 @@ def sizes_of_each(done: Pass) -> Sizes:
 def sizes_of_all(done: Pass, products: list) -> Sizes:
     """Of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
     each = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
-    together = [np.sqrt(above(np.maximum(largest_eigenvalue(one).hi, 0.0)))[None] for one in products]
+    together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
     for one in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
         inner = one @ type(one)(one.value.transpose(0, 2, 1), one.error.transpose(0, 2, 1), one.method, one.rigour)

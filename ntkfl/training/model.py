@@ -126,8 +126,8 @@ class Model:
             own = {name: value.detach().clone().requires_grad_() for name, value in params.items()}
             outputs, wanted = self.outputs(own, x).reshape(-1), list(own.values())
             rows = [
-                torch.autograd.grad(one, wanted, retain_graph=True, allow_unused=True, materialize_grads=True)
-                for one in outputs
+                torch.autograd.grad(output, wanted, retain_graph=True, allow_unused=True, materialize_grads=True)
+                for output in outputs
             ]
         return {name: torch.stack(of) for name, of in zip(own, zip(*rows, strict=True), strict=True)}
 

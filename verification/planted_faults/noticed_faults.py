@@ -23,8 +23,8 @@ measured with the fault, against the right one. `ntkfl verify --meta --library -
 def library_table(found: Sequence[Noticed]) -> Table:
     """One row a fault."""
     table = plain_table(COLUMNS, wrapped=COLUMNS, gap=1)
-    for one in found:
-        table.add_row(*(Text(cell, "" if one.id else "bold red") for cell in _cells(one)))
+    for fault in found:
+        table.add_row(*(Text(cell, "" if fault.id else "bold red") for cell in _cells(fault)))
     return table
 
 
@@ -35,12 +35,12 @@ def library_totals(found: Sequence[Noticed]) -> str:
 
 def unnoticed(found: Sequence[Noticed]) -> list[str]:
     """What speaks against the catalogue: faults that no statement noticed."""
-    return [f"{one.function}: no statement notices the fault {one.name!r}" for one in found if one.id is None]
+    return [f"{fault.function}: no statement notices the fault {fault.name!r}" for fault in found if fault.id is None]
 
 
 def library_json(found: Sequence[Noticed]) -> list[dict[str, Any]]:
     """Every fault in full."""
-    return [asdict(one) for one in found]
+    return [asdict(fault) for fault in found]
 
 
 def library_markdown(found: Sequence[Noticed]) -> str:

@@ -38,7 +38,7 @@ def constants_of_statements() -> Iterator[None]:
 @cache
 def _constants() -> Any:
     found = providers.Constants()
-    for one in pkgutil.walk_packages(bounds.__path__, f"{bounds.__name__}."):
-        import_module(one.name)
-        found |= providers.constants_from_module(sys.modules[one.name])
+    for module in pkgutil.walk_packages(bounds.__path__, f"{bounds.__name__}."):
+        import_module(module.name)
+        found |= providers.constants_from_module(sys.modules[module.name])
     return found

@@ -39,7 +39,7 @@ def _swept(sizes: Sizes) -> Call:
     def work():
         regime = KernelRegime(problem, setup, h)
         steps = (replace(setup, eta_global=1 / (1 + k)) for k in range(SWEPT))
-        first, *_ = [regime.at(one).outputs(_looked_at(sizes)) for one in steps]
+        first, *_ = [regime.at(step).outputs(_looked_at(sizes)) for step in steps]
         return first
 
     return work

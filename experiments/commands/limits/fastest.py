@@ -167,7 +167,7 @@ def _picture(found: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     for best in found.best:
-        of = {one.local_steps: one.rounds for one in found.tuned if one.label == best.label and one.rounds}
+        of = {tuned.local_steps: tuned.rounds for tuned in found.tuned if tuned.label == best.label and tuned.rounds}
         axes.plot(list(of), list(of.values()), "o-", label=best.label)
     if found.floor:
         axes.axhline(found.floor, color="black", linestyle=":", label="floor of client-local methods, worst labels")

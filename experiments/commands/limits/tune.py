@@ -84,7 +84,7 @@ def tune(
         if draw and kind is not None:
             draw(_picture(found, kind))
         if write:
-            write(as_json({"choices": [asdict(one) for one in found]}))
+            write(as_json({"choices": [asdict(choice) for choice in found]}))
 
 
 def _print(found: "list[OuterChoice]", said: str) -> None:
@@ -98,10 +98,10 @@ def _print(found: "list[OuterChoice]", said: str) -> None:
     )
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     table = plain_table(["outer", *numbers, "in the long run"], numbers=numbers, wrapped=["outer", *numbers])
-    for one in found:
-        cells = (one.eta_local, one.server_rate, one.momentum, one.mean_square, one.floor)
-        counts, after = (str(one.local_steps), str(one.rounds)), "" if one.stable else "diverges"
-        table.add_row(one.outer, *counts, *(f"{value:.3g}" for value in cells), after)
+    for choice in found:
+        cells = (choice.eta_local, choice.server_rate, choice.momentum, choice.mean_square, choice.floor)
+        counts, after = (str(choice.local_steps), str(choice.rounds)), "" if choice.stable else "diverges"
+        table.add_row(choice.outer, *counts, *(f"{value:.3g}" for value in cells), after)
     typer.echo(as_lines(table))
 
 
@@ -113,7 +113,7 @@ def _picture(found: "list[OuterChoice]", kind: str) -> bytes:
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    for name in dict.fromkeys(one.outer for one in found):
+    for name in dict.fromkeys(choice.outer for choice in found):
         of = {one.local_steps: one.mean_square for one in found if one.outer == name}
         counts = sorted(of)
         axes.plot(counts, [of[count] for count in counts], "o-", label=name)

@@ -223,7 +223,7 @@ def _own(found: "Compared") -> "list[TwoLayer]":
     from ntkfl.connectivity.network import TwoLayer
 
     own = len(found.networks[0].hidden) - found.unit
-    return [TwoLayer(one.hidden[:own], one.readout[..., :own]) for one in found.networks]
+    return [TwoLayer(network.hidden[:own], network.readout[..., :own]) for network in found.networks]
 
 
 def _permuted(found: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":

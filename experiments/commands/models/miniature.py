@@ -113,13 +113,13 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
     from experiments.miniatures.miniature import SCALES
 
     found = []
-    for one in miniatures:
+    for miniature in miniatures:
         for name in scales:
-            if skip and name in SCALES and name not in (one.at, *one.larger):
-                why = f": {one.no_paper}" if name == "paper" else ""
-                typer.echo(f"{one.name} is left out on the scale {name}{why}", err=True)
+            if skip and name in SCALES and name not in (miniature.at, *miniature.larger):
+                why = f": {miniature.no_paper}" if name == "paper" else ""
+                typer.echo(f"{miniature.name} is left out on the scale {name}{why}", err=True)
             else:
-                found.append(one.on(name))
+                found.append(miniature.on(name))
     return found
 
 
@@ -136,7 +136,7 @@ def _where(
             raise ValueError(f"{one.name} is computed on the CPU only; leave --device {device} out")
         if rounds and not all("rounds" in setting.keys for setting in one.settings):
             raise ValueError(f"{one.name} is not trained in rounds; leave --rounds {rounds} out")
-    data = sorted({str(setting.keys.get("data")) for one in miniatures for setting in one.settings})
+    data = sorted({str(setting.keys.get("data")) for miniature in miniatures for setting in miniature.settings})
     if path and len(data) > 1:
         raise ValueError(f"--path {path} is the folder of one data set; these miniatures have {', '.join(data)}")
     return {name: value for name, value in (("device", device), ("path", path), ("rounds", rounds)) if value}

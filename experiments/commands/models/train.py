@@ -179,7 +179,7 @@ def _print(done: "Run") -> None:
         typer.echo(f"{name:<18}{text}")
     found = summary(done.rows)
     if found:
-        rounds = max(one.rounds for one in found.values())
+        rounds = max(run.rounds for run in found.values())
         typer.echo(f"\n{'':<18}{'last':>10}{'best':>10} {'in round':>9}{f'mean of last {rounds}':>16}")
     for name, one in found.items():
         form = ".2%" if name.endswith("accuracy") else ".4g"

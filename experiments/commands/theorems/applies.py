@@ -71,7 +71,7 @@ def _lines(found: "list[Applicability]", left_out: int) -> list[str]:
     from verification.verdict_page import entry, ratio_text
 
     width = max(60, min(console().width, PIPED_WIDTH))
-    label = max((len(one.statement.id) for one in found), default=0)
+    label = max((len(applicable.statement.id) for applicable in found), default=0)
     lines: list[str] = []
     for applies, group in groupby(found, key=lambda one: one.applies):
         members = list(group)

@@ -56,7 +56,7 @@ def brought_by(method: str) -> Mapping[str, str] | None:
     """
     if extensions.is_file(method):
         return extensions.from_file(method).provenance
-    return next((one.provenance for one in _announced() if one.module.NAME == method), None)
+    return next((extension.provenance for extension in _announced() if extension.module.NAME == method), None)
 
 
 def options(method: str) -> dict[str, inspect.Parameter]:
@@ -123,7 +123,7 @@ def _own() -> dict[str, ModuleType]:
 def _announced() -> tuple[Extension, ...]:
     """The modules that packages announce, each once it is known to be a method; others are left out with a warning."""
     return extensions.announced(
-        GROUP, lambda extension, others: _checked(extension, {*_own(), *(one.module.NAME for one in others)})
+        GROUP, lambda extension, others: _checked(extension, {*_own(), *(other.module.NAME for other in others)})
     )
 
 
@@ -150,7 +150,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if get_origin(expected) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(expected))
     if get_origin(expected) in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(expected))
+        return any(_fits(value, kind) for kind in get_args(expected))
     if expected is Any:
         return True
     if expected is float:
@@ -164,6 +164,6 @@ def _described(expected: Any) -> str:
     if get_origin(expected) is Literal:
         return " or ".join(repr(choice) for choice in get_args(expected))
     if get_origin(expected) in (Union, UnionType):
-        return " or ".join(_described(one) for one in get_args(expected))
+        return " or ".join(_described(kind) for kind in get_args(expected))
     names = {float: "a finite number", int: "a whole number", bool: "true or false", str: "text", type(None): "None"}
     return names.get(expected, str(expected))
