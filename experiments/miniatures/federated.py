@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from experiments.miniatures.miniature import EMPTY, Keys, Quantity, Setting, Sign
+from experiments.miniatures.miniature import EMPTY, Keys, Miniature, Quantity, Setting, Sign
 from experiments.miniatures.step_size import control
 from ntkfl.training import Run, run
 from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
@@ -94,3 +95,14 @@ def settings(
         if theirs is not None and same is not None and same not in runs and same not in found:
             found[same] = Setting(named.format(same), theirs, named.format(baseline))
     return tuple(found.values())
+
+
+def of_rounds(miniature: Miniature, rounds: int) -> Miniature:
+    """The miniature with so many rounds in place of its own; step sizes of controls depend on their number."""
+    found = {one.name: replace(one, keys={**one.keys, "rounds": rounds}) for one in miniature.settings}
+    for one in tuple(found.values()):
+        if one.control and (theirs := control(one.keys)):
+            found[one.control] = replace(found[one.control], keys=theirs)
+    shares = {"rounds": f"{rounds}", "rounds, averaging from": f"{rounds}, from the same shares of them on"}
+    scale = {what: (paper, shares.get(what, here)) for what, (paper, here) in miniature.scale.items()}
+    return replace(miniature, settings=tuple(found.values()), scale=scale)

@@ -8,7 +8,7 @@ from bounds.fedgucci.cases.linear_case import beta as BETA
 from bounds.fedgucci.families.rescaled import LOCAL, SERVER
 from bounds.symbols import eta_global, eta_local
 from experiments.miniatures import catalogue
-from experiments.miniatures.federated import one_image, settings
+from experiments.miniatures.federated import of_rounds, one_image, settings
 from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE, TRAINING_IMAGES, control, local_steps, way
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
 from ntkfl.training.methods import build
@@ -170,6 +170,18 @@ def test_every_fedgucci_of_every_miniature_has_its_control(scale):
                 assert {**other, "rate": base["rate"], "options": {}} == {**base, "options": {}}
                 found += 1
     assert found > 1
+
+
+def test_with_other_rounds_a_control_is_that_of_its_setting():
+    """With its own number of rounds a miniature stays as it is; FedDyn's control depends on the number."""
+    for miniature in catalogue().values():
+        own = {setting.keys.get("rounds") for setting in miniature.settings}
+        if own != {None} and len(own) == 1:
+            assert of_rounds(miniature, *own).settings == miniature.settings
+    changed = {setting.name: setting for setting in of_rounds(catalogue()["ordering"], 250).settings}
+    assert all(setting.keys["rounds"] == 250 for setting in changed.values())
+    assert changed["control of FedDyn"].keys == control(changed["FedDyn"].keys)
+    assert of_rounds(catalogue()["ordering"], 250).scale["rounds"] == ("400", "250")
 
 
 def test_a_control_stands_once_beside_those_that_share_it():

@@ -50,6 +50,7 @@ def miniature(
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
+    from experiments.miniatures.federated import of_rounds
     from experiments.miniatures.page.curves import drawn, with_curves
     from experiments.miniatures.page.results_page import as_csv, page
 
@@ -58,6 +59,8 @@ def miniature(
         small = list(known.values()) if everything else named(names, known, "miniature", "; alone also all or list")
         chosen = _on(scale or ["small"], small, skip=everything)
         where = _where(chosen, device, path, rounds)
+        if rounds:
+            chosen = [of_rounds(one, rounds) for one in chosen]
     with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
             for one in known.values():
