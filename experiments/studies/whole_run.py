@@ -12,6 +12,7 @@ from experiments.studies.runner import planned, run
 from experiments.studies.running.dask_cluster import Cluster
 from experiments.studies.study import Answer
 from experiments.studies.study_folder import StudyFolder
+from ntkfl import interruption
 from ntkfl.messages import number_of
 
 UNSETTLED = (Outcome.UNRESOLVED, Outcome.UNTESTED)
@@ -75,6 +76,7 @@ def measured_until(
         OSError: the folder cannot be written.
     """
     while True:
+        interruption.check()
         failed = measure(grid)
         cells = kept_results(grid, folder)
         answers = () if is_empty(cells) else grid.study.answers(cells)
