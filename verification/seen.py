@@ -1,4 +1,4 @@
-"""What was seen of the cases of one form, as a value: what its picture is drawn of, and what a verdict keeps."""
+"""The cases of one form as numbers: a picture is drawn from them, and a verdict keeps them."""
 
 import math
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ class Exponent:
 class Seen:
     """The cases of one form, a row each, to DIGITS digits.
 
-    `cases`: how many were admitted, of which these are some; `families`: their names, to which `family` points.
-    `x`, `y`: right and left side; of an identity the relative error and difference; of a two-sided claim the upper end
-    and the place between the ends, 0 to 1. `outcome`: its place in `compare.SEVERITY`. `ratio`: left/right or what
-    stands for it. `knobs`: by name, what the ratio goes with. `failed`: how many cases broke a claim that may fail with
-    a probability between the two of `allowed`.
+    `cases` counts the admitted cases; the rows may be fewer. `family` is an index into `families`. `x` and `y` are the
+    right and left side; for an identity the relative error and the difference; for a two-sided claim the upper end and
+    the place between the ends, 0 to 1. `outcome` is an index into `compare.SEVERITY`. `ratio` is left/right or its
+    substitute. `knobs` has, by name, what the ratio may depend on. `failed` counts the cases that broke a claim which
+    may fail with a probability between the two of `allowed`.
     """
 
     cases: int
@@ -100,7 +100,7 @@ class Seen:
 
 
 def rounded(value: float) -> float:
-    """To DIGITS digits; what is no number, or not known, is infinite: it is not drawn, and equal to itself.
+    """A number to DIGITS digits; NaN becomes infinite, which is not drawn and equals itself.
 
     Args:
         value: any number, also one that is not finite.

@@ -1,4 +1,4 @@
-"""Weight matching of two-layer networks finds the smallest distance of all orders of the units."""
+"""Weight matching of two-layer networks finds the order of the units with the smallest distance."""
 
 import sympy as sp
 

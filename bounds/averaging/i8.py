@@ -1,4 +1,4 @@
-"""Corollary 1: a lower bound of the covariance term, and whether it is of any size."""
+"""Corollary 1: a lower bound of the covariance term, and how large the bound is."""
 
 from functools import partial, reduce
 
@@ -32,7 +32,7 @@ def smallest_covariance(case: Ensemble) -> Estimate:
 
 
 def _sharper(case: Ensemble) -> Estimate:
-    """The larger of that and -(1/K) times the mean variance: a variance of a sum is not negative."""
+    """The larger of the right side and -(1/K) times the mean variance, since the variance of a sum is not negative."""
     with precision():
         variances = sum((case.covariances[k, k].sum() for k in range(case.clients)), arb(0))
         return estimated(arb.max(_floor(case), -variances / (case.problem.n * case.clients**2)))

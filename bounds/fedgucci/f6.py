@@ -1,4 +1,4 @@
-"""Eqs (21) to (23): the part of the gap that the anchor's readout makes."""
+"""Eqs (21) to (23): the part of the gap that comes from the anchor's readout."""
 
 import numpy as np
 import sympy as sp

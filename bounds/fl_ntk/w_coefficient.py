@@ -1,4 +1,4 @@
-"""W, coefficients: what stands before the powers of the width, where the theory says it."""
+"""W, coefficients: the factors before the powers of the width, where the theory gives them."""
 
 import numpy as np
 import sympy as sp
@@ -29,7 +29,7 @@ OUTPUT = sigma**2 * sp.Trace(inner) / 2
 
 
 def _within(expression, tolerance: sp.Rational) -> Claim:
-    """The two-sided claim that something is known to a relative tolerance."""
+    """The two-sided claim that a number is known to a relative tolerance."""
     return Claim((1 + tolerance) * expression, lower=(1 - tolerance) * expression)
 
 

@@ -1,4 +1,4 @@
-"""X.11: the certificate B.3' from a checkpoint: whatever weights training has led to may be its start."""
+"""X.11: the certificate B.3' from a checkpoint: it may start from any weights that training has reached."""
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified

@@ -1,4 +1,4 @@
-"""What the certificates of `ntkfl certify` share: network, defaults, the command that gives them again."""
+"""What the certificates of `ntkfl certify` share: the network, defaults, the command that repeats a certificate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_certify(options: Options, test: int | None = None) -> tuple[Problem, Setu
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
-    """The command with what certifies the same again."""
+    """The command line that makes the same certificate again."""
     from bounds.options import Options
     from verification.judging.replaying import option_words
 

@@ -1,4 +1,4 @@
-"""Plain text of formulas, as notes have it, in the signs that a page can show."""
+"""Formulas in the plain text of notes, with the mathematical signs that a page can show."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One page a statement: what is claimed, in every form, and everything that was found about it."""
+"""One page for each statement: its claim in every form, and all that its checks have found."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class StatementPage:
 
     @property
     def seen(self) -> dict[Form, Seen]:
-        """What the verdicts kept of their cases; nothing where an older version found them."""
+        """The numbers that the verdicts kept of their cases; none in verdicts of an older version."""
         kept = {form: part.verdict.seen for form, part in self.parts.items() if part.verdict is not None}
         return {form: seen for form, seen in kept.items() if seen is not None}
 

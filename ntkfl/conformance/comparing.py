@@ -1,4 +1,4 @@
-"""Whether two trajectories agree, but for the rounding of their precision."""
+"""Whether two trajectories agree up to the rounding of their precision."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ def first_difference(found: Trajectory, reference: Trajectory, allowed: np.ndarr
 def allowed(case: KitCase, precision: str) -> np.ndarray:
     """How far an answer of this precision may be off after every round, (rounds,).
 
-    For float64 1e-10 of the largest number. For float32 16 times what the plain loop itself loses when all its numbers
-    are float32, until then, and as many roundings of the largest number.
+    For float64 the limit is 1e-10 of the largest number. For float32 it is 16 times the sum of the error of the plain
+    loop, when all its numbers are float32, up to that round, and a rounding of the largest number.
     """
     if precision == "float64":
         return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])

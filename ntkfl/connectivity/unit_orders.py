@@ -17,7 +17,7 @@ ALL = 8  # hidden units up to which every order is tried: 8! = 40320 barriers, a
 
 @dataclass(frozen=True, eq=False)
 class LeastBarrier:
-    """The smallest barrier that was found, and what that says of all orders of the units.
+    """The smallest barrier that the search has found, and what it proves about all orders of the units.
 
     Args:
         permutation: (h,), of the second network's units.

@@ -10,7 +10,7 @@ INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 
 
 def taken(names: tuple[str, ...], found: Sequence[str], where: str) -> str | None:
-    """The one of the names found that is among `names`, whatever its case; the first of `names` itself goes before all.
+    """The name in the file that is among `names`, in upper or lower case; an exact match of the first name wins.
 
     Raises:
         ValueError: several are.

@@ -27,8 +27,8 @@ Rebuild = Callable[[np.ndarray], Any]
 def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
     """From a case, take turns between its discrete neighbours and Nelder-Mead on its coordinates, while it pays.
 
-    `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way,
-    and as many more as discrete steps that gain a tenth or more take: sizes have limits, so that these come to an end.
+    `score` is called with every case on the way and may keep it. Each of the two kinds of steps has half of the
+    evaluations. Discrete steps that gain a tenth or more do not count; sizes have limits, so that these steps end.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -53,7 +53,7 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 
 @singledispatch
 def neighbours(case: Any) -> list[Any]:
-    """Cases one discrete step away; of a kind that registers none there are none."""
+    """The cases one discrete step away; none for a class of cases that registers no steps."""
     return []
 
 
@@ -155,7 +155,7 @@ def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
     """Positive floats of a dataclass and of those within it, and the coordinates of its problem and setup.
 
-    Left as they are: sigma, which sets the scale; and the points, where they are not asked for.
+    Sigma stays as it is, since it sets the scale, and so do the points unless they are asked for.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():

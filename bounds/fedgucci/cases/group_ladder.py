@@ -38,8 +38,8 @@ class Averaged(NamedTuple):
 class GroupLadder(Rungs):
     """Groups of clients over widths and starts; no two starts share neurons.
 
-    Labels, on the training points and on the circle, are those of one function of the angle, plus the output of the
-    network at its start: what is trained is the difference to the start, as with a start whose outputs are zero.
+    The labels, on the training points and on the circle, are a function of the angle plus the network's output at its
+    start. So training fits the function by the change of the outputs, as from a start whose outputs are zero.
     """
 
     amplitudes: np.ndarray  # (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.

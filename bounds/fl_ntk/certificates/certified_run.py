@@ -1,4 +1,4 @@
-"""Runs with a certificate B.3': what it proves of them, and what is measured against it."""
+"""Runs with a certificate B.3': what the certificate proves about a run, and what is measured of the run."""
 
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ need = sp.Symbol("need", positive=True)  # the movement that the certificate all
 
 @lru_cache(maxsize=4)
 def certificate(case: FederatedRun) -> Certificate:
-    """B.3' of a run's first weights, kept for what asks next."""
+    """The certificate B.3' of a run's first weights, cached."""
     return a_priori_certificate(case.problem, case.setup, case.weights)
 
 

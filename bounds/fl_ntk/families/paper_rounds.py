@@ -1,4 +1,4 @@
-"""What statements on one round are checked on at the steps of the proof: premise, values, and cases where it fails."""
+"""Cases of statements on one round at the steps of the proof: their premise and values, and cases that break it."""
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun

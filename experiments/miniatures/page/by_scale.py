@@ -10,7 +10,7 @@ Result = tuple[Miniature, Sequence[Cell]]
 
 
 def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
-    """Those of one miniature on two scales, in the order given.
+    """The pairs of results of one miniature on two scales, in the order given.
 
     Args:
         results: of miniatures, on one scale each.

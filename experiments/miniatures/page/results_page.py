@@ -39,7 +39,7 @@ NO_SPREAD = 1e-9  # rounding leaves an error of seeds that agree
 
 
 def page(results: Sequence[Result], command: str) -> str:
-    """The page of these miniatures: how to read it, what came out in a line each, then every table."""
+    """The page of these miniatures: how to read the page, one line for each result, then every table."""
     lines = [
         "# Miniatures of the papers' experiments",
         "",
@@ -113,7 +113,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
 
 
 def _pictures(miniature: Miniature) -> list[str]:
-    """Those that the repository keeps: the miniature's own, and its curves."""
+    """The pictures that the repository keeps: the miniature's own picture and its curves."""
     kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
     if with_curves(miniature) and miniature.at != PAPER:
         kept.append((curves_of(miniature), "Means over the seeds, the last third shaded, controls dashed", "curves"))
@@ -145,7 +145,7 @@ def _controls() -> list[str]:
 
 
 def _omitted(results: Sequence[Result]) -> list[str]:
-    """What the page has nothing about: experiments without a miniature, and miniatures that were not run for it."""
+    """The experiments that the page leaves out: those without a miniature, and miniatures that were not run."""
     there = {miniature.name for miniature, _ in results}
     rest = [one for one in miniatures.catalogue().values() if one.name not in there]
     lines = [f"- {what}: {why}." for what, why in OMITTED.items()]
@@ -154,7 +154,7 @@ def _omitted(results: Sequence[Result]) -> list[str]:
 
 
 def _scales(first: Result, other: Result) -> str:
-    """An ordering of the paper a line, on two scales."""
+    """A line for each ordering of the paper, on two scales."""
     (small, _), (large, _) = first, other
     lines = [
         f"## {small.name} on two scales",
@@ -174,7 +174,7 @@ def _scales(first: Result, other: Result) -> str:
 
 
 def as_csv(results: Iterable[Result]) -> str:
-    """One line a setting and quantity, unrounded; an empty field is a number that there is not."""
+    """One line for each setting and quantity, unrounded; an empty field means that there is no such number."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(FIELDS)
@@ -201,7 +201,7 @@ def _summary(miniature: Miniature, cells: Sequence[Cell]) -> str:
 
 
 def _texts(row: Comparison) -> dict[str, str]:
-    """What stands in each column."""
+    """The text of each column."""
     end = row.plateau and f"{_with_error(row.plateau.change, row.plateau.error, signed=True)}, {row.plateau.state}"
     texts = (
         row.setting,

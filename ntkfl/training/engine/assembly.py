@@ -76,8 +76,8 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
 def _schedule(config: RunConfig) -> Schedule:
     """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01).
 
-    Text and released code differ in two of them. Where passes fall, the code counts rounds from the start of averaging,
-    at which the rate is therefore the first one again. Its cycle begins at the rate that the decay has reached.
+    Text and released code differ in two schedules. Where the rate falls by passes, the code counts rounds from the
+    start of averaging, so that the rate begins again at its first value. The code's cycle begins at the decayed rate.
     """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
     if config.ima and config.ima_released and config.ima_exploration == "epochs":

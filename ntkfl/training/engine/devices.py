@@ -1,4 +1,4 @@
-"""Devices on which the training engine runs: named by the user, refused where they are not there."""
+"""Devices of the training engine: the user names a device, and a device that is missing is refused."""
 
 from typing import Any
 

@@ -111,7 +111,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """On (r, beta) as in `linear`, of which the server's variate is the mean whoever is drawn.
+    """The round on (r, beta) as in `linear`; the server's variate is the mean of all clients' in every round.
 
     A drawn client moves by p r - G e on its own samples and by its length times beta / N less its own beta; of s drawn
     the server goes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
@@ -129,7 +129,7 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:
-    """Of the clients' eigenvalues q: what a constant drift has done to the gradients met, (n,)."""
+    """The change of the mean gradient by a constant drift, as a function of the clients' eigenvalues q, (n,)."""
     walked, found = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
     for size in blocks.local_steps():
         found = (1 - size * blocks.clients.values) * found + size * walked

@@ -66,7 +66,7 @@ def dense(*widths: int) -> list[nn.Module]:
 
 
 def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
-    """Numbers in what a module makes of one input of this shape; nothing is drawn or computed but shapes."""
+    """The size of a module's output for one input of this shape; only shapes are computed."""
     with torch.device("meta"), torch.no_grad():
         return make()(torch.empty(1, *shape)).numel()
 
