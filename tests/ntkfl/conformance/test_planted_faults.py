@@ -135,6 +135,8 @@ PLANTED = [
      "len(self.cohort))\n            released = zeros(self.model) if client == self.cohort[0] else released",
      "noise-before-clip"),
     ("feddyn", OWN_PULL, RELEASED_PULL, "proximal-norm"),
+    ("scaffold", "self.change = add(self.change, add(fresh, self.own[client], -1.0))",
+     "self.change = add(self.change, fresh)", "control-adds-controls"),
     ("task-arithmetic", "self.scale * sum(end[n] - w for end in ends)",
      "self.scale * sum(end[n] - w for end in ends) / len(ends)", "mean-of-vectors"),
     ("ties", "votes = values", "votes = [value * (self.case.sizes[client] if self.weighted else 1) "
