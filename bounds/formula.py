@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import add, itemgetter, mul
+from types import FunctionType
 from typing import Any, Self
 
 import flint
@@ -26,7 +27,8 @@ class Formula:
 
     Args:
         expression: a sympy expression, or a matrix expression in MatrixSymbols, of the statement's symbols; a tuple of
-            them where the statement has parts.
+            them where the statement has parts; or a function without arguments that makes it, called when it is first
+            asked for.
         lower: the lower end, for a two-sided statement.
         failure: probability with which the statement may fail (an expression); None: it may not.
         premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
@@ -38,6 +40,16 @@ class Formula:
     failure: sp.Expr | None = None
     premise: Mapping[sp.Symbol, sp.Expr] | None = None
     trivial: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.expression, FunctionType):
+            self.__dict__["_make"] = self.__dict__.pop("expression")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "expression" or "_make" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        made = self.__dict__["expression"] = self.__dict__["_make"]()
+        return made
 
     @property
     def parts(self) -> tuple:

@@ -1,5 +1,7 @@
 """The limit kernels of deep networks in closed form."""
 
+from functools import cache
+
 import sympy as sp
 
 from bounds.deep.cases.deep_rows import DeepRows, rows_draws
@@ -14,14 +16,18 @@ ALONE = (("relu", 5), ("erf", 3), ("gelu", 2))
 LEAST = 1e-7  # of a sine; balls of 128 bits still tell its arccos
 
 CASES = tuple((*each, False) for each in PAIRS) + tuple((*each, True) for each in ALONE)
-FORMULAS = tuple(Recursion(*each).expression() for each in CASES)
+
+
+@cache
+def _formulas() -> tuple[sp.Expr, ...]:
+    return tuple(Recursion(*each).expression() for each in CASES)
 
 
 def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:
     """Every formula with some field of the recursion changed, or of so many layers more."""
 
     def change(expression: sp.Expr) -> sp.Expr:
-        activation, depth, one = CASES[FORMULAS.index(expression)]
+        activation, depth, one = CASES[_formulas().index(expression)]
         return Recursion(activation, depth + layers, one, **changed).expression()
 
     return Mutant(name, change, sort)
@@ -61,7 +67,7 @@ STATEMENTS = (
             "their mean kernels (tests/ntkfl/test_gram_deep.py)",
         ),
         hypotheses=(UNPARALLEL,),
-        forms={Form.NEW: Claim(FORMULAS)},
+        forms={Form.NEW: Claim(lambda: _formulas())},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -14,14 +14,17 @@ from bounds.symbols import T, eta_global, n
 
 earlier = sp.MatrixSymbol("L", n, n)
 
-TURNS = IDENTITY + eta_global * RESPONSE * earlier
-CYCLIC = IDENTITY - eta_global * H * TURNS**-1 * RESPONSE
-HALVES = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # of the last two models, of which the mean is sent out
-AFTER = {
-    "FedProx": FEDPROX**T * start,
-    "cyclic": CYCLIC**T * start,
-    "IMA": (first.T + second.T) / 2 * HALVES ** (T - 1) * (first + second) * MAP * start,
-}
+
+def _after() -> tuple[sp.MatrixExpr, ...]:
+    """The residual after T rounds of each method."""
+    turns = IDENTITY + eta_global * RESPONSE * earlier
+    cyclic = IDENTITY - eta_global * H * turns**-1 * RESPONSE
+    halves_of = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # of the last two models, of which the mean is sent out
+    return (
+        FEDPROX**T * start,
+        cyclic**T * start,
+        (first.T + second.T) / 2 * halves_of ** (T - 1) * (first + second) * MAP * start,
+    )
 
 
 def _trainings(case: FederatedRun) -> tuple[Training, ...]:
@@ -41,7 +44,8 @@ STATEMENTS = (
         note="FedProx and FedAvg under IMA with weights n_c/n. In cyclic training client c meets the residual that "
         "the clients before it have left: its coefficients m_c = g P_c (r - L m)_c, so that (I + g P L) m = g P r. "
         "IMA sends out the mean of the last two models, of one after the first round",
-        after=AFTER,
+        methods=("FedProx", "cyclic", "IMA"),
+        after=_after,
         trainings=_trainings,
         values=_values,
         symbols={

@@ -17,14 +17,17 @@ FACTORS = (1.0, 0.25)
 factor = sp.Symbol("phi", positive=True)
 second, normalised = sp.MatrixSymbol("E", n, n), sp.MatrixSymbol("S_nova", n, n)
 
-SCHEDULE = eta_local * (1 + factor) * IDENTITY - factor * eta_local**2 * D
-UNEVEN = eta_local * IDENTITY + second * (eta_local * IDENTITY - eta_local**2 * D)
-AFTER = {
-    "momentum": (IDENTITY - eta_global * H * shares * OF_MOMENTUM) ** T * start,
-    "a schedule": (IDENTITY - eta_global * H * shares * SCHEDULE) ** T * start,
-    "unequal steps": (IDENTITY - eta_global * H * shares * UNEVEN) ** T * start,
-    "FedNova with these": (IDENTITY - H * normalised * UNEVEN) ** T * start,
-}
+
+def _after() -> tuple[sp.MatrixExpr, ...]:
+    """The residual after T rounds of each method."""
+    schedule = eta_local * (1 + factor) * IDENTITY - factor * eta_local**2 * D
+    uneven = eta_local * IDENTITY + second * (eta_local * IDENTITY - eta_local**2 * D)
+    return (
+        (IDENTITY - eta_global * H * shares * OF_MOMENTUM) ** T * start,
+        (IDENTITY - eta_global * H * shares * schedule) ** T * start,
+        (IDENTITY - eta_global * H * shares * uneven) ** T * start,
+        (IDENTITY - H * normalised * uneven) ** T * start,
+    )
 
 
 def _client_steps(case: FederatedRun) -> tuple[int, ...]:
@@ -59,7 +62,8 @@ STATEMENTS = (
         "Local momentum, schedules and clients with unequal steps in the kernel regime",
         note="two local steps, for which the response f(q) of a client is a polynomial of degree 1; clients 0, 2, "
         "... take one of them only in the unequal parts. FedNova goes sum p_c K_c times sum (p_c / K_c) Delta_c",
-        after=AFTER,
+        methods=("momentum", "a schedule", "unequal steps", "FedNova with these"),
+        after=_after,
         trainings=_trainings,
         values=_values,
         symbols={

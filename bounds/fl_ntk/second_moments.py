@@ -16,8 +16,6 @@ C, diagonal = sp.MatrixSymbol("C", n, n), sp.MatrixSymbol("C_d", n, n)
 pair, alone = (sp.symbols(f"{name}_1:{len(SIZES) + 1}", real=True) for name in ("gamma", "delta"))
 
 SERVER = eta_global / N
-MEAN = H * RESPONSE  # A
-ALL, ONE = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
 
 
 def _own(matrix: sp.MatrixExpr) -> sp.MatrixExpr:
@@ -25,17 +23,19 @@ def _own(matrix: sp.MatrixExpr) -> sp.MatrixExpr:
     return sp.MatAdd(*(e * matrix * e for e in OWN))
 
 
-BATCHES = sp.MatAdd(
-    *(
-        eta_local**2 * ((gamma - 1) * e * C * e + delta * e * diagonal * e)
-        for e, gamma, delta in zip(OWN, pair, alone, strict=True)
+def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
+    """E r r' after a round, for each of the two measurements."""
+    batches = sp.MatAdd(
+        *(
+            eta_local**2 * ((gamma - 1) * e * C * e + delta * e * diagonal * e)
+            for e, gamma, delta in zip(OWN, pair, alone, strict=True)
+        )
     )
-)
-MOMENTS = (
-    C
-    - SERVER * (MEAN * C + C * MEAN.T)
-    + SERVER**2 * (ALL * MEAN * C * MEAN.T + ONE * H * _own(RESPONSE * C * RESPONSE) * H + N / s * H * BATCHES * H)
-)
+    mean = H * RESPONSE  # A
+    every, one = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
+    drawn = every * mean * C * mean.T + one * H * _own(RESPONSE * C * RESPONSE) * H + N / s * H * batches * H
+    found = C - SERVER * (mean * C + C * mean.T) + SERVER**2 * drawn
+    return found, found
 
 
 def _constants(case: RandomRound) -> dict:
@@ -71,7 +71,7 @@ STATEMENTS = (
             "step, where their noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - 1)/(b (n_c - "
             "1)); several steps follow by a recursion, which the library runs",
         ),
-        forms={Form.NEW: Claim((MOMENTS, MOMENTS))},
+        forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

@@ -28,7 +28,8 @@ STATEMENTS = (
         "extrapolated, which is not what clients get and what is evaluated; SCAFFOLD (option II, equal weights) on "
         "(r, b), the control of client c being -Phi_c'b_c, and FedDyn (equal weights, as the training engine runs "
         "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
-        after=AFTER,
+        methods=tuple(AFTER),
+        after=lambda: tuple(AFTER.values()),
         trainings=_trainings,
         values=lambda case: {beta: MOMENTUM, mu: PULL} | halves(case.problem.n),
         symbols={

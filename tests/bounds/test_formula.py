@@ -299,3 +299,14 @@ def test_a_power_of_what_may_be_0_is_finite(exponent):
     x = sp.Symbol("x")
     found = evaluate(x**exponent, {x: Estimate(0.0, 0.5, "exact")})
     assert found.lo <= -(0.5**exponent) * (exponent % 2) and 0.5**exponent <= found.hi < 0.5**exponent * 1.01
+
+
+def test_an_expression_may_be_made_when_it_is_first_asked_for():
+    a, b, _ = SYMBOLS
+    asked = []
+    late = Formula(lambda: asked.append(1) or (a + b, a * b))
+    assert not asked
+    assert late.parts == (a + b, a * b) and late.mutated(lambda part: 2 * part).parts == (2 * a + 2 * b, 2 * a * b)
+    assert asked == [1] and late == Formula((a + b, a * b))
+    with pytest.raises(AttributeError, match="Formula has no 'expresion'"):
+        late.expresion  # noqa: B018

@@ -20,7 +20,8 @@ def method_maps(
     title: str,
     *,
     note: str,
-    after: Mapping[str, sp.MatrixExpr],
+    methods: tuple[str, ...],
+    after: Callable[[], tuple[sp.MatrixExpr, ...]],
     trainings: Callable[[FederatedRun], tuple[Training, ...]],
     values: Callable[[FederatedRun], Mapping[Any, Any]],
     symbols: Mapping[Any, str],
@@ -46,7 +47,7 @@ def method_maps(
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps", note=note),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.NEW: Claim(tuple(after.values()) * 2, note=", ".join(after))},
+        forms={Form.NEW: Claim(lambda: after() * 2, note=", ".join(methods))},
         constants=constants,
         measure=lambda case: final_residuals(case, trainings(case)),
         symbols=MAP_SYMBOLS
