@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 FEW, ENOUGH = 5, 20
 
 
-class Draw(Protocol):
+class AnyFamily(Protocol):
     """What every family of cases has: a `Family`, or a class of yours.
 
     A family is hashable, and equal families share their cases.
@@ -84,7 +84,7 @@ class Family:
         """Generic cases for the counterexample search; the same object for equal families."""
         return self.generic if isinstance(self.generic, SearchStrategy) else _strategy(self.generic, self.of)
 
-    def asked(self, trials: int | None) -> Family:
+    def with_trials(self, trials: int | None) -> Family:
         """The same family with as many seeds as the user asks for; None: as many as it has.
 
         Args:
@@ -95,7 +95,7 @@ class Family:
         return replace(self, trials=trials if self.most is None else min(trials, self.most))
 
 
-def changed(base: Draw, name: str, change: Callable[[Any], Any]) -> Family:
+def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
     """Every case of another family, changed; generic ones too.
 
     Args:
@@ -116,11 +116,11 @@ def needed(trials: int) -> int:
     return FEW if trials <= ENOUGH else ENOUGH
 
 
-def _changed(base: Draw, change: Callable[[Any], Any], seed: int) -> Any:
+def _changed(base: AnyFamily, change: Callable[[Any], Any], seed: int) -> Any:
     return change(base.case(seed))
 
 
-def _all_changed(base: Draw, change: Callable[[Any], Any]) -> SearchStrategy:
+def _all_changed(base: AnyFamily, change: Callable[[Any], Any]) -> SearchStrategy:
     return base.strategy().map(change)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.family import Draw, Family
+from bounds.family import AnyFamily, Family
 from bounds.formula import Formula
 from bounds.hypothesis import Hypothesis
 from ntkfl.balls import precision
@@ -133,7 +133,7 @@ class Mutant:
 
 
 Measure = Callable[[Any], Estimate | tuple[Estimate, ...]]
-Draws = Callable[[Any], tuple[Draw, ...]] | tuple[Family, ...]
+Families = Callable[[Any], tuple[AnyFamily, ...]] | tuple[Family, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Claim(Formula):
     nature: Nature | None = None
     hypotheses: tuple[Hypothesis, ...] = ()
     measure: Measure | None = None
-    draws: Draws | None = None
+    draws: Families | None = None
     witness: Callable[[], Any] | None = None
     note: str = ""
     consequence: str = ""
@@ -199,7 +199,7 @@ class Statement:
     source: Source
     forms: Mapping[Form, Claim]
     measure: Measure
-    draws: Draws
+    draws: Families
     says_left: str
     constants: Callable[[Any], Mapping[Any, Any]] = lambda case: {}
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -246,7 +246,7 @@ class Statement:
         """
         return self.hypotheses + self.forms[form].hypotheses
 
-    def families(self, form: Form, options: Any) -> tuple[Draw, ...]:
+    def families(self, form: Form, options: Any) -> tuple[AnyFamily, ...]:
         """The families of cases that one form is checked on, with as many seeds as the user asks for.
 
         Args:
@@ -254,7 +254,9 @@ class Statement:
             options: data, sizes, steps and seed, as the user chose them.
         """
         draws = self.forms[form].draws or self.draws
-        return tuple(draws(options)) if callable(draws) else tuple(family.asked(options.trials) for family in draws)
+        return (
+            tuple(draws(options)) if callable(draws) else tuple(family.with_trials(options.trials) for family in draws)
+        )
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part.

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from bounds.ladders.rungs import WidthFamily
 from bounds.options import Options
-from bounds.statement import Draw, Form, Kind, Outcome, Statement
+from bounds.statement import AnyFamily, Form, Kind, Outcome, Statement
 from ntkfl import interruption
 from verification.compare import IDENTITIES
 from verification.engine import Progress
@@ -81,21 +81,21 @@ def applicable(
     """
     if options.data is None:
         raise ValueError("there are no data; name a data set or a file")
-    by_draw: dict[Draw, list[tuple[Statement, Form]]] = {}
+    by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}
     left_out = 0
     for statement in statements:
         for form in statement.forms:
             known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
             check = begun(statement, form, replace(options, trials=1), wrong=False) if known else None
-            if check is not None and check.own_data and not isinstance(check.draws[0], WidthFamily):
-                by_draw.setdefault(check.draws[0], []).append((statement, form))
+            if check is not None and check.own_data and not isinstance(check.families[0], WidthFamily):
+                by_family.setdefault(check.families[0], []).append((statement, form))
             else:
                 left_out += 1
     cases, found = Cases(), []
-    for done, (draw, members) in enumerate(by_draw.items(), 1):
+    for done, (family, members) in enumerate(by_family.items(), 1):
         found += [_looked(statement, form, options, cases, auto_step) for statement, form in members]
         if progress is not None:
-            progress(draw.name, done, len(by_draw))
+            progress(family.name, done, len(by_family))
         interruption.check()
     order = list(Applies)
     return sorted(found, key=lambda one: (order.index(one.applies), -(one.sharpness or 0.0))), left_out
@@ -105,7 +105,7 @@ def _looked(statement: Statement, form: Form, options: Options, cases: Cases, au
     """What one case says of a form: its plan, and where that can be tested the judgement."""
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
-    label = {"cases": check.draws[0].name, "case_seed": options.seed}
+    label = {"cases": check.families[0].name, "case_seed": options.seed}
     plan = Plan(statement, form, once)
     try:
         plan = planned(statement, form, once, cases, auto_step)

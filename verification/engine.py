@@ -8,7 +8,7 @@ from typing import Any
 
 from bounds.case import NOT_COMPUTED, case_of
 from bounds.options import Options
-from bounds.statement import Draw, Form, Statement
+from bounds.statement import AnyFamily, Form, Statement
 from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together
@@ -19,7 +19,7 @@ from verification.verdict import Verdict
 THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
 
 Progress = Callable[[str, int, int], None]
-Wanted = Callable[[Draw, Any], bool]
+Wanted = Callable[[AnyFamily, Any], bool]
 
 
 def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:
@@ -64,7 +64,7 @@ def verify_all(
     these are settled, those that are.
     """
     checks = [begun(statement, form, options) for statement, form in chosen_forms(statements, forms)]
-    done: Counter[Draw] = Counter()
+    done: Counter[AnyFamily] = Counter()
     try:
         run_cases(checks, options, done, progress, threads)
     except KeyboardInterrupt:
@@ -73,7 +73,7 @@ def verify_all(
     try:
         with interruption.released():
             for check in checks:
-                missing = [draw.name for draw in check.draws if done[draw] < draw.trials]
+                missing = [family.name for family in check.families if done[family] < family.trials]
                 if check.tally.trials or not missing:
                     verdicts.append(check.verdict(options, missing, cases))
     except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
@@ -84,31 +84,31 @@ def verify_all(
 def run_cases(
     checks: Sequence[Check],
     options: Options,
-    done: Counter[Draw] | None = None,
+    done: Counter[AnyFamily] | None = None,
     progress: Progress | None = None,
     threads: int = THREADS,
 ) -> None:
     """Give every check the cases of its families, each built once."""
     done = Counter() if done is None else done
-    by_draw: dict[Draw, list[Check]] = {}
+    by_family: dict[AnyFamily, list[Check]] = {}
     for check in checks:
-        for family in check.draws:
-            by_draw.setdefault(family, []).append(check)
-    if threads and not fit_together(by_draw, options.seed, THREADS + AHEAD):
+        for family in check.families:
+            by_family.setdefault(family, []).append(check)
+    if threads and not fit_together(by_family, options.seed, THREADS + AHEAD):
         threads = 0  # large cases, one at a time
 
-    def wanted(family: Draw, case: Any) -> bool:
-        return any(check.may_admit(case) for check in by_draw[family])
+    def wanted(family: AnyFamily, case: Any) -> bool:
+        return any(check.may_admit(case) for check in by_family[family])
 
     with (
         interruption.released(),
         one_blas_thread(),  # the cases are prepared in threads already
     ):
-        plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
+        plan = [(family, options.seed + i) for family in by_family for i in range(family.trials)]
         for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
             label = {"cases": family.name, "case_seed": seed}
-            for check in by_draw[family]:
+            for check in by_family[family]:
                 if isinstance(case, Exception):
                     check.fail_on(label, case)
                 else:
@@ -125,7 +125,7 @@ def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) 
     return [(statement, form) for statement in statements for form in statement.forms if form in wanted]
 
 
-def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> Iterator[Any]:
+def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted) -> Iterator[Any]:
     """The cases of a plan in order, the next few being prepared in threads while one is judged.
 
     wanted: whether any check may admit a case; the others are not prepared.
@@ -146,7 +146,7 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> It
             pool.shutdown(cancel_futures=True)
 
 
-def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
+def _built(family: AnyFamily, seed: int, wanted: Wanted) -> Any:
     """The case, prepared; in its place the exception where it cannot be constructed.
 
     A case is kept where a quantity of it cannot be computed: not every statement uses it, and a hypothesis may reject

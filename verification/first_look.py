@@ -126,7 +126,7 @@ def _checked(one: Applicability, cases: int) -> Checked:
     plan: Plan = one.plan
     options = replace(plan.options, trials=cases)
     check = begun(plan.statement, plan.form, options, wrong=False)
-    check.draws = check.draws[:1]
+    check.families = check.families[:1]
     run_cases([check], options)
     outcome, _ = check.tally.settle(plan.statement.kind, min(cases, check.required))
     if outcome is Outcome.VIOLATED:

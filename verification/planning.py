@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
-from bounds.statement import Draw, Form, Statement
+from bounds.statement import AnyFamily, Form, Statement
 from verification.judging.families import families
 from verification.judging.replaying import option_words
 from verification.judging.way_out import Cases, changed, free_first, passes, way_out
@@ -34,7 +34,7 @@ class Plan:
     passing: bool = False
 
     @property
-    def family(self) -> Draw:
+    def family(self) -> AnyFamily:
         """The first family of cases, with the options of this plan."""
         return families(self.statement, self.form, self.options)[0][0]
 

@@ -141,7 +141,7 @@ def pair_draws(options: Options) -> tuple[Family, ...]:
 
 def sharp_draws(options: Options) -> tuple[Family, ...]:
     """The same, and without the user's inputs pairs on which a bound by distances is sharp."""
-    return pair_draws(options) + (() if options.data else (KINK_PAIRS.asked(options.trials),))
+    return pair_draws(options) + (() if options.data else (KINK_PAIRS.with_trials(options.trials),))
 
 
 @lru_cache(maxsize=64)

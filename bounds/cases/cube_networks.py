@@ -162,7 +162,7 @@ class CubeDraw:
         """Cases a verdict needs."""
         return needed(self.trials)
 
-    def asked(self, trials: int | None) -> CubeDraw:
+    def with_trials(self, trials: int | None) -> CubeDraw:
         """The same family with as many seeds as the user asks for; None: as many as it has."""
         return self if trials is None else replace(self, trials=trials)
 

@@ -51,7 +51,9 @@ STATEMENTS = (
         },
         says_left="the loss barrier: exact for the absolute and the squared loss, enclosed to 1e-10 for logistic and "
         "cross-entropy",
-        draws=lambda options: pair_draws(options) + (() if options.data else (STEEP_PAIRS.asked(options.trials),)),
+        draws=lambda options: (
+            pair_draws(options) + (() if options.data else (STEEP_PAIRS.with_trials(options.trials),))
+        ),
         mutants=(
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
             without(p),

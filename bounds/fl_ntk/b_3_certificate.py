@@ -27,7 +27,7 @@ CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs()
 def _draws(options) -> tuple:
     if options.data is not None:
         return federated_draws(options, label="eta_l=.02", movements=True, eta_local=0.02)
-    return (CERTIFIABLE.asked(options.trials),)
+    return (CERTIFIABLE.with_trials(options.trials),)
 
 
 def _constants(case: FederatedRun) -> dict:

@@ -118,12 +118,12 @@ def _chosen(options: Options) -> bool:
 
 
 def _draws(options: Options) -> tuple[Family, ...]:
-    opposed = () if _chosen(options) else (OPPOSED.asked(options.trials),)
+    opposed = () if _chosen(options) else (OPPOSED.with_trials(options.trials),)
     return (_premise(options), *opposed)
 
 
 def _huge_draws(options: Options) -> tuple[Family, ...]:
-    return (_premise(options) if _chosen(options) else OPPOSED_HUGE.asked(options.trials),)
+    return (_premise(options) if _chosen(options) else OPPOSED_HUGE.with_trials(options.trials),)
 
 
 CONTRACTION = (1 - STEP * lam / 2) ** t * r0**2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case, described
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
-from bounds.family import Draw, Family
+from bounds.family import AnyFamily, Family
 from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import reported
@@ -40,7 +40,7 @@ def _constants(case: KernelCase) -> dict:
     return map_constants(case, exact_gram(case)) | {start: -case.problem.y[:, None], T: case.setup.rounds}
 
 
-def _equal(base: Draw, seed: int) -> KernelCase:
+def _equal(base: AnyFamily, seed: int) -> KernelCase:
     """Another family's data on two or four equal clients, or the user's as they are; server step 1, four rounds."""
     found = base.case(2 * seed + 1)  # an odd seed has two clients or four
     return replace(found, setup=replace(found.setup, eta_global=1.0, rounds=ROUNDS))

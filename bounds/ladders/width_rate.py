@@ -9,7 +9,7 @@ import sympy as sp
 
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import Claim, Draws, Form, Kind, Source, Statement
+from bounds.statement import Claim, Families, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
@@ -74,7 +74,7 @@ def width_rate(
     *,
     source: Source,
     says_left: str,
-    draws: Draws,
+    draws: Families,
     form: Form = Form.NEW,
     note: str = "",
     uses: tuple[str, ...] = (),

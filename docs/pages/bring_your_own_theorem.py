@@ -164,7 +164,7 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
-        draws=lambda options: (*initial_network_draws(options), CLUSTERS.asked(options.trials)),
+        draws=lambda options: (*initial_network_draws(options), CLUSTERS.with_trials(options.trials)),
         mutants=(scaled(sp.Rational(1, 3)), power(n, sp.Rational(1, 2))),
     ),
 )

@@ -53,10 +53,10 @@ def test_a_verdict_needs_twenty_cases_or_five_where_few_are_run(trials, required
 
 
 def test_the_user_may_ask_for_more_or_fewer_seeds_within_what_a_family_allows():
-    assert family(trials=40).asked(None) == family(trials=40)
-    assert family(trials=40).asked(7).trials == 7 and family(trials=40).asked(7).required == 5
-    assert [family(trials=6, most=6).asked(n).trials for n in (2, 60)] == [2, 6]
-    assert family(trials=1, fixed=True).asked(60).trials == 1
+    assert family(trials=40).with_trials(None) == family(trials=40)
+    assert family(trials=40).with_trials(7).trials == 7 and family(trials=40).with_trials(7).required == 5
+    assert [family(trials=6, most=6).with_trials(n).trials for n in (2, 60)] == [2, 6]
+    assert family(trials=1, fixed=True).with_trials(60).trials == 1
 
 
 def test_every_case_of_a_changed_family_is_changed():
@@ -68,9 +68,9 @@ def test_every_case_of_a_changed_family_is_changed():
 
 def test_a_changed_family_needs_as_many_cases_as_the_rule_says_of_the_seeds_that_are_asked_for():
     few = changed(family(trials=10), "twice", doubled)
-    assert few.required == 5 and few.asked(300).required == 20
+    assert few.required == 5 and few.with_trials(300).required == 20
     counted = changed(family(trials=10, needs=3), "twice", doubled)
-    assert counted.required == counted.asked(300).required == 3
+    assert counted.required == counted.with_trials(300).required == 3
 
 
 def test_a_statement_takes_families_or_a_function_of_the_options():

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from bounds.statement import Draw
+from bounds.statement import AnyFamily
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup
 
@@ -16,7 +16,7 @@ class Sized(Protocol):
         """Bytes of a case on these data."""
 
 
-def require_case(family: Draw, seed: int) -> None:
+def require_case(family: AnyFamily, seed: int) -> None:
     """Refuse a family whose cases are too large; a family that does not know its cases' size passes.
 
     Raises:
@@ -32,7 +32,7 @@ def require_case(family: Draw, seed: int) -> None:
         )
 
 
-def fit_together(families: Iterable[Draw], seed: int, cases: int) -> bool:
+def fit_together(families: Iterable[AnyFamily], seed: int, cases: int) -> bool:
     """Whether `cases` cases of each family (or all cases of a smaller family) surely fit into memory together."""
     needed = 0.0
     for family in families:

@@ -12,7 +12,7 @@ from bounds.case import NOT_COMPUTED, case_of
 from bounds.formula import Formula, evaluate
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
-from bounds.statement import Draw, Form, Outcome, Statement
+from bounds.statement import AnyFamily, Form, Outcome, Statement
 from ntkfl import interruption
 from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite
@@ -54,7 +54,7 @@ class Check:
 
     statement: Statement
     form: Form
-    draws: tuple[Draw, ...]
+    families: tuple[AnyFamily, ...]
     own_data: bool = False  # the cases are of the user's data
     wrong: bool = True  # whether the mutants are judged too
     tally: Tally = field(default_factory=Tally)
@@ -82,12 +82,12 @@ class Check:
     @property
     def required(self) -> int:
         """Admitted cases a verdict needs."""
-        return min((draw.required for draw in self.draws), default=0)
+        return min((family.required for family in self.families), default=0)
 
     @property
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
-        return sum(draw.trials for draw in self.draws)
+        return sum(family.trials for family in self.families)
 
     def fail(self, error: Exception, where: str = "") -> None:
         """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
@@ -171,7 +171,7 @@ class Check:
     def _reject(self, hypothesis: Hypothesis, case: Any, label: dict[str, Any], margin: float) -> None:
         known = self.rejections.get(hypothesis.name)
         if known is None or not known.margin <= margin:
-            family = [draw.name for draw in self.draws].index(label["cases"])
+            family = [family.name for family in self.families].index(label["cases"])
             self.rejections[hypothesis.name] = Rejection(
                 margin, hypothesis.found(case, margin), family, label["case_seed"]
             )

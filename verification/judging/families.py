@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from bounds.options import Options
-from bounds.statement import Draw, Form, Statement
+from bounds.statement import AnyFamily, Form, Statement
 
 
-def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[Draw, ...], bool]:
+def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:
     """The families of one form, and whether they are of the user's data.
 
     With the user's data the families that would be there without them are left out: the verdict is about the data.

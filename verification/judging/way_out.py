@@ -10,7 +10,7 @@ from typing import Any
 from bounds.federated_run import EXPENSIVE
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
-from bounds.statement import Draw, Form, Statement
+from bounds.statement import AnyFamily, Form, Statement
 from ntkfl import interruption
 from ntkfl.problem import Setup
 from verification.judging.boundary import boundary
@@ -23,18 +23,18 @@ SHARE = 2.0**-12  # a step is looked for down to this share of the one that fail
 WIDEST = 2**14
 KEPT = 8  # cases that are held at once
 
-Build = Callable[[Options], tuple[Draw, int]]  # the family and the seed of a case of these options
+Build = Callable[[Options], tuple[AnyFamily, int]]  # the family and the seed of a case of these options
 
 
 class Cases:
     """Cases, and what is left of each hypothesis on them: each is computed once, whatever statement asks."""
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[tuple[Draw, int], Any] = OrderedDict()
-        self._margins: dict[tuple[Draw, int], dict[int, float]] = {}
+        self._cases: OrderedDict[tuple[AnyFamily, int], Any] = OrderedDict()
+        self._margins: dict[tuple[AnyFamily, int], dict[int, float]] = {}
         self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other gets its id
 
-    def of(self, family: Draw, seed: int) -> Any:
+    def of(self, family: AnyFamily, seed: int) -> Any:
         """The case of a seed of a family; the last few are kept.
 
         Args:
@@ -49,7 +49,7 @@ class Cases:
             self._cases.popitem(last=False)
         return self._cases[key]
 
-    def margins(self, family: Draw, seed: int) -> dict[int, float]:
+    def margins(self, family: AnyFamily, seed: int) -> dict[int, float]:
         """The margins known so far on a case, by the id of the hypothesis; whoever computes one adds it.
 
         Args:
@@ -58,7 +58,7 @@ class Cases:
         """
         return self._margins.setdefault((family, seed), {})
 
-    def met(self, hypothesis: Hypothesis, family: Draw, seed: int) -> bool:
+    def met(self, hypothesis: Hypothesis, family: AnyFamily, seed: int) -> bool:
         """Whether a case meets a hypothesis; a case that cannot be computed does not.
 
         Args:

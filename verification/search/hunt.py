@@ -13,7 +13,7 @@ from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExam
 from hypothesis.strategies import SearchStrategy
 
 from bounds.options import Options
-from bounds.statement import Draw, Form, Kind, Outcome, Statement
+from bounds.statement import AnyFamily, Form, Kind, Outcome, Statement
 from ntkfl import interruption
 from ntkfl.messages import number_of
 from verification.compare import Comparison
@@ -141,13 +141,13 @@ def attack(
     interrupted = False
     try:
         with interruption.released():
-            for k, (strategy, draws) in enumerate(families, 1):
+            for k, (strategy, sharing) in enumerate(families, 1):
                 end = began + seconds * k / len(families)  # time that a family leaves goes to the next
                 hunt.deadline = end - OWN_CASES * (end - time.process_time())
-                hunt.family(draws[0].name, strategy, share, seed)
+                hunt.family(sharing[0].name, strategy, share, seed)
                 hunt.deadline = end
                 if not hunt.violations and (statement.kind not in LADDERS or not hunt.admitted):
-                    hunt.own_cases(draws, examples, seed)
+                    hunt.own_cases(sharing, examples, seed)
                 if hunt.violations:
                     break
             if hunt.violations:
@@ -160,7 +160,7 @@ def attack(
     return Attack(
         statement,
         form,
-        tuple(draws[0].name for _, draws in families),
+        tuple(sharing[0].name for _, sharing in families),
         hunt.tried,
         hunt.admitted,
         dict(hunt.rejected),
@@ -173,12 +173,12 @@ def attack(
     )
 
 
-def _by_strategy(draws: tuple[Draw, ...]) -> list[tuple[SearchStrategy, list[Draw]]]:
+def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, list[AnyFamily]]]:
     """The strategies of the families, each once, with the families that have it."""
-    found: dict[int, tuple[SearchStrategy, list[Draw]]] = {}
-    for draw in draws:
-        strategy = draw.strategy()
-        found.setdefault(id(strategy), (strategy, []))[1].append(draw)
+    found: dict[int, tuple[SearchStrategy, list[AnyFamily]]] = {}
+    for family in families:
+        strategy = family.strategy()
+        found.setdefault(id(strategy), (strategy, []))[1].append(family)
     return list(found.values())
 
 
@@ -246,19 +246,19 @@ class Hunt:
             except _OutOfTime:
                 return
 
-    def own_cases(self, draws: list[Draw], examples: int, seed: int) -> None:
+    def own_cases(self, families: list[AnyFamily], examples: int, seed: int) -> None:
         """Look at the families' own cases, one of each in turn, as `verify` does; stops at a violation that stands.
 
         Seed 0 begins with the cases of `verify`.
         """
         first = Random(seed).randrange(2**30) if seed else 0
-        self.progress(f"{draws[0].name}: cases as `verify` draws them")
-        for k in range(min(examples, max(draw.trials for draw in draws))):
-            for draw in draws:
+        self.progress(f"{families[0].name}: cases as `verify` draws them")
+        for k in range(min(examples, max(family.trials for family in families))):
+            for family in families:
                 if time.process_time() > self.deadline or self.violations:
                     return
-                if k < draw.trials:
-                    self.look(draw.case(first + k), f"{draw.name}, seed {first + k}", look_as_drawn)
+                if k < family.trials:
+                    self.look(family.case(first + k), f"{family.name}, seed {first + k}", look_as_drawn)
 
     def _climbed(self, case: Any) -> float:
         return self._on_the_way(case).score

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bounds.options import Options
-from bounds.statement import Draw, Form, Statement
+from bounds.statement import AnyFamily, Form, Statement
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 from verification.workers.durations import seconds
@@ -21,20 +21,20 @@ class Unit:
 
 def units(statements: Iterable[Statement], options: Options, forms: Iterable[Form] | None = None) -> list[Unit]:
     """The statements in the smallest groups that share no family of cases, the longest first."""
-    families: dict[str, set[Draw]] = {}
+    families: dict[str, set[AnyFamily]] = {}
     for statement, form in chosen_forms(statements, forms):
         drawn = families.setdefault(statement.id, set())
         try:
             drawn.update(judged_on(statement, form, options)[0])
         except Exception:
             continue  # its own verdict says so
-    groups: list[tuple[set[str], set[Draw]]] = []
-    for identifier, draws in families.items():
-        touching = [group for group in groups if group[1] & draws]
+    groups: list[tuple[set[str], set[AnyFamily]]] = []
+    for identifier, shared in families.items():
+        touching = [group for group in groups if group[1] & shared]
         groups = [group for group in groups if group not in touching]
-        groups.append(({identifier}.union(*(g[0] for g in touching)), draws.union(*(g[1] for g in touching))))
+        groups.append(({identifier}.union(*(g[0] for g in touching)), shared.union(*(g[1] for g in touching))))
     found = [
-        Unit(tuple(i for i in families if i in names), sum(d.trials for d in draws), sum(map(seconds, names)))
-        for names, draws in groups
+        Unit(tuple(i for i in families if i in names), sum(d.trials for d in shared), sum(map(seconds, names)))
+        for names, shared in groups
     ]
     return sorted(found, key=lambda unit: unit.seconds, reverse=True)

@@ -65,7 +65,7 @@ def _built(
 
 def corner_draws(options: Options) -> tuple[Family, ...]:
     """One output and several, both ways; none with the user's inputs, which have entries of different sizes."""
-    return () if options.data is not None else tuple(family.asked(options.trials) for family in CORNERS)
+    return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
 
 
 CORNERS = tuple(

@@ -24,7 +24,7 @@ def sharp_draws(options: Options) -> tuple[CubeDraw, ...]:
     everyday = tuple(draw for draw in cube_draws(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:
         return everyday
-    return everyday[1:] + tuple(family.asked(options.trials) for family in SHARP)
+    return everyday[1:] + tuple(family.with_trials(options.trials) for family in SHARP)
 
 
 FEW = 10  # seeds of a family of another loss
@@ -46,7 +46,7 @@ def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
     """
     absolute = sharp_draws(options)
     if options.data is None:
-        return absolute + tuple(family.asked(options.trials) for family in OTHER_LOSSES)
+        return absolute + tuple(family.with_trials(options.trials) for family in OTHER_LOSSES)
     (draw,) = absolute
     few = replace(draw, loss="logistic", trials=options.trials or FEW)
     return draw, few, replace(few, loss="cross-entropy", outputs=3)

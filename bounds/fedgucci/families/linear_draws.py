@@ -94,4 +94,4 @@ def linear_draws(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple
         Family(f"{base.name}, linearised, float64", _linear, _tiny, (base, anchors, reach))
         for base in federated_draws(options)
     ]
-    return tuple(family.asked(options.trials) for family in families)
+    return tuple(family.with_trials(options.trials) for family in families)

@@ -169,6 +169,6 @@ def convex_draws(options: Options) -> tuple[Family, ...]:
     """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
     bases = federated_draws(replace(options, width=options.width or 512), "", rounds=10)
     trials = min(5, options.trials or 5)
-    return GATHERED.asked(options.trials), *(
+    return GATHERED.with_trials(options.trials), *(
         Family(f"{base.name}, linearised, signs as labels", _with_signs, CONVEX_RUNS, (base,), trials) for base in bases
     )

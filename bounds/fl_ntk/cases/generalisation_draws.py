@@ -58,7 +58,7 @@ SAMPLES = (
 def sample_draws(options: Options) -> tuple[Family, ...]:
     """y = x_1/2 at n that bring the bound below 1, random signs at the same n, small samples; or the user's data."""
     if options.data is None:
-        return tuple(family.asked(options.trials) for family in SAMPLES)
+        return tuple(family.with_trials(options.trials) for family in SAMPLES)
     user, size = UserData(options.data, options.unit), options.n or 100
     name, of = f"{options.data}, infinite width", ((user,), (size, size))
     return (Family(name, _sample, samples(), of, options.trials or 12, needs=5),)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from bounds.family import Draw, Family
+from bounds.family import AnyFamily, Family
 from bounds.options import Options
 
-Chosen = Callable[[Options], tuple[Draw, ...]]  # the families that go with a user's options
+Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # the families that go with a user's options
 
 
 def with_own(draws: Chosen, *own: Family) -> Chosen:

@@ -16,7 +16,7 @@ from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
     from bounds.options import Options
-    from bounds.statement import Draw, Form, Statement
+    from bounds.statement import AnyFamily, Form, Statement
     from ntkfl.problem import Problem
     from verification.verdict import Verdict
 
@@ -189,8 +189,8 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
     if any(size is not None for size in (options.width, options.rounds, options.local_steps, options.data, options.n)):
         from verification.judging.case_memory import require_case
 
-        for draw in _families(statements, forms, options):
-            require_case(draw, options.seed)
+        for family in _families(statements, forms, options):
+            require_case(family, options.seed)
     if options.data is None and all(choice is None for choice in chosen):
         return
     from bounds.federated_run import FederatedDraw, federated_draws
@@ -200,16 +200,16 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
         _warn_of_rows(one_output(chosen_problem(options, options.data)))
     for family in federated_draws(options):
         family.problem(options.seed)
-    for draw in _families(statements, forms, options):
-        if isinstance(draw, FederatedDraw):
-            warn_if_unstable(draw.problem(options.seed), draw.setup)
+    for family in _families(statements, forms, options):
+        if isinstance(family, FederatedDraw):
+            warn_if_unstable(family.problem(options.seed), family.setup)
 
 
-def _families(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "list[Draw]":
+def _families(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "list[AnyFamily]":
     from verification.judging.families import families
 
     used = (families(s, form, options)[0] for s in statements for form in forms if form in s.forms)
-    return list(dict.fromkeys(draw for found in used for draw in found))
+    return list(dict.fromkeys(family for found in used for family in found))
 
 
 def _warn_of_rows(problem: "Problem") -> None:
