@@ -44,48 +44,60 @@ class Curvature:
         assert self.all is not None
         return float(min(self._bounds(self.all, radius)[0], length(self.of_each(radius))))
 
+    def grown(self, at: Sizes, radius: float) -> Sizes:
+        """The same sizes in the whole ball, from those at the checkpoint; `clear` as it was."""
+        tall, each = self._speeds(at.each, radius)
+        _, together = self._speeds(at.together, radius)
+        moved = [radius * np.linalg.norm(row, axis=1) for row in tall]  # z_k of a sample, at most
+        turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may get from its value at the checkpoint
+        before, after = [at.before[-1] + turned], list[np.ndarray]()
+        for k in range(len(self.layers) - 1, 0, -1):
+            layer, below = self.layers[k], self.layers[k - 1].activation
+            carried = layer.scale * radius * before[0] * layer.trained + self.norms[k] * turned
+            after.insert(0, at.after[k - 1] + carried)
+            turned = below.bend * moved[k - 1] * at.after[k - 1] + below.slope * carried
+            before.insert(0, at.before[k - 1] + turned)
+        return Sizes(each, together, before, after, at.clear)
+
     def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
-        layers, last, groups = self.layers, len(self.layers), len(at.before[0])
-        tall, wide = self._speeds(at.each, radius), self._speeds(at.together, radius)
-        form = np.zeros((groups, last, last))
-        top = layers[-1].activation
-        turned = top.bend * radius * np.linalg.norm(tall[-1], axis=1)  # how far B_k may get from its value at the start
-        before = at.before[-1] + turned
-        form += top.bend * tall[-1][:, :, None] * wide[-1][:, None, :]
-        for k in range(last - 1, 0, -1):
-            below = layers[k - 1].activation
-            if layers[k].trained:
-                form[:, k, :] += (2 * layers[k].scale * before * below.slope)[:, None] * wide[k - 1]
-            carried = layers[k].scale * radius * before * layers[k].trained + self.norms[k] * turned
-            after = at.after[k - 1] + carried
-            form += (after * below.bend)[:, None, None] * tall[k - 1][:, :, None] * wide[k - 1][:, None, :]
-            turned = below.bend * radius * np.linalg.norm(tall[k - 1], axis=1) * at.after[k - 1] + below.slope * carried
-            before = at.before[k - 1] + turned
+        tall, wide = (self._speeds(start, radius)[0] for start in (at.each, at.together))
+        sizes, top = self.grown(at, radius), self.layers[-1].activation.bend
+        form = top * tall[-1][:, :, None] * wide[-1][:, None, :]
+        for k in range(1, len(self.layers)):
+            layer, below = self.layers[k], self.layers[k - 1].activation
+            if layer.trained:
+                form[:, k, :] += (2 * layer.scale * sizes.before[k] * below.slope)[:, None] * wide[k - 1]
+            peak = sizes.after[k - 1] * below.bend
+            form += peak[:, None, None] * tall[k - 1][:, :, None] * wide[k - 1][:, None, :]
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
 
     def lipschitz(self, radius: float) -> Float[np.ndarray, " nC"]:
         """At least the Lipschitz constant of each output in the ball, on both sides of kinks."""
         return above(
-            self.layers[-1].activation.slope * np.linalg.norm(self._speeds(self.alone.each, radius)[-1], axis=1)
+            self.layers[-1].activation.slope * np.linalg.norm(self._speeds(self.alone.each, radius)[0][-1], axis=1)
         )
 
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
         """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample."""
-        speeds = self._speeds(self.alone.each, radius)
+        speeds, _ = self._speeds(self.alone.each, radius)
         reach = above(radius * np.linalg.norm(np.array(speeds), axis=2))
         return np.array(self.alone.clear) <= reach
 
-    def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> list[Float[np.ndarray, "g L"]]:
-        """How fast z_k, of a sample or of all, moves with the parameters of each layer, for each k."""
+    def _speeds(
+        self, start: list[Float[np.ndarray, " g"]], radius: float
+    ) -> tuple[list[Float[np.ndarray, "g L"]], list[Float[np.ndarray, " g"]]]:
+        """How fast z_k, of a sample or of all, moves with the parameters of each layer; |(scale h, bias_scale)|."""
         rows: list[np.ndarray] = []
+        lengths: list[np.ndarray] = []
         moved = np.zeros(len(start[0]))  # h_(k-1), at most, over the radius
         row = np.zeros((len(start[0]), len(self.layers)))
         for k, layer in enumerate(self.layers):
+            lengths.append(start[k] + layer.scale * moved * radius)
             row = self._norm(k, radius) * (self.layers[k - 1].activation.slope if k else 0.0) * row
-            row[:, k] = (start[k] + layer.scale * moved * radius) * layer.trained
+            row[:, k] = lengths[-1] * layer.trained
             rows.append(row)
             moved = layer.activation.slope * np.linalg.norm(row, axis=1)
-        return rows
+        return rows, lengths
 
     def _norm(self, layer: int, radius: float) -> float:
         return self.norms[layer] + self.layers[layer].scale * radius * self.layers[layer].trained

@@ -1,6 +1,7 @@
 """`certify_network`: adversarial windows stay inside what it claims, and what it refuses."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,21 @@ def test_the_claim_is_no_looser_than_it_has_to_be():
     assert float((theta - fit).norm()) > 0.1 * found.distance
     final = found.final(np.random.default_rng(1).standard_normal((50, 4)))
     assert (final != "open").mean() > 0.8
+
+
+def test_an_enclosure_counts_what_the_gradient_turns():
+    """Along the gradient and against it, as far as the certificate's reach, were that as large as 1."""
+    net = module(1)
+    found = certify_network(net, None, near(net, 4, CERTIFIED))
+    far = replace(found, window=replace(found.window, reach=1.0))
+    layers, probes = layers_of(net, None), np.random.default_rng(2).standard_normal((10, 4))
+    theta, claimed, beyond = trained(layers), far.enclosure(probes), 0
+    for k, g in enumerate(jacobian(layers, theta, probes)):
+        for side in (-1, 1):
+            now = float(outputs(layers, theta + side * g / g.norm(), probes[k : k + 1]))
+            assert claimed.lo[k] <= now <= claimed.hi[k]
+            beyond += abs(now - float(claimed.value[k])) > float(g.norm())
+    assert beyond > 0  # the gradient alone would not do
 
 
 def test_what_is_needed_would_do():

@@ -1,10 +1,12 @@
 """Activations, passes and second derivatives against torch's derivatives and balls."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from flint import arb
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_networks import TORCH, hessians, jacobian, network, outputs, trained
 
@@ -136,6 +138,57 @@ def test_a_neuron_comes_close_to_its_bound(name):
     near = [t for t in at if (t - start).norm() <= radius]
     largest = max(torch.linalg.matrix_norm(hessians(two, t, np.array([[3.0]])), 2).max() for t in near)
     assert largest > 0.3 * curvature.of_each(radius)[0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.lists(st.sampled_from(["identity", "erf", "tanh", "sin", "gelu"]), min_size=1, max_size=3),
+    st.lists(st.sampled_from([0.05, 1.0, 3.0]), min_size=4, max_size=4),
+    st.booleans(),
+    st.sampled_from([0.5, 2.0, 4.0]),
+    st.sampled_from([(), (1,), (2,)]),
+)
+@example(0, ["erf"], [3.0, 1.0, 1.0, 1.0], False, 4.0, (1,))
+def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
+    """One neuron a layer: a few hundred points fill the ball, and starts near 0 or in saturation make it grow most."""
+    widths = [1] * (len(activations) + 2 - last)
+    layers = tuple(
+        replace(layer, weight=np.array([[size]]), scale=1.0)
+        for layer, size in zip(network(seed, widths, activations, False, frozen), sizes, strict=False)
+    )
+    x = np.array([[1.0]])
+    _, _, curvature = bounds(layers, x)
+    theta = trained(layers)
+    rng = np.random.default_rng(seed)
+    steps = torch.tensor(rng.standard_normal((300, len(theta))))
+    lengths = torch.tensor(radius * rng.uniform(size=(300, 1)) ** (1 / len(theta)))
+    points = theta + lengths * steps / steps.norm(dim=1, keepdim=True)
+    found = torch.func.vmap(lambda t: hessians(layers, t, x)[0])(points)
+    assert torch.linalg.matrix_norm(found, 2).max() <= curvature.of_each(radius)[0] * (1 + 1e-12)
+    in_ball = curvature.grown(curvature.alone, radius)
+    axes = radius * torch.eye(len(theta), dtype=torch.float64)
+    for point in torch.cat([theta + axes, theta - axes]):
+        there = sizes_of_each(passed(moved(layers, point), x))
+        for name in ("each", "before", "after"):
+            for now, bound in zip(getattr(there, name), getattr(in_ball, name), strict=True):
+                assert (now <= bound * (1 + 1e-8) + 1e-12).all(), name
+
+
+def moved(layers, point):
+    """Layers of one neuron with these trained weights."""
+    weights = iter(point.tolist())
+    return tuple(replace(one, weight=np.array([[next(weights)]])) if one.trained else one for one in layers)
+
+
+def test_a_kink_is_reached_when_it_can_be():
+    """The first layer's neurons: at |z| / |(x, bias)|, neither earlier nor later."""
+    layers = network(0, [3, 4, 1], ["relu"])
+    x = np.random.default_rng(0).standard_normal((1, 3))
+    z = x @ layers[0].weight.T / np.sqrt(3) + 0.3 * layers[0].bias
+    radius = np.abs(z).min() / np.hypot(np.linalg.norm(x) / np.sqrt(3), 0.3)
+    _, _, curvature = bounds(layers, x)
+    assert curvature.crossing(1.0001 * radius).any() and not curvature.crossing(0.9999 * radius).any()
 
 
 def test_frozen_patterns_bend_by_products_of_layers_alone():
