@@ -10,7 +10,7 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.dual_kernels import Activation, Relu, Rows, U, biased, biased_pairs
 from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
-from ntkfl.gram.limit import angles, matrix_bytes, pair_of_inputs
+from ntkfl.gram.limit import matrix_bytes, pair_of_inputs, signed_angles
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.smooth_duals import Erf, Gelu
 from ntkfl.memory import require
@@ -144,7 +144,7 @@ def _kernel(
     network: _Network, x: np.ndarray, z: np.ndarray, alone: bool, error: np.ndarray | None = None
 ) -> np.ndarray:
     """The kernel; its error is written to `error`. Only one triangle is computed when z is x."""
-    out = angles(_directed(x), None if alone else _directed(z))
+    out = signed_angles(_directed(x), None if alone else _directed(z))
     left, right = (_of_rows(network, scaled_rows(rows) if network.homogeneous else rows) for rows in (x, z))
     step = max(1, _BLOCK // len(z))
     for start in range(0, len(x), step):

@@ -40,6 +40,13 @@ class Dual(NamedTuple):
     pairs: Pairs
 
 
+def halved(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared sine and cosine of half of `signed_angles`, both with all their digits."""
+    near, far = np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2
+    wide = angle < 0
+    return np.where(wide, far, near), np.where(wide, near, far)
+
+
 class Activation(Protocol):
     """phi; `gain`: c of a hidden layer's weights of variance c / fan-in. `homogeneous`: phi(s u) = s phi(u), s > 0."""
 
@@ -47,7 +54,7 @@ class Activation(Protocol):
     homogeneous: bool
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The pairs at these angles, each off by at most `error`."""
+        """The pairs at these angles (`signed_angles`), each off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
         """The error of pairs that are off by a share of the error they had and by an angle of rounding."""
@@ -84,7 +91,7 @@ class Relu:
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
         """The error carried along is that of the angle."""
-        return Pairs(np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2, error + 20 * U)
+        return Pairs(*halved(angle), error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
         """A common bias never widens an angle."""

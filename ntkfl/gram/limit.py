@@ -108,6 +108,15 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
     return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 
+def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p"]:
+    """The angles up to a right one; of a wider one its distance to pi, with a minus: small ones near pi keep digits."""
+
+    def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
+        return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))  # sums lose the sign of a zero
+
+    return _kernel(x, x if z is None else z, z is None, entry, np.empty((len(x), len(x if z is None else z))))
+
+
 def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Estimate:
     """`infinite` with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j| + 2^-1074.
 

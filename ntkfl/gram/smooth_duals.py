@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.gram.dual_kernels import RELATIVE, Dual, Pairs, Rows, U
+from ntkfl.gram.dual_kernels import RELATIVE, Dual, Pairs, Rows, U, halved
 
 
 class _Arcsine(NamedTuple):
@@ -64,7 +64,7 @@ class Smooth(ABC):
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
         """The error carried along is that of h and g."""
-        h, g = np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2
+        h, g = halved(angle)
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:

@@ -95,6 +95,23 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
 
 
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_of_erf_nearly_parallel_and_antipodal_rows_of_large_norms_keep_their_digits(sign, depth):
+    """Once off by 4e-9 of the kernel near pi: of an angle near pi little is left in the angle itself."""
+    rng = np.random.default_rng(depth)
+    for power in (5, 9, 12):
+        x = 10.0**power * rng.normal(size=(1, 3))
+        z = sign * x * (1 + np.array([[1e-4], [1e-8], [1e-11]]) * rng.normal(size=(3, 3)))
+        found = deep(x, z, depth, "erf")[0]
+        with precision(MANY_BITS):
+            off = [float(abs(exact(x[0], q, depth, "erf", 0.0) - arb(float(v)))) for q, v in zip(z, found, strict=True)]
+        size = np.sqrt(
+            np.diagonal(deep(x, depth=depth, activation="erf")) * np.diagonal(deep(z, depth=depth, activation="erf"))
+        )
+        assert (np.array(off) <= 100 * U * size).all()
+
+
 @pytest.mark.parametrize("bias", [1e2, 1e8])
 def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     x, z = near_and_far(np.random.default_rng(0), 3)
