@@ -57,8 +57,8 @@ def loss_barrier(
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
-        y: labels, see `LOSSES`.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: squared, absolute, logistic or cross-entropy. The first two are piecewise polynomials, their supremum is
             exact up to rounding; the others are bounded by halving intervals of alpha until the bound is within 1e-10
             of a value that is taken, or `most_points` are evaluated. Between confident networks that may leave 5e-4 of
@@ -98,7 +98,7 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
+        x: inputs, shape (n, l).
         y: ±1 (n,) for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:
@@ -156,9 +156,9 @@ def connectivity_loss(
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
-        y: labels, see `LOSSES`.
-        loss: squared, absolute, logistic or cross-entropy.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
+        loss: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
         ValueError: as `loss_barrier`.
@@ -188,9 +188,9 @@ def sampled_connectivity_loss(
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
-        y: labels, see `LOSSES`.
-        loss: squared, absolute, logistic or cross-entropy.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
+        loss: "squared", "absolute", "logistic" or "cross-entropy".
         rng: draws alpha.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
@@ -204,7 +204,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
+        x: inputs, shape (n, l).
 
     Raises:
         ValueError: networks of several outputs.
@@ -224,8 +224,8 @@ def largest_loss(
     Args:
         first: the network w_1, at alpha = 1.
         second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs.
-        y: labels, see `LOSSES`.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: squared or absolute.
 
     Raises:
@@ -245,9 +245,9 @@ def group_barrier(
 
     Args:
         networks: two or more of one shape, all of one weight.
-        x: inputs.
-        y: labels, see `LOSSES`.
-        loss: squared, absolute, logistic or cross-entropy.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
+        loss: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
         ValueError: fewer than two networks, different shapes, inputs or labels that do not fit.
@@ -269,7 +269,7 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
 
     Args:
         networks: two or more of one shape, all of one weight.
-        x: inputs.
+        x: inputs, shape (n, l).
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:

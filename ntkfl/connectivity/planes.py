@@ -104,11 +104,11 @@ def plane_losses(
 
     Args:
         networks: three of one shape.
-        x: inputs.
-        y: labels, see `LOSSES`.
+        x: inputs, shape (n, l).
+        y: labels, shape (n,) or (n, C), see `LOSSES`.
         s: first coordinates, shape (p,), see `Plane`.
         t: second coordinates, shape (q,), see `Plane`.
-        loss: squared, absolute, logistic or cross-entropy.
+        loss: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
         ValueError: as `plane_through`; networks, inputs or labels that do not fit each other, the loss or the memory.

@@ -40,8 +40,8 @@ def deep(
     and between rows of a large norm or with a large bias, is up to that norm or bias times larger.
 
     Args:
-        x: samples.
-        z: other samples; None: x.
+        x: samples, shape (n, d).
+        z: other samples, shape (p, d); default: `x`.
         depth: L, layers of weights, at least 2; 2 is one hidden layer.
         activation: one of `ACTIVATIONS`: "relu", "erf", "gelu".
         bias: factor of the biases, which are trained as well, in every layer but the readout; 0: none.
@@ -73,8 +73,8 @@ def deep_estimate(
     of it is certified.
 
     Args:
-        x: samples.
-        z: other samples; None: x.
+        x: samples, shape (n, d).
+        z: other samples, shape (p, d); default: `x`.
         depth: layers of weights.
         activation: one of `ACTIVATIONS`.
         bias: factor of the biases.

@@ -48,7 +48,7 @@ def empirical(
         params: its parameters by name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well
             as tensors.
         x: samples, of any shape that the network takes.
-        z: other samples; None: x.
+        z: other samples, of the same shape each; default: `x`.
 
     Raises:
         ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as

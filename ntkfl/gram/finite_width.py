@@ -36,8 +36,8 @@ def finite(
     Exactly symmetric when neither is given, asymmetric in general otherwise.
 
     Args:
-        x: samples.
-        u: hidden weights.
+        x: samples, shape (n, d).
+        u: hidden weights, shape (m, d).
         w: other hidden weights, of the same width.
         z: other samples.
 
@@ -62,7 +62,7 @@ def jacobian_gram(
     The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
 
     Args:
-        x: samples.
+        x: samples, shape (n, d).
         u: hidden weights of a network, shape (m, d).
         w: hidden weights of another network with the same signs; default: `u`.
 
@@ -82,8 +82,8 @@ def finite_estimate(
     norm per neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
 
     Args:
-        x: samples.
-        u: hidden weights.
+        x: samples, shape (n, d).
+        u: hidden weights, shape (m, d).
         error: how far each neuron's weights may be from these.
 
     Raises:
@@ -118,7 +118,7 @@ def initial(
     It does not depend on sigma but for rounding.
 
     Args:
-        x: samples.
+        x: samples, shape (n, d).
         width: m.
         seed: of the network.
         sigma: standard deviation of the weights, default 1.
@@ -152,7 +152,7 @@ def local_gram(
     """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, c(j) the owner of j.
 
     Args:
-        x: samples.
+        x: samples, shape (n, d).
         owner: the client of each, 0..N-1.
         u: the global hidden weights u(t).
         w: those of each client after k local steps.

@@ -43,8 +43,8 @@ def infinite(
     and blocks of 2^17 entries.
 
     Args:
-        x: samples.
-        z: other samples; None: x.
+        x: samples, shape (n, d).
+        z: other samples, shape (p, d); default: `x`.
         out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
 
     Raises:

@@ -94,8 +94,8 @@ def doubtful(
     the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
 
     Args:
-        x: samples.
-        u: hidden weights.
+        x: samples, shape (n, d).
+        u: hidden weights, shape (m, d).
         error: how far each neuron's weights may be from these.
 
     Raises:
@@ -119,7 +119,7 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
     these ends counts as unsafe, so that every neuron listed is safe.
 
     Args:
-        x: samples.
+        x: samples, shape (n, d).
         u0: hidden weights at the start.
         radius: R, in the units of the weights.
 

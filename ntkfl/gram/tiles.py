@@ -47,7 +47,7 @@ class Tiles:
 
         Args:
             kernel: (x, z) -> (p, n), with z None: x itself.
-            x: samples.
+            x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory.
 
         Raises:
