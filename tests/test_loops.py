@@ -39,7 +39,7 @@ SHORT = {
     "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
-# `while True`, which says nothing of its end; and what ends it.
+# `while True`, which says nothing of its end; and what ends it. Of a generator that asks for interrupts its user does.
 ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
@@ -50,11 +50,6 @@ ENDLESS = {
     "ntkfl/gram/empirical_kernel.py empirical": "each turn adds a parameter to those that are held whole",
     "ntkfl/gram/spectrum.py _by_cholesky": "the margin grows fourfold, up to the norm of the matrix and further",
     "ntkfl/interruption.py _listen": "a thread that ends with the process",
-    "ntkfl/limit/carried_errors.py bounded_rounds": "a generator: who asks for rounds stops",
-    "ntkfl/limit/linear_regime.py _rounds": "a generator: who asks for rounds stops",
-    "ntkfl/limit/moving_window.py _rounds": "a generator: who asks for rounds stops",
-    "ntkfl/limit/random_regime.py _rounds": "a generator: who asks for rounds stops",
-    "ntkfl/training/engine/federation.py states": "a generator: who asks for rounds stops",
 }
 
 
@@ -66,8 +61,10 @@ def loops(text):
         for child in ast.iter_child_nodes(node):
             inner = child.name if isinstance(child, ast.FunctionDef) else function
             if isinstance(child, ast.While):
-                asks = any("interruption.check()" in ast.unparse(part) for part in child.body)
-                found.append((inner, isinstance(child.test, ast.Constant), asks))
+                body = "\n".join(map(ast.unparse, child.body))
+                asks = "interruption.check()" in body
+                generator = any(isinstance(part, ast.Yield) for part in ast.walk(child))
+                found.append((inner, isinstance(child.test, ast.Constant) and not (generator and asks), asks))
             visit(child, inner)
 
     visit(ast.parse(text), "")
@@ -100,3 +97,5 @@ def test_every_endless_loop_has_a_named_end():
 def test_loops_are_found_as_they_are():
     text = "def f():\n while True:\n  g()\n while x:\n  if y:\n   interruption.check()\n  def h():\n   while z: pass"
     assert loops(text) == [("f", True, False), ("f", False, True), ("h", False, False)]
+    assert loops("def g():\n while True:\n  interruption.check()\n  yield") == [("g", False, True)]
+    assert loops("def g():\n while True:\n  yield") == [("g", True, False)]
