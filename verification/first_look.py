@@ -15,6 +15,7 @@ from verification.planning import Plan
 
 CASES, MOST = 5, 10  # cases of each statement, and how many statements are checked
 COSTLY = "certified"  # the hypothesis of statements about certificates, which take minutes for hundreds of rows
+DEEP = "deep/"  # statements about networks of any depth, which load torch and train
 TELLING = 1e-3  # left/right from which a bound says something
 
 
@@ -44,7 +45,7 @@ class FirstLook:
     Args:
         checked: those that say most, on a few cases each.
         looked: all forms, on one case.
-        left_out: forms known to fail, not about one setup, or about certificates.
+        left_out: forms known to fail, not about one setup, or about certificates or deep networks.
     """
 
     checked: tuple[Checked, ...]
@@ -94,7 +95,7 @@ def first_look(
 
     A form takes a step of its own where its hypotheses allow none as large as the options'. Bounds come first, the
     sharpest before the others, then identities; of a statement the form that says most. One that rejects some of its
-    cases is passed over. Statements about certificates are left out.
+    cases is passed over. Statements about certificates and about deep networks are left out.
 
     Args:
         statements: to be looked at.
@@ -106,7 +107,8 @@ def first_look(
         ValueError: the options name no data.
     """
     every = list(statements)
-    quick = [one for one in every if all(COSTLY != h.name for form in one.forms for h in one.required(form))]
+    shallow = [one for one in every if not one.id.startswith(DEEP)]
+    quick = [one for one in shallow if all(COSTLY != h.name for form in one.forms for h in one.required(form))]
     looked, left_out = applicable(quick, options, progress, auto_step=True)
     left_out += sum(len(one.forms) for one in every) - sum(len(one.forms) for one in quick)
     telling = [one for one in looked if one.applies is Applies.YES and (one.sharpness or 0.0) >= TELLING]
