@@ -307,7 +307,7 @@ HIDDEN, SIGNS = draw(4, 2, 0)
         ((HIDDEN[:3], SIGNS), r"weights have shapes \(3, 2\) and \(4,\); width 4 and d = 2 need \(4, 2\) and \(4,\)"),
         ((HIDDEN, SIGNS[:, None]), r"weights have shapes \(4, 2\) and \(4, 1\)"),
         ((HIDDEN, SIGNS * 0.5), r"signs contain -?0.5; every sign must be \+1 or -1"),
-        ((HIDDEN, SIGNS * np.nan), "signs contain nan; every sign"),
+        ((HIDDEN, SIGNS * np.nan), r"signs\[0\] is nan; every entry must be finite"),
         ((HIDDEN * np.inf, SIGNS), r"hidden\[0, 0\] is .*inf; every entry must be finite"),
     ],
 )

@@ -61,7 +61,7 @@ def averaging(steps=2):
 
 def test_the_floor_is_the_least_over_polynomials():
     regime, r = averaging(), SMALL.y
-    step = np.eye(SMALL.n) - regime.mean.state_map
+    step = np.eye(SMALL.n) - regime.mean.round_map
     powers = np.array([np.linalg.matrix_power(step, k) @ r for k in (1, 2, 3)]).T
     least = np.sum((r - powers @ np.linalg.lstsq(powers, r, rcond=None)[0]) ** 2)
     assert krylov_floor(regime, 3) == pytest.approx(least, rel=1e-6)
@@ -72,7 +72,7 @@ def test_the_floor_is_the_least_over_polynomials():
 @given(seed=st.integers(0, 10**6), rounds=st.integers(1, 4))
 def test_no_outer_optimizer_with_drawn_coefficients_comes_below_the_floor(seed, rounds):
     regime, rng = averaging(), np.random.default_rng(seed)
-    step, residuals = np.eye(SMALL.n) - regime.mean.state_map, [SMALL.y]
+    step, residuals = np.eye(SMALL.n) - regime.mean.round_map, [SMALL.y]
     for t in range(rounds):
         residuals.append(residuals[0] - sum(rng.normal() * step @ residuals[s] for s in range(t + 1)))
     assert residuals[-1] @ residuals[-1] >= krylov_floor(regime, rounds) * (1 - 1e-12)

@@ -1,5 +1,6 @@
 """Formulas on pages: what is drawn, read again as a reader would, has the value of the formula."""
 
+from contextlib import suppress
 from functools import cache
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from bounds.formula import evaluate
 from bounds.listing import catalogue
 from bounds.statement import Kind
 from experiments.report.mathml import claims, failure, inline, mathml, premise
+from ntkfl.estimate import NotFinite
 from verification.plain_text import RELATION, left_out
 
 SIZE = 3
@@ -26,8 +28,8 @@ CLAIMS = [
 ]
 
 
-def numbers(expressions, seed: int = 0) -> dict:
-    """A value of each symbol: Greek ones small, so that logarithms and roots are real."""
+def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
+    """A value of each symbol: Greek ones small, so that logarithms and roots are real; of Latin letters times unit."""
     rng = np.random.default_rng(seed)
     found = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):
@@ -40,7 +42,7 @@ def numbers(expressions, seed: int = 0) -> dict:
             found[symbol] = WHOLE[symbol.name]
         else:
             small = len(symbol.name.partition("_")[0]) > 1
-            found[symbol] = rng.uniform(0.01, 0.05) if small else rng.uniform(2, 4)
+            found[symbol] = rng.uniform(0.01, 0.05) if small else unit * rng.uniform(2, 4)
     return found
 
 
@@ -88,7 +90,7 @@ def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form
     formula = statement.forms[form]
     part = sp.sympify(formula.parts[number])
     lower = [] if formula.lower is None else [sp.sympify(formula.lower)]
-    values = numbers([part, *lower])
+    values = _real_at([part, *lower])
     known = looks(values) | {"<mtext>constant</mtext>": CONSTANT}
     cells = drawn_row(drawn_claims(statement, form)[number], known)
     relations = [i for i, cell in enumerate(cells) if cell.tag == "mo" and cell.text in ("≤", "≥", "=")]
@@ -116,6 +118,17 @@ def test_what_stands_beside_a_claim_has_its_value(identifier):
         for markup, expected in shown:
             values = numbers([expected])
             assert value(parsed(markup), looks(values)) == pytest.approx(_exact(expected, values), rel=1e-9)
+
+
+def _real_at(expressions) -> dict:
+    """Numbers where all are real, in the largest of a few units: some roots are real near 0 only."""
+    for unit in (1.0, 1e-1, 1e-2, 1e-3):
+        values = numbers(expressions, unit=unit)
+        with suppress(NotFinite):
+            for each in expressions:
+                _exact(each, values)
+            return values
+    raise AssertionError(f"no real value was found of {expressions}")
 
 
 def _exact(expr, values):

@@ -16,7 +16,7 @@ ensembles: ensemble_outputs averaging_gap locality
 evaluated_groups: evaluated_group_barrier evaluated_group_accuracy_barrier
 five_factors: error_factors
 kernel_regime_fedgucci: equivalent_setup overshoot
-least_barrier: least_barrier
+unit_orders: least_barrier
 low_loss_region: region_size split_region_size
 network: TwoLayer between combination
 affine_network: AffineTwoLayer without_biases with_constant
