@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,7 +123,10 @@ def run(
     with shown_warnings(), bad_input(OSError):
 
         def measure(of: "Grid") -> int:
-            return _measure(of, folder, processes, cluster)
+            failed = _measure(of, folder, processes, cluster)
+            if failed:  # said before the answers, which the missing cells may make impossible
+                tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
+            return failed
 
         def tell(said: str) -> None:
             typer.echo(said, err=True)
@@ -228,8 +232,6 @@ def _finish(
     """Answers printed, pictures into the folder; the exit status."""
     from experiments.studies.whole_run import is_empty
 
-    if failed:
-        typer.echo(f"{failed} of {cells.attrs['cells']} cells failed: ntkfl study status {folder.path}", err=True)
     if is_empty(cells):
         return SURPRISED
     _say(answer_lines(grid.study, cells, answers))
