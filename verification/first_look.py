@@ -60,11 +60,12 @@ class FirstLook:
         """
         having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}
-        for one in self.looked:
-            if one.plan.passing and one.statement.id not in having:
-                assert one.plan.other is not None
-                other = replace(changed(one.plan.options, one.plan.other), eta_local=None)
-                by_change.setdefault(" ".join(option_words(other)), {})[one.statement.id] = one.statement
+        for looked in self.looked:
+            plan, statement = looked.plan, looked.statement
+            if plan.passing and statement.id not in having:
+                assert plan.other is not None
+                other = replace(changed(plan.options, plan.other), eta_local=None)
+                by_change.setdefault(" ".join(option_words(other)), {})[statement.id] = statement
         if not by_change:
             return "", ()
         change, members = max(by_change.items(), key=lambda pair: len(pair[1]))
@@ -93,9 +94,10 @@ def first_look(
 ) -> FirstLook:
     """Look at every statement about the data on one case, and check those that say most on a few.
 
-    A form takes a step of its own where its hypotheses allow none as large as the options'. Bounds come first, the
-    sharpest before the others, then identities; of a statement the form that says most. One that rejects some of its
-    cases is passed over. Statements about certificates and about deep networks are left out.
+    Where a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. Bounds come
+    before identities, and the sharpest bound comes first. Each statement is checked in the form that says most. A
+    statement whose hypotheses reject some of the cases is passed over. Statements about certificates and about deep
+    networks are left out.
 
     Args:
         statements: to be looked at.
@@ -107,25 +109,30 @@ def first_look(
         ValueError: the options name no data.
     """
     every = list(statements)
-    shallow = [one for one in every if not one.id.startswith(DEEP)]
-    quick = [one for one in shallow if all(COSTLY != h.name for form in one.forms for h in one.required(form))]
+    quick = [
+        statement
+        for statement in every
+        if not statement.id.startswith(DEEP)
+        and all(COSTLY != hypothesis.name for form in statement.forms for hypothesis in statement.required(form))
+    ]
     looked, left_out = applicable(quick, options, progress, auto_step=True)
-    left_out += sum(len(one.forms) for one in every) - sum(len(one.forms) for one in quick)
-    telling = [one for one in looked if one.applies is Applies.YES and (one.sharpness or 0.0) >= TELLING]
+    left_out += sum(len(statement.forms) for statement in every) - sum(len(statement.forms) for statement in quick)
+    bounds = [form for form in looked if form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING]
+    identities = [form for form in looked if form.applies is Applies.IDENTITY]
     best: dict[str, Applicability] = {}
-    for one in telling + [one for one in looked if one.applies is Applies.IDENTITY]:
-        best.setdefault(one.statement.id, one)
+    for form in bounds + identities:
+        best.setdefault(form.statement.id, form)
     checked: list[Checked] = []
-    for one in best.values():
+    for form in best.values():
         if len(checked) == MOST:
             break
-        found = _checked(one, cases)
-        checked += [found] if found.outcome is not Outcome.UNTESTED else []
+        verdict = _checked(form, cases)
+        checked += [verdict] if verdict.outcome is not Outcome.UNTESTED else []
     return FirstLook(tuple(checked), tuple(looked), left_out)
 
 
-def _checked(one: Applicability, cases: int) -> Checked:
-    plan: Plan = one.plan
+def _checked(form: Applicability, cases: int) -> Checked:
+    plan: Plan = form.plan
     options = replace(plan.options, trials=cases)
     check = begun(plan.statement, plan.form, options, wrong=False)
     check.families = check.families[:1]
@@ -133,4 +140,4 @@ def _checked(one: Applicability, cases: int) -> Checked:
     outcome, _ = check.tally.settle(plan.statement.kind, min(cases, check.required))
     if outcome is Outcome.VIOLATED:
         outcome = check.verdict(options).outcome  # confirmed, or not
-    return Checked(one, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))
+    return Checked(form, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))
