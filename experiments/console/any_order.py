@@ -16,13 +16,13 @@ from experiments.console.certifying import (
     TESTED,
     WATCHED_ROUNDS,
     after_rounds,
+    last_judged,
     on_tests,
     replay,
     require_tests,
     to_certify,
 )
 from experiments.console.choices import setting
-from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -149,20 +149,7 @@ def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None
     if not asked.watch:
         return asked.after, certify_after_in_any_order(problem, setup, asked.after, asked.every, asked.momentum)
     limit = WATCHED_ROUNDS if rounds is None else rounds
-    judged: tuple[int, AnyOrderCertificate] | None = None
-
-    def kept() -> str:
-        return (
-            "no round was judged" if judged is None else f"round {judged[0]} was the last one judged: {judged[1].why}"
-        )
-
-    with if_stopped(kept):
-        for judged in watch_any_order(problem, setup, limit, asked.every, momentum=asked.momentum):
-            reached, found = judged
-            if not found.certified:
-                typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
-    assert judged is not None  # round 0 is judged before any training
-    return judged
+    return last_judged(watch_any_order(problem, setup, limit, asked.every, momentum=asked.momentum))
 
 
 def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:

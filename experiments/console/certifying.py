@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from experiments.console.choices import BUILT_IN_SIZE, chosen_problem
+from experiments.console.interruptible import if_stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bounds.options import Options
     from ntkfl.any_order import AnyOrderCertificate
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate
+
+Certificate = TypeVar("Certificate", "AnyOrderCertificate", "NetworkCertificate")
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
@@ -46,6 +51,24 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
 def after_rounds(rounds: int, every: int) -> list[str]:
     """The words that name a round; none for round 0."""
     return [f"--after {rounds} --every {every}"] if rounds else []
+
+
+def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
+    """The last of the rounds that are watched, each with its certificate; why a round is not certified is printed."""
+    judged: tuple[int, Certificate] | None = None
+
+    def kept() -> str:
+        return (
+            "no round was judged" if judged is None else f"round {judged[0]} was the last one judged: {judged[1].why}"
+        )
+
+    with if_stopped(kept):
+        for judged in watched:
+            reached, found = judged
+            if not found.certified:
+                typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
+    assert judged is not None  # round 0 is judged before any training
+    return judged
 
 
 def require_tests(problem: Problem) -> None:

@@ -15,13 +15,13 @@ from experiments.console.certifying import (
     TESTED,
     WATCHED_ROUNDS,
     after_rounds,
+    last_judged,
     on_tests,
     replay,
     require_tests,
     to_certify,
 )
 from experiments.console.choices import setting
-from experiments.console.interruptible import if_stopped
 from experiments.console.kernels import wide_of
 from experiments.console.output_files import as_json, reserved
 
@@ -91,18 +91,5 @@ def _judged(
         for checkpoint in network_checkpoints(problem, setup, network, asked.after, asked.every):
             reached, params = checkpoint
         return reached, certify_network(network, params, problem, visits=asked.visits)
-    judged: tuple[int, NetworkCertificate] | None = None
-
-    def kept() -> str:
-        return (
-            "no round was judged" if judged is None else f"round {judged[0]} was the last one judged: {judged[1].why}"
-        )
-
     limit = WATCHED_ROUNDS if rounds is None else rounds
-    with if_stopped(kept):
-        for judged in watch_network(problem, setup, network, limit, asked.every, visits=asked.visits):
-            reached, found = judged
-            if not found.certified:
-                typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
-    assert judged is not None  # round 0 is judged before any training
-    return judged
+    return last_judged(watch_network(problem, setup, network, limit, asked.every, visits=asked.visits))
