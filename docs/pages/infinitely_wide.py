@@ -4,7 +4,7 @@
 # ---
 
 # %% [markdown]
-# # All of Fashion-MNIST, infinitely wide
+# # Ten thousand images of Fashion-MNIST, infinitely wide
 #
 # `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the 60,000
 # training images of Fashion-MNIST. A round of a linear method needs less: products with $H$ and the blocks of $H$ that
