@@ -232,6 +232,9 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
     kind = found.dtype.kind
     if kind == "c":
         raise ValueError(f"{name} is complex; {wanted}")
+    table = hasattr(array, "iloc")  # of pandas
+    if kind == "f" and (table or isinstance(array, list | tuple)) and (np.abs(found) >= 2.0**53).any():
+        found, kind = np.asarray(array.astype(object) if table else array, object), "O"  # integers may stand by floats
     if kind == "O":
         return _of_objects(name, found, wanted)
     if kind not in "fiub" and not (kind == "V" and str(found.dtype) == "bfloat16"):  # JAX's, which numpy lacks
@@ -251,12 +254,12 @@ def _of_objects(name: str, found: np.ndarray, wanted: str) -> np.ndarray:
             raise ValueError(f"{name}{at} is {entry!r:.40}; {wanted}") from None
         except OverflowError:
             raise ValueError(_inexact(name, where, entry)) from None
-        if isinstance(entry, int) and float(entry) != entry:
+        if isinstance(entry, int | np.integer) and float(entry) != int(entry):
             raise ValueError(_inexact(name, where, entry))
     return found.astype(bool if found.size and all(isinstance(e, bool | np.bool_) for e in found.flat) else float)
 
 
-def _inexact(name: str, where: tuple[int, ...], entry: int) -> str:
+def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
     size = int(entry).bit_length()
     return (
         f"{name}{list(where) or ''} is an integer of {size} bits that no float64 equals; every entry must be exact in "

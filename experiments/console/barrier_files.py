@@ -45,7 +45,7 @@ def compared(
         ValueError, OSError: files that cannot be read, or of which some are such networks and some are not.
     """
     from ntkfl.connectivity.affine_network import with_constant, without_biases
-    from ntkfl.connectivity.network import checked_inputs
+    from ntkfl.connectivity.network import check_shapes, checked_inputs
 
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; it must be a positive integer")
@@ -56,6 +56,7 @@ def compared(
     if others:
         raise ValueError(f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare alike ones")
     read = [network for network in found if network is not None]
+    check_shapes(read, [str(path) for path in paths])
     networks, constant, added = without_biases(read)
     if spec is None and paths[0].is_dir():
         x, y, name = samples_of_run(paths[0], n, unit, loss)

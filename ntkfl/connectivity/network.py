@@ -163,24 +163,26 @@ def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     return combination((first, second), (alpha, 1 - alpha))
 
 
-def check_shapes(networks: Sequence[Shaped]) -> None:
+def check_shapes(networks: Sequence[Shaped], names: Sequence[str] | None = None) -> None:
     """Refuse networks that cannot be averaged.
 
     Args:
         networks: those that are to be averaged.
+        names: what messages call them, such as their files; None: network 0, network 1, ...
 
     Raises:
         ValueError: none, or different shapes.
     """
     if not networks:
         raise ValueError("there is no network; at least one is needed")
+    called = names or [f"network {number}" for number in range(len(networks))]
     first = networks[0].shapes
-    for number, shapes in enumerate(network.shapes for network in networks):
+    for name_of, shapes in zip(called, (network.shapes for network in networks), strict=True):
         wrong = [name for name in first | shapes if shapes.get(name) != first.get(name)]
         if wrong:
             found, wanted = (" and ".join(str(each.get(name)) for name in wrong) for each in (shapes, first))
             raise ValueError(
-                f"network {number} has {' and '.join(wrong)} weights of shapes {found}, network 0 has {wanted}; only "
+                f"{name_of} has {' and '.join(wrong)} weights of shapes {found}, {called[0]} has {wanted}; only "
                 "networks of one shape lie on a segment"
             )
 

@@ -2,7 +2,8 @@
 
 The arrays are hidden (h, l), readout (h,) or (C, h), bias (h,) and output_bias (C,), where there are such. Or they are
 two linear layers under names of their own: what torch's module.state_dict() or dict(module.named_parameters()) gives,
-also within a dict under any key; W1, b1, W2, b2; a list of arrays in order, such as Flower's np.savez(f, *arrays).
+also within a dict under any key, or in one dict a layer; W1, b1, W2, b2; a list of arrays in order, such as Flower's
+np.savez(f, *arrays).
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ntkfl.data.roles import LABELS, OWNERS, listed, taken, warn_of_features
+from ntkfl.data.roles import INDICES, LABELS, OWNERS, listed, taken, warn_of_features
 from ntkfl.data.words import is_class, labels_of, number, owners_of
 
 DELIMITERS = ",;\t"
@@ -94,7 +94,11 @@ def _delimiter(line: str) -> str:
 
 
 def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
-    """Whether this is an index that pandas or R wrote: without a name, every cell another whole number or name."""
+    """Whether this is an index: one without a name, as pandas and R write it, has in every cell another whole number
+    or name; one that is called so has 0..n-1 or 1..n in any order.
+    """
+    if name.lower() in INDICES:
+        return set(cells) in [{str(k + first) for k in range(len(cells))} for first in (0, 1)]
     if not UNNAMED.fullmatch(name) and (name or j):
         return False
     whole = [bool(WHOLE.fullmatch(cell)) for cell in cells]

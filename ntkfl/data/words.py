@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ import numpy as np
 MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan null".split()))
 YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+WHOLE = re.compile(r"[+-]?\d+")
 SAID = 10  # names of classes that a note lists
 
 Where = Callable[[int], str]  # the place of a word, for messages
@@ -52,8 +54,18 @@ def number(word: str, where: str) -> float:
     """A finite number.
 
     Raises:
-        ValueError: it is none; with the place.
+        ValueError: it is none, or a whole number that no float64 equals; with the place.
     """
+    value = _finite(word, where)
+    if WHOLE.fullmatch(word) and value != Decimal(word):
+        raise ValueError(
+            f"{where}: no float64 equals the whole number {word}; all up to 2^53 are exact: subtract a constant, or "
+            f"write {value!r} if that will do"
+        )
+    return value
+
+
+def _finite(word: str, where: str) -> float:
     value = _value(word) if "_" not in word else math.nan  # Python alone reads 1_000 as a number
     if not math.isfinite(value):
         raise ValueError(f"{where}: {word!r} is not a finite number{_instead(word)}")
@@ -68,7 +80,7 @@ def _instead(word: str) -> str:
 
 
 def _client(word: str, where: str) -> int:
-    value = number(word, where)
+    value = _finite(word, where)
     if not (value.is_integer() and 0 <= value < 2**53):
         raise ValueError(f"{where}: {word!r} is not a client number 0, 1, 2, ...")
     return int(value)

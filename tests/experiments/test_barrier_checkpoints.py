@@ -192,7 +192,8 @@ def test_shapes_in_messages_are_those_of_the_files(files):
     np.savez(folder / "wide.npz", x=np.eye(4), y=np.ones(4))
     result = run(folder / "a.pt", folder / "narrow.pt", "--data", folder / "data.npz")
     assert result.exit_code == 2
-    assert "hidden and readout weights of shapes (4, 3) and (4,), network 0 has (5, 3) and (5,)" in result.stderr
+    wanted = f"{folder / 'a.pt'} has (5, 3) and (5,); only networks of one shape"
+    assert f"narrow.pt has hidden and readout weights of shapes (4, 3) and (4,), {wanted}" in result.stderr
     result = run(folder / "a.pt", folder / "c.pth", "--data", folder / "wide.npz")
     assert result.exit_code == 2 and "the inputs have shape (4, 4); the network takes (n, 3)" in result.stderr
     words = ["certify", "--any-order", "--weights", folder / "narrow.pt", "--data", folder / "wide.npz"]
@@ -216,9 +217,23 @@ def test_of_several_networks_in_a_file_the_usual_one_is_read_and_named(files):
     states = {"model": modules[1].state_dict(), "ema": modules[0].state_dict(), "epoch": 3}
     torch.save(states, folder / "both.pt")
     result = run(folder / "a.pt", folder / "both.pt", "--data", folder / "data.npz")
-    assert result.exit_code == 0 and "both.pt has several sets of tensors, model, ema: model is read" in result.stderr
+    assert result.exit_code == 0 and "both.pt has several networks, model, ema: model is read" in result.stderr
     other = run(folder / "a.pt", folder / "b.safetensors", "--data", folder / "data.npz")
     assert result.stdout.splitlines()[1:] == other.stdout.splitlines()[1:]
+
+
+def test_a_dict_or_a_list_of_layers_is_one_network(files):
+    folder, modules = files
+    layers = {name: dict(modules[1][k].named_parameters()) for name, k in (("fc1", 0), ("fc2", 2))}
+    wanted = run(folder / "a.pt", folder / "b.safetensors", "--data", folder / "data.npz").stdout.splitlines()[1:]
+    lists = [list(layer.values()) for layer in layers.values()]
+    for state in (layers, {"params": layers, "optimizer": {"m": layers}}, list(layers.values()), lists):
+        torch.save(state, folder / "layers.pt")
+        result = run(folder / "a.pt", folder / "layers.pt", "--data", folder / "data.npz")
+        assert result.exit_code == 0 and result.stdout.splitlines()[1:] == wanted, result.output
+    torch.save({"one": modules[0].state_dict(), "two": modules[1].state_dict()}, folder / "layers.pt")
+    result = run(folder / "a.pt", folder / "layers.pt", "--data", folder / "data.npz")
+    assert result.exit_code == 2 and "several networks: one, two; save the one that is meant" in result.stderr
 
 
 def test_runs_of_an_mlp_are_exact_and_of_other_models_on_a_grid(tmp_path):

@@ -29,6 +29,10 @@ BAD = {
     "records": (np.zeros((2, 2), [("a", float)]), "every entry must be a real number"),
     "ragged": ([[1.0], [1.0, 2.0]], "x is no array of real numbers: .*inhomogeneous"),
     "2^53 + 1": ([0, 2**53 + 1], r"x\[1\] is an integer of 54 bits that no float64 equals"),
+    "2^53 + 1 beside floats": ([0.5, 2**53 + 1], r"x\[1\] is an integer of 54 bits that no float64 equals"),
+    "2^63 + 1 beside -1": ([2**63 + 1, -1], r"x\[0\] is an integer of 64 bits that no float64 equals"),
+    "numpy's own": ([np.int64(2**53 + 1), 0.5], r"x\[0\] is an integer of 54 bits that no float64 equals"),
+    "numpy's own objects": (np.array([np.uint64(2**63 + 1)], object), r"x\[0\] is an integer of 64 bits"),
     "unsigned": (np.array([2**64 - 1], np.uint64), r"x\[0\] is an integer of 64 bits that no float64 equals"),
     "2^63 + 1 in a tensor": (torch.tensor([-(2**63) + 1]), r"x\[0\] is an integer of 63 bits that no float64 equals"),
     "10^400": ([1, 10**400], r"x\[1\] is an integer of 1329 bits that no float64 equals"),
@@ -62,19 +66,22 @@ def test_owners_are_integers(owner, message):
         Problem(np.eye(2), np.ones(2), owner)
 
 
-def test_columns_of_pandas_without_a_value_are_named():
+def test_what_columns_of_pandas_would_lose_is_named():
     pd = pytest.importorskip("pandas")
     for owner in (pd.Series([0, pd.NA], dtype="Int64"), np.array([0, pd.NA], object)):
         with pytest.raises(ValueError, match=r"owner\[1\] is (nan|<NA>); it must hold the integers 0..N-1"):
             checked_owner(owner, 2)
     with pytest.raises(ValueError, match=r"y\[1\] is (nan|<NA>); every entry must be"):
         Problem(np.eye(2), pd.Series([0.5, None], dtype="Float64"))
+    with pytest.raises(ValueError, match=r"x\[1, 0\] is an integer of 54 bits"):
+        real_array("x", pd.DataFrame({"a": [0, 2**53 + 1], "b": [0.5, 0.25]}))
     assert checked_owner(pd.Series([1, 0], dtype="Int64"), 2).tolist() == [1, 0]
 
 
 def test_what_loses_nothing_is_taken():
     assert gram.convolutional(np.ma.array(np.ones((2, 1, 2, 2)), mask=False), depth=2).shape == (2, 2)
     assert checked_owner([1.0, 0.0], 2).tolist() == [1, 0]
+    assert real_array("x", [1e300, -(2**60)]).tolist() == [1e300, -(2.0**60)]
     assert real_array("x", np.array([1, 2.5, True, np.float32(0.5)], object)).tolist() == [1, 2.5, 1, 0.5]
 
 

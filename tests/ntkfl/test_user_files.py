@@ -271,8 +271,31 @@ def test_booleans_of_pandas_are_1_and_0(tmp_path):
     assert data.load(path, clients=1).x.tolist() == [[1, 1], [3, 0]]
 
 
+@pytest.mark.parametrize("name", ["index", "ID", "row_id"])
+@pytest.mark.parametrize("cells", ["012", "201", "123", "312"])
+def test_a_column_called_an_index_that_numbers_the_rows_is_not_read(tmp_path, caplog, name, cells):
+    rows = "".join(f"{k},{cell},1\n" for k, cell in zip("579", cells, strict=True))
+    problem, said = noted(write(tmp_path / "mine.csv", f"a,{name},y\n{rows}"), caplog)
+    assert problem.x.tolist() == [[5], [7], [9]] and f"column 2 ({name!r}) numbers the rows and is not read" in said
+
+
+def test_whole_numbers_are_exact_or_refused(tmp_path):
+    for column, row in (("y", "1,{}\n"), ("a", "{},1\n")):
+        kept = data.load(write(tmp_path / "mine.csv", "a,y\n" + row.format(-(2**60)) + row.format(2**53)), clients=1)
+        assert -(2.0**60) in (kept.x if column == "a" else kept.y)
+        for number in (2**53 + 1, -(2**63) + 1, 10**23):
+            path = write(tmp_path / "mine.csv", "a,y\n" + row.format(0) + row.format(number))
+            with pytest.raises(
+                ValueError, match=f"line 3, column '{column}': no float64 equals the whole number {number};"
+            ):
+                data.load(path)
+    owners = write(tmp_path / "mine.csv", f"a,y,owner\n1,2,{2**53 + 1}\n")
+    with pytest.raises(ValueError, match="line 2, column 'owner': '9007199254740993' is not a client number"):
+        data.load(owners)
+
+
 def test_features_with_names_of_something_else_are_warned_of(tmp_path):
-    path = write(tmp_path / "mine.csv", "id,a,y,label\n1,2,1,0\n2,3,1,1\n")
+    path = write(tmp_path / "mine.csv", "id,a,y,label\n1,2,1,0\n7,3,1,1\n")
     with pytest.warns(UserWarning, match="'id', 'label' taken as features"):
         assert data.load(path, clients=1).d == 3
 

@@ -58,6 +58,7 @@ def rate(
     of the root mean square over the draws, exactly. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
+    from ntkfl.estimate import Rigour
     from ntkfl.exact_dynamics import MovingWindow
 
     random = participation != 1 or batch_size is not None
@@ -103,7 +104,8 @@ def rate(
                     step_factors=factors,
                     ima=window,
                 )
-        columns = {name: _column(regimes[name], h, eps) for name, h in matrices.items()}
+        certified = [h.rigour <= Rigour.ENCLOSED for h in matrices.values()]
+        columns = {name: _column(regimes[name], h, eps, all(certified)) for name, h in matrices.items()}
     first = next(iter(regimes.values()))
     if first.stable:
         what = "the root mean square residual" if random else "the residual"
@@ -142,12 +144,14 @@ def _numbers(name: str, typed: str | None, kind: type) -> list | None:
         raise ValueError(f"--{name} is {typed!r}; it must be numbers, such as 1,5,20") from None
 
 
-def _column(regime: "AnyRegime", h: "Estimate", eps: float) -> dict[str, str]:
+def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
+    """The rows of one kernel; where not all kernels are `certified`, each eigenvalue says what it is."""
     from ntkfl import gram
 
+    what = ", certified" if certified else ""
     return {
-        "lambda_min(H), certified": _eigenvalue(gram.smallest_eigenvalue(h)),
-        "lambda_max(H), certified": _eigenvalue(gram.largest_eigenvalue(h)),
+        f"lambda_min(H){what}": _eigenvalue(gram.smallest_eigenvalue(h), certified),
+        f"lambda_max(H){what}": _eigenvalue(gram.largest_eigenvalue(h), certified),
         **_rates(regime),
         "stable": "yes" if regime.stable else "no",
         **_limits(regime),
@@ -155,10 +159,11 @@ def _column(regime: "AnyRegime", h: "Estimate", eps: float) -> dict[str, str]:
     }
 
 
-def _eigenvalue(found: "Estimate") -> str:
+def _eigenvalue(found: "Estimate", all_certified: bool) -> str:
     from ntkfl.estimate import Rigour
 
-    return amount(found) + (" (not certified)" if found.rigour > Rigour.ENCLOSED else "")
+    own = "" if all_certified else " (certified)" if found.rigour <= Rigour.ENCLOSED else " (H in float64)"
+    return amount(found) + own
 
 
 def _rates(regime: "AnyRegime") -> dict[str, str]:

@@ -83,8 +83,17 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
         keys = ", ".join(map(str, kept)) if isinstance(kept, Mapping) else ""
         holds = f"a {type(kept).__name__}" + (f" of {keys}" if keys else "")
         raise ValueError(f"{path} holds {holds}; it must hold what module.state_dict() gives, or a dict with that")
+    if len(states) > 1 and not set(USUAL) & set(states) and all(map(_is_layer, states.values())):
+        layers = {f"{at}.{name}": one for at, state in states.items() for name, one in state.items()}
+        return _as_arrays(layers, path)
     chosen = next(iter(states)) if len(states) == 1 else _usual(states, path)
     return _as_arrays(states[chosen], path)
+
+
+def _is_layer(state: Mapping[str, Any]) -> bool:
+    """Whether these are one matrix, and at most one vector: no network, but a layer of one."""
+    ranks = sorted(getattr(one, "ndim", 0) for one in state.values())
+    return ranks in ([2], [1, 2])
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -115,10 +124,8 @@ def _usual(states: Mapping[str, Any], path: Path) -> str:
         for name, state in states.items():  # a quantised module keeps those of each layer in a tuple
             for tensor in state.values():
                 _refuse_quantised(tensor, f"{path}: {name}")
-        raise ValueError(
-            f"{path} has several sets of tensors: {names}; save the one that is meant in a file of its own"
-        )
-    warnings.warn(f"{path} has several sets of tensors, {names}: {chosen} is read", stacklevel=2)
+        raise ValueError(f"{path} has several networks: {names}; save the one that is meant in a file of its own")
+    warnings.warn(f"{path} has several networks, {names}: {chosen} is read", stacklevel=2)
     return chosen
 
 

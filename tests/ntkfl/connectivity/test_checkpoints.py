@@ -153,7 +153,7 @@ REFUSED = {
     ),
     "two": (
         lambda s: {"student": s, "teacher": s},
-        "net.pt has several sets of tensors: student, teacher; save the one that is meant in a file of its own",
+        "net.pt has several networks: student, teacher; save the one that is meant in a file of its own",
     ),
     "none": (lambda s: {"epoch": 3, "loss": torch.ones(())}, "net.pt holds a dict of epoch, loss; it must hold what"),
     "convolution": (
