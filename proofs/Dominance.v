@@ -2,9 +2,10 @@
    diagonally dominant, its diagonal positive, for some Y, then K - lambda I is positive definite. Y is near the inverse
    of a Cholesky factor; any other Y fails, and proves nothing.
 
-   fl-ntk/any-order rests on it: it is the premise gram_ge of Certificate.v, from numbers. *)
+   fl-ntk/any-order rests on it: GramBounds.v has it for the rows of C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
+Require Import Euclid.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
@@ -73,6 +74,26 @@ by rewrite mulr_ge0 ?sqr_ge0 // ltW // excess_gt0.
 Qed.
 End Dominant.
 
+Lemma witness_unit (R : fieldType) n (G Y : 'M[R]_n) (K : 'M[R]_n) : G = Y *m K *m Y^T ->
+  (forall v : 'rV[R]_n, (v *m G *m v^T) 0 0 = 0 -> v = 0) -> Y \in unitmx.
+Proof.
+move=> G_is definite; rewrite -row_free_unit -kermx_eq0; apply/eqP/row_matrixP => i; rewrite row0.
+apply: definite; rewrite G_is !mulmxA.
+have -> : row i (kermx Y) *m Y = 0 by apply/sub_kermxP; exact: row_sub.
+by rewrite !mul0mx mxE.
+Qed.
+
+Lemma through (R : comRingType) n (K Y : 'M[R]_n) (v : 'rV[R]_n) :
+  (v *m Y) *m K *m (v *m Y)^T = v *m (Y *m K *m Y^T) *m v^T.
+Proof. by rewrite trmx_mul !mulmxA. Qed.
+
+Lemma symmetric_through (R : comRingType) n (K Y : 'M[R]_n) i j : K^T = K ->
+  (Y *m K *m Y^T) i j = (Y *m K *m Y^T) j i.
+Proof.
+move=> symmetric; suff {1}<- : (Y *m K *m Y^T)^T = Y *m K *m Y^T by rewrite mxE.
+by rewrite !trmx_mul trmxK symmetric mulmxA.
+Qed.
+
 Section Witness.
 Variables (R : realFieldType) (n : nat) (K Y : 'M[R]_n) (lam : R).
 Local Notation G := (Y *m (K - lam%:M) *m Y^T).
@@ -81,16 +102,8 @@ Hypothesis dominant : forall i, \sum_(j | j != i) `|G i j| < G i i.
 
 Theorem dominant_witness (a : 'rV[R]_n) : lam * (\sum_i a 0 i ^+ 2) <= (a *m K *m a^T) 0 0.
 Proof.
-have G_symmetric i j : G i j = G j i.
-  suff : G^T = G by move=> same; rewrite -[in RHS]same [RHS]mxE.
-  rewrite !trmx_mul trmxK mulmxA; congr (_ *m _ *m _).
-  by apply/matrixP => k l; rewrite !mxE -[in RHS]symmetric mxE eq_sym.
-have through v : (v *m Y) *m (K - lam%:M) *m (v *m Y)^T = v *m G *m v^T by rewrite trmx_mul !mulmxA.
-have Y_unit : Y \in unitmx.
-  rewrite -row_free_unit -kermx_eq0; apply/eqP/row_matrixP => i; rewrite row0.
-  apply: (form_eq0 G_symmetric dominant); rewrite -through.
-  have -> : row i (kermx Y) *m Y = 0 by apply/sub_kermxP; exact: row_sub.
-  by rewrite !mul0mx mxE.
+have G_symmetric i j : G i j = G j i by apply: symmetric_through; rewrite linearB /= tr_scalar_mx symmetric.
+have Y_unit := witness_unit erefl (form_eq0 G_symmetric dominant).
 have := form_ge0 G_symmetric dominant (a *m invmx Y); rewrite -through mulmxKV //.
 have -> : a *m (K - lam%:M) *m a^T = a *m K *m a^T - lam *: (a *m a^T).
   by rewrite mulmxBr mulmxBl mul_mx_scalar scalemxAl.
@@ -100,4 +113,47 @@ by rewrite [X in 0 <= X]mxE [X in 0 <= _ + X]mxE [X in 0 <= _ - X]mxE subr_ge0.
 Qed.
 End Witness.
 
+(* The same witness with no lambda: if Y K Y' outweighs by g > 0, then K is positive definite, and b'K b, the energy
+   t'K^-1 t of t = K b, is at most |Y t|^2/g. This is how the script that checks an exported certificate concludes. *)
+Section Weighted.
+Variables (R : realFieldType) (n : nat) (K Y : 'M[R]_n) (g : R).
+Local Notation G := (Y *m K *m Y^T).
+Hypothesis symmetric : K^T = K.
+Hypothesis g_gt0 : 0 < g.
+Hypothesis outweighs : forall i, g + \sum_(j | j != i) `|G i j| <= G i i.
+Let dominant i : \sum_(j | j != i) `|G i j| < G i i.
+Proof. by apply: lt_le_trans (outweighs i); rewrite ltr_addr. Qed.
+Let G_symmetric i j : G i j = G j i. Proof. exact: symmetric_through. Qed.
+Let Y_unit : Y \in unitmx. Proof. exact: witness_unit erefl (form_eq0 G_symmetric dominant). Qed.
+
+Lemma outweighed_definite (b : 'rV[R]_n) : (b *m K *m b^T) 0 0 = 0 -> b = 0.
+Proof.
+rewrite -(mulmxKV Y_unit b) through => /(form_eq0 G_symmetric dominant) ->.
+by rewrite mul0mx.
+Qed.
+
+Theorem weighted_witness (b : 'rV[R]_n) :
+  g * (b *m K *m b^T) 0 0 <= \sum_i (\sum_j Y i j * (b *m K) 0 j) ^+ 2.
+Proof.
+pose c := b *m invmx Y; pose u i := \sum_j Y i j * (b *m K) 0 j.
+have b_is : c *m Y = b by rewrite mulmxKV.
+set N := (b *m K *m b^T) 0 0.
+have large : g * (\sum_i c 0 i * c 0 i) <= N.
+  rewrite /N -b_is through mulr_sumr; apply: le_trans (form_ge G_symmetric c).
+  apply: ler_sum => i _; rewrite mulrC -expr2; apply: ler_wpmul2l; first exact: sqr_ge0.
+  by rewrite -big_mkcond ler_subr_addr.
+have N_is : N = \sum_i c 0 i * u i.
+  rewrite /N -{2}b_is trmx_mul mulmxA mxE; apply: eq_bigr => i _; rewrite [_^T _ _]mxE mulrC; congr (_ * _).
+  by rewrite mxE; apply: eq_bigr => j _; rewrite [_^T _ _]mxE mulrC.
+have squares : \sum_i u i ^+ 2 = \sum_i u i * u i by apply: eq_bigr => i _; rewrite expr2.
+have [N0|N0] := leP N 0.
+  apply: (@le_trans _ _ 0); first by rewrite pmulr_rle0.
+  by apply: sumr_ge0 => i _; exact: sqr_ge0.
+rewrite squares -(ler_pmul2l N0) mulrCA -expr2 {1}N_is.
+apply: (le_trans (ler_wpmul2l (ltW g_gt0) (cauchy (c 0) u))).
+by rewrite mulrA; apply: ler_wpmul2r; first exact: sum_sqr_ge0.
+Qed.
+End Weighted.
+
 Print Assumptions dominant_witness.
+Print Assumptions weighted_witness.

@@ -1,5 +1,6 @@
-(* What a positive definite Gram matrix K >= lambda I gives: every linear system K a = t has a solution, and a guess h of
-   it with the error e = t - K h bounds the energy t'K^-1 t by h't + h'e + |e|^2/lambda.
+(* What a positive definite Gram matrix K gives: every linear system K a = t has a solution, and a guess h of it with the
+   error e = t - K h bounds the energy t'K^-1 t by h't + h'e and any bound of e'K^-1 e. There are two such bounds:
+   |e|^2/lambda if K >= lambda I, and |Y e|^2/g if the diagonal of Y K Y' outweighs the rest by g.
 
    fl-ntk/any-order rests on it: Certificate.v has W*, D and kappa from it. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -12,7 +13,7 @@ Local Open Scope ring_scope.
 Section Gram.
 Variables (R : realFieldType) (m d : nat) (P : finType).
 Local Notation weights := 'M[R]_(m, d).
-Variables (C : P -> weights) (lam : R).
+Variable C : P -> weights.
 Implicit Types (a b h t : P -> R).
 
 Definition comb a : weights := \sum_p a p *: C p.
@@ -28,8 +29,7 @@ Qed.
 Lemma combD a b : comb (fun p => a p + b p) = comb a + comb b.
 Proof. by rewrite /comb -big_split; apply: eq_bigr => p _; rewrite scalerDl. Qed.
 
-Hypothesis lam_gt0 : 0 < lam.
-Hypothesis positive : forall a, lam * (\sum_p a p ^+ 2) <= norm2 (comb a).
+Hypothesis definite : forall a, norm2 (comb a) = 0 -> forall p, a p = 0.
 
 Let sum_enum (F : P -> R) : \sum_p F p = \sum_(i < #|P|) F (enum_val i).
 Proof. by rewrite -big_enum_val; apply: eq_bigl. Qed.
@@ -48,11 +48,7 @@ have zero : norm2 (comb a) = 0.
   suff -> : \sum_q a q * dot (C q) (C p) = 0 by rewrite mulr0.
   rewrite sum_enum -[RHS]column.
   by apply: eq_bigr => j _; rewrite [M _ _]mxE /a enum_valK enum_rankK.
-have := positive a; rewrite zero pmulr_rle0 // => squares.
-have a0 p : a p = 0.
-  apply: (sum_sqr_eq0 (u := a)); under eq_bigr do rewrite -expr2.
-  by apply/eqP; rewrite eq_le squares; apply: sumr_ge0 => q _; rewrite sqr_ge0.
-by apply/rowP => j; rewrite [RHS]mxE -(enum_valK j); exact: a0.
+by apply/rowP => j; rewrite [RHS]mxE -(enum_valK j); exact: definite zero _.
 Qed.
 
 Definition solution t p : R := ((\row_i t (enum_val i)) *m invmx M) 0 (enum_rank p).
@@ -66,25 +62,12 @@ rewrite sum_enum.
 by apply: eq_bigr => j _; rewrite /solution enum_valK [M _ _]mxE enum_rankK.
 Qed.
 
-(* |V|^2 <= |e|^2/lambda for the combination V whose products with the rows are e *)
-Lemma energy_le b e : (forall p, dot (C p) (comb b) = e p) -> norm2 (comb b) <= (\sum_p e p ^+ 2) / lam.
-Proof.
-move=> products; set N := norm2 (comb b).
-have N_is : N = \sum_p b p * e p by rewrite /N /norm2 dot_comb; apply: eq_bigr => p _; rewrite products.
-have [->|N0] := eqVneq N 0.
-  by apply: divr_ge0; [apply: sumr_ge0 => p _; exact: sqr_ge0 | exact: ltW].
-have {}N0 : 0 < N by rewrite lt_def N0 norm2_ge0.
-rewrite ler_pdivl_mulr // -(ler_pmul2l N0).
-have := cauchy b e; rewrite -N_is.
-under eq_bigr do rewrite -expr2; under [X in _ <= _ * X]eq_bigr do rewrite -expr2.
-move=> le; rewrite mulrA -expr2.
-apply: (le_trans (ler_wpmul2r (ltW lam_gt0) le)).
-rewrite mulrAC; apply: ler_wpmul2r; first by apply: sumr_ge0 => p _; exact: sqr_ge0.
-by rewrite mulrC; exact: positive.
-Qed.
+(* missed e bounds |V|^2 = e'K^-1 e for the combination V whose products with the rows are e *)
+Variable missed : (P -> R) -> R.
+Hypothesis misses : forall b e, (forall p, dot (C p) (comb b) = e p) -> norm2 (comb b) <= missed e.
 
 Definition energy h t : R :=
-  let e p := t p - dot (C p) (comb h) in \sum_p h p * t p + \sum_p h p * e p + (\sum_p e p ^+ 2) / lam.
+  let e p := t p - dot (C p) (comb h) in \sum_p h p * t p + \sum_p h p * e p + missed e.
 
 Theorem energy_bound h t : norm2 (comb (solution t)) <= energy h t.
 Proof.
@@ -93,7 +76,7 @@ have split_up : comb (solution t) = comb h + comb b.
   by rewrite -combD; apply: eq_bigr => p _; rewrite addrCA subrr addr0.
 have products p : dot (C p) (comb b) = e p.
   by rewrite /e -(solves t) split_up dotDr addrAC subrr add0r.
-rewrite {1}split_up norm2D /energy -/e; apply: ler_add; last exact: energy_le.
+rewrite {1}split_up norm2D /energy -/e; apply: ler_add; last exact: misses.
 have -> : dot (comb h) (comb b) = \sum_p h p * e p by rewrite dot_comb; apply: eq_bigr => p _; rewrite products.
 have -> : norm2 (comb h) = \sum_p h p * t p - \sum_p h p * e p.
   by rewrite /norm2 dot_comb -sumrB; apply: eq_bigr => p _; rewrite /e mulrBr opprB addrCA subrr addr0.
@@ -112,25 +95,99 @@ Qed.
 
 End Gram.
 
-(* K >= lambda I from a witness Y, as Dominance.v has it, for rows of any finite type *)
-Section Witness.
-Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)) (lam : R) (Y : 'M[R]_#|P|).
-Let K : 'M[R]_#|P| := \matrix_(i, j) gram C (enum_val i) (enum_val j).
-Hypothesis dominant : forall i,
-  \sum_(j | j != i) `|(Y *m (K - lam%:M) *m Y^T) i j| < (Y *m (K - lam%:M) *m Y^T) i i.
+(* With K >= lambda I an error e costs at most |e|^2/lambda. *)
+Section Eigenvalue.
+Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)) (lam : R).
+Hypothesis lam_gt0 : 0 < lam.
+Hypothesis gram_ge : forall a, lam * (\sum_p a p ^+ 2) <= \sum_p \sum_q a p * a q * gram C p q.
+Let positive a : lam * (\sum_p a p ^+ 2) <= norm2 (comb C a).
+Proof. by rewrite norm2_comb. Qed.
 
-Theorem gram_witness (a : P -> R) : lam * (\sum_p a p ^+ 2) <= \sum_p \sum_q a p * a q * gram C p q.
+Lemma eigenvalue_definite a : norm2 (comb C a) = 0 -> forall p, a p = 0.
 Proof.
-have sum_enum (F : P -> R) : \sum_p F p = \sum_(i < #|P|) F (enum_val i).
-  by rewrite -big_enum_val; apply: eq_bigl.
-have symmetric : K^T = K by apply/matrixP => i j; rewrite !mxE /gram dotC.
-have := dominant_witness symmetric dominant (\row_i a (enum_val i)).
-rewrite [\sum_p a p ^+ 2]sum_enum; under eq_bigr do rewrite mxE; move=> le; apply: (le_trans le).
-rewrite mxE le_eqVlt sum_enum; apply/orP; left; apply/eqP; rewrite [RHS](eq_bigr _ (fun i _ => sum_enum _)) exchange_big.
+move=> zero p; have := positive a; rewrite zero pmulr_rle0 // => squares.
+apply: (sum_sqr_eq0 (u := a)); under eq_bigr do rewrite -expr2.
+by apply/eqP; rewrite eq_le squares; apply: sumr_ge0 => q _; rewrite sqr_ge0.
+Qed.
+
+Theorem eigenvalue_misses b e : (forall p, dot (C p) (comb C b) = e p) -> norm2 (comb C b) <= (\sum_p e p ^+ 2) / lam.
+Proof.
+move=> products; set N := norm2 (comb C b).
+have N_is : N = \sum_p b p * e p by rewrite /N /norm2 dot_comb; apply: eq_bigr => p _; rewrite products.
+have [->|N0] := eqVneq N 0.
+  by apply: divr_ge0; [apply: sumr_ge0 => p _; exact: sqr_ge0 | exact: ltW].
+have {}N0 : 0 < N by rewrite lt_def N0 norm2_ge0.
+rewrite ler_pdivl_mulr // -(ler_pmul2l N0).
+have := cauchy b e; rewrite -N_is.
+under eq_bigr do rewrite -expr2; under [X in _ <= _ * X]eq_bigr do rewrite -expr2.
+move=> le; rewrite mulrA -expr2.
+apply: (le_trans (ler_wpmul2r (ltW lam_gt0) le)).
+rewrite mulrAC; apply: ler_wpmul2r; first by apply: sumr_ge0 => p _; exact: sqr_ge0.
+by rewrite mulrC; exact: positive.
+Qed.
+End Eigenvalue.
+
+(* What a witness Y gives, as Dominance.v has it, for rows of any finite type: K >= lambda I; or, with no lambda, that an
+   error e costs at most |Y e|^2/g. *)
+Section Witness.
+Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)).
+Let K : 'M[R]_#|P| := \matrix_(i, j) gram C (enum_val i) (enum_val j).
+Let sum_enum (F : P -> R) : \sum_p F p = \sum_(i < #|P|) F (enum_val i).
+Proof. by rewrite -big_enum_val; apply: eq_bigl. Qed.
+Let symmetric : K^T = K.
+Proof. by apply/matrixP => i j; rewrite !mxE /gram dotC. Qed.
+Let as_row (a : P -> R) : 'rV_#|P| := \row_i a (enum_val i).
+Let form_is a : (as_row a *m K *m (as_row a)^T) 0 0 = \sum_p \sum_q a p * a q * gram C p q.
+Proof.
+rewrite mxE sum_enum [RHS](eq_bigr _ (fun i _ => sum_enum _)) exchange_big.
 by apply: eq_bigr => j _; rewrite mxE mulr_suml; apply: eq_bigr => i _; rewrite !mxE mulrAC.
+Qed.
+
+Theorem gram_witness (lam : R) (Y : 'M[R]_#|P|) (a : P -> R) :
+  (forall i, \sum_(j | j != i) `|(Y *m (K - lam%:M) *m Y^T) i j| < (Y *m (K - lam%:M) *m Y^T) i i) ->
+  lam * (\sum_p a p ^+ 2) <= \sum_p \sum_q a p * a q * gram C p q.
+Proof.
+move=> dominant; have := dominant_witness symmetric dominant (as_row a).
+by rewrite form_is [\sum_p a p ^+ 2]sum_enum; under eq_bigr do rewrite mxE.
+Qed.
+
+Variables (Y : P -> P -> R) (g : R).
+Definition weighted p q : R := \sum_u (\sum_v Y p v * gram C v u) * Y q u.
+Hypothesis g_gt0 : 0 < g.
+Hypothesis outweighs : forall p, g + \sum_(q | q != p) `|weighted p q| <= weighted p p.
+
+Let Ym : 'M[R]_#|P| := \matrix_(i, j) Y (enum_val i) (enum_val j).
+Let weighted_is i j : (Ym *m K *m Ym^T) i j = weighted (enum_val i) (enum_val j).
+Proof.
+rewrite mxE /weighted sum_enum; apply: eq_bigr => k _; rewrite !mxE; congr (_ * _).
+by rewrite sum_enum; apply: eq_bigr => l _; rewrite !mxE.
+Qed.
+Let outweighs_in_order i : g + \sum_(j | j != i) `|(Ym *m K *m Ym^T) i j| <= (Ym *m K *m Ym^T) i i.
+Proof.
+rewrite weighted_is; apply: le_trans (outweighs (enum_val i)); rewrite ler_add2l.
+rewrite [leRHS]big_mkcond sum_enum [leLHS]big_mkcond le_eqVlt; apply/orP; left; apply/eqP.
+by apply: eq_bigr => j _; rewrite (inj_eq enum_val_inj) weighted_is.
+Qed.
+
+Lemma witness_definite a : norm2 (comb C a) = 0 -> forall p, a p = 0.
+Proof.
+rewrite norm2_comb -form_is => /(outweighed_definite symmetric g_gt0 outweighs_in_order)/rowP zero p.
+by have := zero (enum_rank p); rewrite !mxE enum_rankK.
+Qed.
+
+Theorem witness_misses b e : (forall p, dot (C p) (comb C b) = e p) ->
+  norm2 (comb C b) <= (\sum_p (\sum_q Y p q * e q) ^+ 2) / g.
+Proof.
+move=> products; rewrite ler_pdivl_mulr // mulrC norm2_comb -form_is.
+apply: (le_trans (weighted_witness symmetric g_gt0 outweighs_in_order _)).
+rewrite sum_enum le_eqVlt; apply/orP; left; apply/eqP; apply: eq_bigr => i _; congr (_ ^+ 2).
+rewrite sum_enum; apply: eq_bigr => j _; rewrite mxE; congr (_ * _).
+rewrite -products dotC dot_comb mxE sum_enum; apply: eq_bigr => k _; by rewrite !mxE.
 Qed.
 End Witness.
 
-Print Assumptions gram_witness.
 Print Assumptions energy_bound.
 Print Assumptions projection_bound.
+Print Assumptions eigenvalue_misses.
+Print Assumptions gram_witness.
+Print Assumptions witness_misses.
