@@ -146,6 +146,7 @@ class Claim(Formula):
         nature: how this form differs from what holds; None: it does not.
         hypotheses: that it needs beside the statement's.
         measure: the left side, where it is not the statement's.
+        left_formula: of that left side, as the statement's.
         draws: the families of cases, where they are not the statement's.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
@@ -157,6 +158,7 @@ class Claim(Formula):
     nature: Nature | None = None
     hypotheses: tuple[Hypothesis, ...] = ()
     measure: Measure | None = None
+    left_formula: str | tuple[str, ...] = ()
     draws: Families | None = None
     witness: Callable[[], Any] | None = None
     note: str = ""
@@ -187,6 +189,8 @@ class Statement:
         mutants: wrong formulas, made of the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words.
+        left_formula: the left side in the paper's symbols, one for each part, in plain text such as
+            "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
         uses: ids of statements it rests on.
         symbols: what the symbols of its own mean, where the glossary has none of that name or means another thing.
         knobs: what its picture is drawn over, symbols or words of a case's description; default: of those that vary
@@ -201,6 +205,7 @@ class Statement:
     measure: Measure
     draws: Families
     says_left: str
+    left_formula: str | tuple[str, ...] = ()
     constants: Callable[[Any], Mapping[Any, Any]] = lambda case: {}
     hypotheses: tuple[Hypothesis, ...] = ()
     mutants: tuple[Mutant, ...] = ()
@@ -245,6 +250,16 @@ class Statement:
             form: one of the statement's forms.
         """
         return self.hypotheses + self.forms[form].hypotheses
+
+    def left_formulas(self, form: Form) -> tuple[str, ...]:
+        """The left side of one form as formulas in plain text, part by part; none where it has none.
+
+        Args:
+            form: one of the statement's forms.
+        """
+        claim = self.forms[form]
+        given = claim.left_formula or (() if claim.measure else self.left_formula)
+        return (given,) if isinstance(given, str) else given
 
     def families(self, form: Form, options: Any) -> tuple[AnyFamily, ...]:
         """The families of cases that one form is checked on, with as many seeds as the user asks for.

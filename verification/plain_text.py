@@ -1,5 +1,6 @@
 """Formulas and claims as plain text on one line, for terminals and reports; LaTeX is `Formula.latex`."""
 
+import re
 from functools import cache, lru_cache
 from typing import Any
 
@@ -22,6 +23,9 @@ RELATION = {
     Kind.DEFINITION: "=",
     Kind.EXISTENCE: "=",
 }
+
+SIGNS = {"<=": "≤", ">=": "≥", "inf": "∞", "perp": "⊥", "sum": "Σ", "grad": "∇", "eps": "ε"}
+SIGN = re.compile("<=|>=|(?<![A-Za-z])[A-Za-z]+")
 
 
 @cache
@@ -85,6 +89,11 @@ def plain(expression: Any) -> str:
     return text.replace("**", "^").replace("*", "·")
 
 
+def typed(text: str) -> str:
+    """A formula in plain text with its signs: "lambda_min(H_inf) <= eta" is λ_min(H_∞) ≤ η."""
+    return SIGN.sub(lambda found: SIGNS.get(found[0]) or greek_unicode.get(found[0], found[0]), text)
+
+
 def left_out(expression: Any) -> str:
     """What stands in the place of a formula that is too long to be read; empty where it is not."""
     length = len(plain(expression))
@@ -93,11 +102,11 @@ def left_out(expression: Any) -> str:
 
 def claim_lines(statement: Statement, form: Form) -> list[str]:
     """What one form claims, one line a part, then its failure probability and its premise where it has them."""
-    formula, relation = statement.forms[form], RELATION[statement.kind]
+    formula, relation, lefts = statement.forms[form], RELATION[statement.kind], statement.left_formulas(form)
     parts, measured = formula.parts, "exponent" if statement.kind is Kind.RATE else "left"
     lines = []
     for number, part in enumerate(parts, 1):
-        left = measured + (f" {number}" if len(parts) > 1 else "")
+        left = typed(lefts[number - 1]) if lefts else measured + (f" {number}" if len(parts) > 1 else "")
         below = f"{plain(formula.lower)} ≤ " if formula.lower is not None else ""
         lines.append(f"{below}{left} {relation} {left_out(part) or plain(part)}")
     if formula.failure is not None:

@@ -57,6 +57,7 @@ STATEMENTS = (
             s: "root of the largest eigenvalue of E x x^T",
             L: "Lipschitz constant of the loss in the l2 norm of the outputs",
         },
+        left_formula="sup_alpha (L(alpha w_1 + (1 - alpha) w_2') - alpha L(w_1) - (1 - alpha) L(w_2'))",
         says_left="the loss barrier between the first network and the second one, aligned by its weights: exact for "
         "the absolute and the squared loss, enclosed to 1e-10 for logistic and cross-entropy",
         draws=sharp_draws,

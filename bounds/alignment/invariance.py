@@ -53,6 +53,7 @@ STATEMENTS = (
             outputs: "f_2(x), the outputs of the network that was given, in balls",
             hidden_only: "the same with the hidden units moved and the readout left where it was",
         },
+        left_formula="f_{aligned}(x)",
         says_left="the outputs of the aligned network for every input, as the library evaluates them",
         draws=pair_draws,
         mutants=(

@@ -71,6 +71,7 @@ STATEMENTS = (
             means: "mean over the client's samples of the loss",
             ones: "1 for every client",
         },
+        left_formula="L(w_FMA)",
         says_left="squared loss of the averaged network of one round, averaged over all samples",
         draws=ensemble_draws,
         mutants=(

@@ -58,6 +58,7 @@ STATEMENTS = (
             within: "E Var(f | start), averaged over the samples",
             K: "number of clients",
         },
+        left_formula="Var f_WENS",
         says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
         draws=shared_start_draws,
         mutants=(

@@ -41,6 +41,7 @@ STATEMENTS = (
         constants=lambda case: factors(case) | locality(case),
         measure=lambda case: case.mean_loss(case.fma_outputs),
         symbols=MEANINGS | LOCAL_MEANINGS,
+        left_formula="E (y - f_FMA)^2",
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
         draws=ensemble_draws,
         necessity={NO_KINK_BETWEEN.name: across_a_kink},

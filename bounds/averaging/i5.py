@@ -44,6 +44,7 @@ STATEMENTS = (
         constants=factors,
         measure=lambda case: case.mean_variance(case.wens_outputs),
         symbols=MEANINGS,
+        left_formula="Var f_WENS",
         says_left="variance of the weighted sum of the clients' outputs, averaged over the samples",
         draws=ensemble_draws,
         mutants=(

@@ -76,6 +76,7 @@ STATEMENTS = (
             mean_variance: "mean over clients and samples of Var f_k",
             mean_covariance: "mean over pairs of clients and samples of Cov",
         },
+        left_formula="E (y - f_FMA)^2",
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
         draws=lambda options: ensemble_draws(options, equal=True),
         necessity={EQUAL_SIZES.name: unequal_and_close, NO_KINK_BETWEEN.name: across_a_kink},

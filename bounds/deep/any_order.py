@@ -109,6 +109,7 @@ STATEMENTS = (
             eta: "the longest step on half the sum of squares, and the sum of each sample's steps in a window",
             share: "weight of each model in a mean",
         },
+        left_formula=("|theta' - F|^2 / |theta - F|^2", "|theta_0 - F|", "max |theta - theta_0|"),
         says_left="left 1: squared distance to the nearest fit after each of 4 windows over that before; left 2: "
         "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint; in float64, "
         "samples in random order or by their residuals",

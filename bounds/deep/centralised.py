@@ -70,6 +70,7 @@ STATEMENTS = (
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.NEW: Claim(sp.Integer(1))},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
+        left_formula="exponent in eta_l of max_t |y_{FedAvg}(t) - y_{GD}(K t)| / |r_0|",
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",
         draws=STEP_LADDERS,

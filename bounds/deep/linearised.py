@@ -59,6 +59,7 @@ STATEMENTS = (
             H: "J J^T of the network at the start, over all parameters",
             start: "y(0) - y, y(0) the outputs of the network itself",
         },
+        left_formula=("y(T) - y", "|theta(T) - theta(0)|^2") * 2,
         says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
         "kernel regime",
         draws=deep_run_draws,

@@ -66,6 +66,7 @@ STATEMENTS = (
             gamma: "Lipschitz constant of the gradient of L_i",
             shift: "|w_anc - w_anc,i|, how far the client's minimum is from the anchor",
         },
+        left_formula="sup_alpha L_i(alpha w_i + (1 - alpha) w_{anc,i})",
         says_left="sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc,i), enclosed by branch and bound in balls",
         draws=(VALLEYS,),
         mutants=(

@@ -41,6 +41,7 @@ STATEMENTS = (
         constants=lambda case: {lipschitz: lipschitz_constant(case.loss, case.reach)},
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
+        left_formula="max |L(f) - L(f')| / |f - f'|",
         says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
         draws=(ALL_LOSSES,),
         mutants=(
@@ -89,6 +90,7 @@ STATEMENTS = (
             b: "|x|, on a circle",
             gamma: "one constant for all weights; here b v/pi, the smallest that serves |u| = 1",
         },
+        left_formula="|grad E L(u') - grad E L(u)| / |u' - u|",
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
         draws=(CIRCLE_UNITS,),
         mutants=(

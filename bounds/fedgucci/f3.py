@@ -70,6 +70,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
+        left_formula=("Pr(connected to the anchor)",) * 2,
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
         "networks, sampled, each segment exactly",
         draws=(WELLS, ONE_WELL),
@@ -108,6 +109,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.probability(),
         symbols=SYMBOLS,
+        left_formula="Pr(connected to the anchor)",
         says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
         draws=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},

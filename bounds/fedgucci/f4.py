@@ -30,6 +30,7 @@ STATEMENTS = (
         constants=lambda case: {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)},
         measure=lambda case: case.probability(),
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},
+        left_formula="Pr(|sum_i a_i X_i| > t)",
         says_left="P(|sum_i a_i X_i| > t) exactly, as a rational, from the corners of the cube",
         draws=(UNIFORM_SUMS,),
         mutants=(

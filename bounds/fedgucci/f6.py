@@ -62,7 +62,11 @@ STATEMENTS = (
             "give half of the paper's sum of the two, and only units whose sign differs between the networks count",
         ),
         forms={
-            Form.STATED: Claim(alpha * (1 - alpha) * anchor_norm * sides_apart, measure=_as_printed),
+            Form.STATED: Claim(
+                alpha * (1 - alpha) * anchor_norm * sides_apart,
+                left_formula="alpha |v_anc (relu(g) - relu(U_1 x))|",
+                measure=_as_printed,
+            ),
             Form.NEW: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
         },
         constants=_constants,

@@ -44,6 +44,7 @@ STATEMENTS = (
             first_kinks: "v_1 . J with J_i = min(alpha |a_i|, (1 - alpha) |c_i|) where a_i c_i < 0, else 0",
             second_kinks: "v_2 . J",
         },
+        left_formula="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)",
         says_left="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x) evaluated, every input, eleven alphas",
         draws=lambda options: cube_draws(options, trials=20),
         mutants=(

@@ -31,6 +31,7 @@ STATEMENTS = (
         constants=lambda case: {t: case.t, sigma: case.sigma},
         measure=GaussianTail.probability,
         symbols={t: "threshold", sigma: "standard deviation of X"},
+        left_formula="Pr(|X| <= t)",
         says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
         draws=(gaussian_tails(),),
         mutants=(

@@ -79,6 +79,11 @@ STATEMENTS = (
         constants=lambda case: {D: case.fit[1].distance},
         measure=_measure,
         symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},
+        left_formula=(
+            "eps sum eta r^2 / (|W - W_fit|^2 - |W' - W_fit|^2)",
+            "|W(T) - W_fit|^2 + eps sum eta r^2",
+            "|f(x,T) - f(x,0)| / |x|",
+        ),
         says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "
         "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "
         "against the claim",

@@ -52,6 +52,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=_measure,
+        left_formula=("|y_c(t) - y_c^{(k)}(t)|", "max_r |Delta u_r(t)|"),
         says_left="distances of recorded local outputs, every client, round and local step; the largest |Delta u_r(t)|",
         draws=small_step_draws,
         mutants=(

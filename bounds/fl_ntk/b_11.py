@@ -51,6 +51,7 @@ STATEMENTS = (
         },
         constants=lambda case: {n: case.problem.n, m: case.width, R: case.radius},
         measure=lambda case: case.reachable_deviation,
+        left_formula="sup |H(w~, w^) - H(0)|_F",
         says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",
         draws=initial_network_draws,
         necessity={

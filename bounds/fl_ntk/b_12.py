@@ -43,6 +43,7 @@ STATEMENTS = (
         },
         constants=constants,
         measure=lambda case: case.observed("movement"),
+        left_formula="max_r |u_r(t) - u_r(0)|",
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
         draws=moving_draws,
         mutants=(

@@ -57,6 +57,7 @@ STATEMENTS = (
         },
         constants=lambda case: run_values(case, rho, lam, kappa, r0, t, n, K) | {delta: 0.1},
         measure=next_square,
+        left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=federated_draws,
         mutants=(

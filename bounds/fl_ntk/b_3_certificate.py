@@ -50,6 +50,7 @@ STATEMENTS = (
         constants=_constants,
         measure=residuals_and_movements,
         symbols={rate: "1 - beta rho lambda, from the certificate"},
+        left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{k,c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the simulated residual, every round, and the largest movement of any global or local weight vector",
         draws=_draws,
         mutants=(

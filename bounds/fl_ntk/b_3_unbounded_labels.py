@@ -168,6 +168,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=next_square,
+        left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=_draws,
         mutants=(

@@ -104,6 +104,7 @@ STATEMENTS = (
         constants=lambda case: snapshot_constants(case) | run_values(case, lam, kappa) | {R: _reach(case)},
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
+        left_formula="-2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t))",
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
         draws=with_own(small_step_runs, ONE_POINT),
         mutants=(

@@ -40,6 +40,7 @@ STATEMENTS = (
             ),
         },
         measure=_measure,
+        left_formula=("2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t))", "max_k |H(t,k)^perp|_F"),
         says_left="C_2 = 2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t)), and max_k |H(t,k)^perp|_F, "
         "from exact pattern counts at the middle round",
         mutants=(

@@ -39,6 +39,7 @@ STATEMENTS = (
             ),
         },
         measure=_measure,
+        left_formula=("-2 (y - y(t))^T v_2", "|v_2|"),
         says_left="C_3 = -2 (y - y(t)).v_2 and |v_2|, v_2 by direct summation over the neurons outside Q_i at the "
         "middle round",
         mutants=(

@@ -28,6 +28,7 @@ STATEMENTS = (
         },
         constants=run_constants,
         measure=lambda case: output_changes(case).squared(),
+        left_formula="|y(t+1) - y(t)|^2",
         says_left="|y(t+1) - y(t)|^2 of the simulated run, every round",
         draws=small_step_draws,
         mutants=(

@@ -86,6 +86,12 @@ STATEMENTS = (
         },
         constants=network_constants,
         measure=_measure,
+        left_formula=(
+            "max_{r,i} relu(w_r^T x_i)",
+            "|sum_r a_r relu(w_r^T x_i)| / sqrt(m)",
+            "|{r : |w_r^T x_i| < R}|",
+            "|y - y(0)|^2",
+        ),
         says_left="max relu(w_r.x_i); |sum_r a_r relu(w_r.x_i)| / sqrt m over neurons below E_1's threshold; the count "
         "of neurons with |w_r.x_i| < R; |y - y(0)|^2",
         draws=initial_network_draws,
@@ -112,6 +118,7 @@ STATEMENTS = (
         constants=_hoeffding_constants,
         measure=lambda case: abs(initial_outputs(case)),
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},
+        left_formula="|y_i(0)|",
         says_left="|y_i(0)| of the drawn network, every sample",
         draws=initial_network_draws,
         mutants=(

@@ -118,6 +118,7 @@ STATEMENTS = (
         constants=_contraction_constants,
         measure=lambda case: _residuals(case)[1][:, :, 1:].squared(),
         symbols={k: "local step, 1..K"},
+        left_formula="|y_c^{(k)}(t) - y_c|^2",
         says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
         draws=contracting_draws,
         mutants=(
@@ -146,6 +147,7 @@ STATEMENTS = (
                 sp.sqrt(n) * DISTANCE,
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SCAN,
+                left_formula="max_r |w_{k,c,r}(t+1) - u_r(t)|",
                 measure=_printed_distance_measure,
                 witness=satisfied_client,
                 reading="the display comes once; (13) and (15) beside it have t alone",
@@ -159,6 +161,7 @@ STATEMENTS = (
         constants=_distance_constants,
         measure=_distance_measure,
         symbols=SAMPLES,
+        left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
         draws=(NEAR_LABELS,),
         mutants=(
@@ -185,6 +188,7 @@ STATEMENTS = (
         constants=_step_constants,
         measure=_step_measure,
         symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},
+        left_formula="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2",
         says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
         draws=small_step_draws,
         mutants=(

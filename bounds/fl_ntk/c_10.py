@@ -118,6 +118,7 @@ STATEMENTS = (
             D: "the client blocks of H, zero elsewhere",
             y: "labels",
         },
+        left_formula="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)|",
         says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
         "weight kept; and, of cases without a width, its limit for m -> infinity, sigma -> 0: Algorithm 1 run on "
         f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",

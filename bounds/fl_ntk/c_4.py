@@ -37,6 +37,7 @@ STATEMENTS = (
             complexity: "R_S(F) = E max_f sum_i e_i f(x_i) / n over random signs e",
             c: "largest value of the loss",
         },
+        left_formula="max_f (L_D(f) - L_S(f))",
         says_left="max_f L_D(f) - L_S(f) over every function of the class, L_D the mean over the whole population",
         draws=FINITE_CLASSES,
         mutants=(

@@ -57,6 +57,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.rademacher,
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},
+        left_formula="R_S(F)",
         says_left="R_S of the class over all signs: between members that were found and a bound on all members",
         draws=WEIGHT_BALLS,
         mutants=(

@@ -51,6 +51,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.gram_deviation,
         symbols={gram_norm: "|X X^T|_F"},
+        left_formula="|H(0) - H_inf|_F",
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
         draws=initial_network_draws,
         necessity={"unit-rows": lambda: _one_neuron(0.1, 5.0), "delta-at-most-half": lambda: _one_neuron(0.87, 1.0)},

@@ -141,6 +141,7 @@ STATEMENTS = (
                 8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SCAN,
+                left_formula="max_r |u_r(t) - u_r(0)|",
                 measure=lambda case: case.observed("movement"),
                 witness=one_neuron_wedge,
                 reading="the bar covers lambda in the four places where C.7 repeats the bound of B.12, and ends "
@@ -158,6 +159,7 @@ STATEMENTS = (
         constants=lambda case: run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest},
         measure=lambda case: (case.observed("movement"), case.observed("local_movement")),
         symbols={lam: LIMIT_SYMBOLS[lam]},
+        left_formula=("max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
         draws=moving_draws,
         mutants=(
@@ -227,6 +229,7 @@ STATEMENTS = (
             R: "movement of the run, global and local weights",
             crowding: "probability that some distance R has more neurons than the bound counts",
         },
+        left_formula="|J(k,t) - J(0,0)|_F",
         says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
         draws=CHANGE_DRAWS,
         mutants=(
@@ -259,6 +262,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 hypotheses=(PRINTED_STEP,),
+                left_formula="|y(t) - y + (I - rho H_inf)^t y|",
                 measure=lambda case: error_norms(case)[1:],
                 witness=_slow_point,
                 reading="(1 - rho)^t comes four times alike, here and in C.10; C.8 and C.9 have (1 - rho lambda)^t",
@@ -284,6 +288,7 @@ STATEMENTS = (
         measure=lambda case: (error_norms(case)[1:],) * 2,
         symbols=LIMIT_SYMBOLS
         | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
+        left_formula=("|y(t) - y + (I - rho H_inf)^t y|",) * 2,
         says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
         draws=with_own(small_step_runs, GRADUAL),
         mutants=(
@@ -318,6 +323,7 @@ STATEMENTS = (
                 premise={m: n**4 * sp.log(n / delta) / (lam**4 * sigma**2)},
                 nature=Nature.PROOF_GAP,
                 hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP, SMALL_LABELS),
+                left_formula="|U(t) - U(0)|_F",
                 measure=lambda case: case.observed("total_movement"),
                 draws=(at_most_half(4096), THIN_START, FOUR_POINTS),
                 note="of trained networks, not linearised ones",
@@ -337,6 +343,7 @@ STATEMENTS = (
             quadratic: "y^T H_inf^-1 y",
             lam: LIMIT_SYMBOLS[lam],
         },
+        left_formula="|U(t) - U(0)|_F^2",
         says_left="|U(t) - U(0)|_F of trained networks, every round; repaired: its square, of networks linearised in "
         "their weights",
         draws=linearised_draws,

@@ -66,6 +66,7 @@ STATEMENTS = (
             label_norm: "|y|_2",
             crowding: "probability that the bound on J fails",
         },
+        left_formula="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y|",
         says_left="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y| of runs in balls, every weight kept",
         draws=(GRADUAL, FEW_POINTS),
         mutants=(

@@ -159,6 +159,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_trained,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly", start: "y(0) - y, from y(0) = 0"},
+        left_formula="y(T) - y",
         says_left="y(T) - y after four rounds of FedAvg on features of H_inf, step by step, in balls",
         draws=_draws,
         mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), power(N, 2), power(eta_local, sp.Rational(1, 2))),

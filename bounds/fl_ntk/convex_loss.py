@@ -127,6 +127,7 @@ STATEMENTS = (
             SLOPES[0]: "sum over the local steps of l' at what each client sees, one column a round",
             SLOPES[1]: "the same under squares",
         },
+        left_formula=("f(t+1)",) * 4,
         says_left="f(t+1) of the linearised network trained by the engine, and of the library's regime a round after "
         "f(t); for both losses",
         draws=convex_draws,

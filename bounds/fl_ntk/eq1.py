@@ -31,6 +31,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols={inner: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
+        left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=federated_draws,
         mutants=(

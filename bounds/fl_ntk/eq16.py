@@ -29,6 +29,7 @@ STATEMENTS = (
         },
         constants=lambda case: run_constants(case) | {r_t: case.observed("residual_norm")[:-1, None]},
         measure=lambda case: distance(case.observed("local_outputs"), case.problem.y).squared(),
+        left_formula="|y - y^{(k)}(t)|^2",
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         draws=small_step_draws,
         mutants=(

@@ -64,6 +64,7 @@ STATEMENTS = (
             pull: "an entry of sum_k J(k,t) (y^{(k)}(t) - y), k = 0..K-1",
             pull_printed: "the same with 1{w_{k,c,r}(t).x_i >= 0} for one client c in every column",
         },
+        left_formula="u_r(t+1) - u_r(t)",
         says_left="every entry of u_r(t+1) - u_r(t) after a round of Algorithm 1 in balls; two rounds",
         draws=weight_draws,
         mutants=(

@@ -41,6 +41,7 @@ STATEMENTS = (
         },
         constants=lambda case: network_constants(case) | {sigma: case.sigma},
         measure=lambda case: initial_outputs(case).norm().squared(),
+        left_formula="|y(0)|^2",
         says_left="|y(0)|^2 of the drawn network",
         draws=_draws,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},

@@ -64,6 +64,7 @@ STATEMENTS = (
             after: "sum_r a_r relu((u_r(t) + eta_g Delta u_r(t)).x_i)",
             after_printed: "sum_r a_r relu((u_r(t+1) + eta_g Delta u_r(t)).x_i), as printed",
         },
+        left_formula="y_i(t+1) - y_i(t)",
         says_left="y_i(t+1) - y_i(t) from the outputs of a run in balls, every sample, two rounds",
         draws=weight_draws,
         mutants=(

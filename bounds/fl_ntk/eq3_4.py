@@ -43,6 +43,7 @@ STATEMENTS = (
             H_perp: "the same over the neurons outside Q_i",
             residual: "y - y^{(k)}(t), stacked over k",
         },
+        left_formula="v_1",
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
         draws=federated_draws,
         mutants=(

@@ -37,6 +37,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=next_square,
+        left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=contracting_draws,
         mutants=(

@@ -35,6 +35,7 @@ STATEMENTS = (
         constants=round_constants,
         measure=next_square,
         symbols={R: "lambda/(1000 n), which no weight vector leaves"},
+        left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=(PAPER_STEPS,),
         mutants=(

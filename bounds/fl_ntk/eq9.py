@@ -23,6 +23,7 @@ STATEMENTS = (
         forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},
         constants=round_constants,
         measure=next_square,
+        left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=(PAPER_STEPS,),
         mutants=(

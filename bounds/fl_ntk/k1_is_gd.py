@@ -63,6 +63,7 @@ STATEMENTS = (
             u: "an entry of u(t)",
             gradient: "that entry of the gradient of (1/2)|y - f(u, X)|^2 over all samples, at u(t)",
         },
+        left_formula="u(t+1)",
         says_left="every entry of u(t+1) after a round of Algorithm 1 in balls; two rounds",
         draws=lambda options: weight_draws(options, local_steps=1),
         mutants=(

@@ -93,6 +93,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=lambda ladder: _stacked([run.observed("movement")[-1] for run in row] for row in ladder.runs),
+        left_formula="max_r |u_r(T) - u_r(0)|",
         says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges (two rows at a small angle) "
         "whose lambda goes to 0",
         draws=_draws,

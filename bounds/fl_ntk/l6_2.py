@@ -90,6 +90,7 @@ STATEMENTS = (
         constants=lambda case: round_constants(case) | {r_t: case.observed("residual_norm")[case.snapshot_round]},
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round"},
+        left_formula=("C_1", "C_2", "C_3", "C_4"),
         says_left="C_1, C_2, C_3 and C_4 at the middle round, from exact pattern counts and by direct summation",
         draws=(PAPER_STEPS,),
         mutants=(

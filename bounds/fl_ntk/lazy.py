@@ -76,6 +76,7 @@ STATEMENTS = (
         forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
         constants=lambda case: run_constants(case) | {rho: case.rho},
         measure=output_changes,
+        left_formula="|y(t+1) - y(t)|",
         says_left="|y(t+1) - y(t)| of the simulated run, every round",
         draws=small_step_draws,
         mutants=(

@@ -33,6 +33,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: snapshot(case).change(),
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},
+        left_formula="y(t+1) - y(t)",
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
         draws=federated_draws,
         mutants=(

@@ -93,6 +93,7 @@ STATEMENTS = (
             start: "y(0) - y",
             ones: "the column of ones",
         },
+        left_formula=("y(T) - y",) * 7 + ("y - y(T)",) * 7,
         says_left="y(T) - y, and its negative, of the networks of the largest width, trained by the engine under each "
         "method",
         draws=method_draws,

@@ -84,6 +84,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda ladder: ladder.each(lambda target: target.rounds),
         symbols={eps: "accuracy: L = |y - y(T)|^2/(2 N) <= epsilon", r0: "|y - y(0)|_2, where L(u(0)) = r_0^2/(2 N)"},
+        left_formula="min {t : L(t) <= eps}",
         says_left="the first round with L <= eps, in the kernel regime, along ladders of eps, N, n/N and lambda",
         draws=accuracy_draws,
         mutants=(

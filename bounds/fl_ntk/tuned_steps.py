@@ -103,6 +103,7 @@ STATEMENTS = (
             "and positive, which is all that their argument uses",
         ),
         measure=_measured(lambda tuned: [tuned]),
+        left_formula=("rho(M)",) * 3,
         says_left="the spectral radius of the library's map of each method at those steps",
         mutants=(
             scaled(sp.Rational(1_001, 1_000)),
@@ -121,6 +122,7 @@ STATEMENTS = (
             BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps", note="the grid is centred at the tuned steps"
         ),
         measure=_measured(_beside),
+        left_formula=("min rho(M)",) * 3,
         says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from 1e-6 "
         "beside the tuned steps to three times as much",
         mutants=(power(fast, 2), power(slow, 2)),

@@ -38,6 +38,7 @@ STATEMENTS = (
         },
         measure=lambda case: abs(eigenvalues(case.initial_gram) - eigenvalues(gram.infinite_estimate(case.problem.x))),
         symbols={top: "largest eigenvalue of H(0) - H_inf", bottom: "smallest eigenvalue of H(0) - H_inf"},
+        left_formula="|lambda_k(H(0)) - lambda_k(H_inf)|",
         says_left="|lambda_k(H(0)) - lambda_k(H_inf)| for every k, both spectra in balls",
         draws=with_own(initial_network_draws, ALIGNED_POINTS),
         mutants=(

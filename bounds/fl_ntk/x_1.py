@@ -50,6 +50,7 @@ STATEMENTS = (
         constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
         measure=_measure,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
+        left_formula=("y(t+1) - y",) * 2,
         says_left="y(t+1) - y in every round: left 1 of the linearised network, trained in parameter space; left 2 of "
         "the kernel regime of H(0), one round after y(t)",
         draws=linearised_draws,

@@ -37,6 +37,7 @@ STATEMENTS = (
             t: "rounds since the checkpoint",
             r0: "|y - y| at the checkpoint",
         },
+        left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{k,c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the residual and the largest movements of the run that continues, relative to the checkpoint",
         draws=checkpoint_draws,
         mutants=(

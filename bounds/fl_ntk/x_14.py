@@ -83,6 +83,7 @@ STATEMENTS = (
             scaffold: "the same under SCAFFOLD, t = 1..T-1",
             before: "the same under SCAFFOLD a round before",
         },
+        left_formula=("y(t+1) - y",) * 3,
         says_left="y(t+1) - y of the linearised network trained by the engine: FedProx, FedAvg with local momentum, "
         "SCAFFOLD",
         draws=(OTHER_METHODS,),

@@ -33,6 +33,7 @@ STATEMENTS = (
         constants=lambda case: run_values(case, eta_global, N) | {nu: case.nu},
         measure=_measure,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
+        left_formula=("lambda_i(M)",) * 2,
         says_left="the eigenvalues of the kernel regime's round map, by a general solver, imaginary parts counting as "
         "error; and the spectrum that the kernel regime gives",
         draws=lambda options: kernel_draws(options, reach=4),

@@ -60,6 +60,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
+        left_formula=("lambda_max(H P)", "rho(M)"),
         says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(

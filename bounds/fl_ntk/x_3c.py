@@ -40,6 +40,7 @@ STATEMENTS = (
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
         measure=_measure,
         symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},
+        left_formula=("max {eta_g : rho(M) <= 1}", "rho(M)"),
         says_left="left 1: the largest stable server step of the kernel regime; left 2: the spectral radius of M at "
         "that step",
         draws=lambda options: kernel_draws(options, reach=1.99),

@@ -50,6 +50,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
+        left_formula="|y - y(1)|^2",
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
         draws=(GROWTH,),
         mutants=(

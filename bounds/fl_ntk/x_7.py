@@ -56,6 +56,7 @@ STATEMENTS = (
             H_minus: "H_inf of all points against the mirror images -x_p",
             c: "coefficients of a linear relation between the directions",
         },
+        left_formula="sum_p c_p H_inf(z, x_p)",
         says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
         draws=(ANTIPODAL_PAIRS,),
         mutants=(

@@ -91,6 +91,7 @@ STATEMENTS = (
             f0: "outputs at the test points before training",
             start: "y - y(0)",
         },
+        left_formula=("f(x,T)", "|U(T) - U(0)|_F^2") * 2,
         says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
         "training in parameter space; the prediction and the movement of the kernel regime of H(0) from the same start",
         draws=linearised_draws,

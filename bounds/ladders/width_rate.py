@@ -87,6 +87,7 @@ def width_rate(
         source=source,
         forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=note)},
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
+        left_formula=tuple(f"exponent in m of {quantity.name}" for quantity in quantities),
         says_left=says_left,
         draws=draws,
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),

@@ -35,8 +35,8 @@
 # %% [markdown]
 # - **needs**, **needs also**: the hypotheses, of all forms or of one. Each is tested on every *case*, that is, on
 #   every network and data set that is tried. A case that does not meet it is rejected, and counted.
-# - **stated**, **new**: the formulas. Everywhere *left* is what is measured and *right* is the formula. This one
-#   may fail with probability δ.
+# - **stated**, **new**: the formulas. Everywhere the *left* side is what is measured and the *right* side is the bound.
+#   This one may fail with probability δ.
 # - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; no
 #   training.
 # - **mutants**: versions of the formula made wrong on purpose, which the checker must call violated. **necessity**:

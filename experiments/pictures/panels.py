@@ -13,7 +13,7 @@ import numpy as np
 from bounds.statement import Form, Kind, Outcome, Statement
 from experiments.pictures.marks import EDGE, REFUTES, SHADE, Styles, by_family, points, shade_refuted
 from experiments.pictures.scales import APART, Scale, bars, bring_together, linear, scaled
-from experiments.pictures.words import knob_words, ratio_word, sharpest, short, size_words
+from experiments.pictures.words import knob_words, left_words, ratio_word, sharpest, short, size_words
 from experiments.studies.drawing import COLORS
 from verification.compare import IDENTITIES, SEVERITY
 from verification.intervals import lower_limit, upper_limit
@@ -34,8 +34,9 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     found: list[tuple[str, Draw]] = []
     for form, one in seen.items():
         head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}"
-        found.append((head, partial(_exponents if one.exponents else _sides, statement, one, styles)))
-    main = statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
+        sides = partial(_sides, statement, form, one, styles)
+        found.append((head, partial(_exponents, statement, one, styles) if one.exponents else sides))
+    main = main_form(statement, seen)
     one, more = seen[main], []
     said = f"{main.value}: " if len(seen) > 1 else ""
     sizes = [line for line in one.curves if line.along == "size"]
@@ -54,7 +55,12 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     return found + more
 
 
-def _sides(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
+def main_form(statement: Statement, seen: Mapping[Form, Seen]) -> Form:
+    """The form that mutants are of, or the last one that was seen."""
+    return statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
+
+
+def _sides(statement: Statement, form: Form, seen: Seen, styles: Styles, axes: Axes) -> None:
     """Left against right, case by case; the side of the line that would refute the claim is shaded."""
     kind = statement.kind
     xs, ys = scaled(seen.x, zero=1e-18), scaled(seen.y, zero=1e-18)
@@ -89,7 +95,7 @@ def _sides(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None
         axes.set_ylabel("left: place between the ends\n(0 lower, 1 upper)")
     else:
         axes.set_xlabel("right side (the bound)")
-        axes.set_ylabel("left side (measured)")
+        axes.set_ylabel(left_words(statement, form))
 
 
 def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:

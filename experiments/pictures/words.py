@@ -8,11 +8,13 @@ import sympy as sp
 
 from bounds.statement import Form, Kind, Statement
 from bounds.symbols import GLOSSARY
+from experiments.report.latex import latex, typed
 from verification.compare import IDENTITIES
 from verification.seen import STORED, Curve, Seen
 from verification.verdict_page import ratio_text
 
 WORDS_LETTERS = 48  # of a knob's meaning, else its symbol alone is written
+LEFT_LETTERS = 34  # of a left side that is written beside an axis
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 
@@ -78,16 +80,27 @@ def short(name: str) -> str:
     return _math(found) if found is not None else _math(sp.Symbol(name)) if len(name) <= 6 else name.replace("_", " ")
 
 
+def left_words(statement: Statement, form: Form) -> str:
+    """The left side as a formula, where it is one and short enough for an axis."""
+    formulas = statement.left_formulas(form)
+    drawn_formula = _drawable(typed(formulas[0])) if len(formulas) == 1 and len(formulas[0]) <= LEFT_LETTERS else None
+    return drawn_formula or "left side (measured)"
+
+
 def _math(symbol: Any) -> str:
     """A symbol as matplotlib draws it, or its name where it cannot."""
+    return _drawable(latex(symbol)) or str(symbol)
+
+
+def _drawable(text: str) -> str | None:
+    """LaTeX as matplotlib takes it; None where it cannot draw it."""
     from matplotlib.mathtext import MathTextParser
 
-    text = f"${sp.latex(symbol)}$"
     try:
-        MathTextParser("path").parse(text)
+        MathTextParser("path").parse(f"${text}$")
     except ValueError:
-        return str(symbol)
-    return text
+        return None
+    return f"${text}$"
 
 
 def size_words(lines: Sequence[Curve]) -> str:

@@ -15,6 +15,16 @@ INDICES = ("ij",)  # two letters; other subscripts of several letters are words
 GREEK = {name: rf"\{name}" for name in greek_unicode} | {"epsilon": r"\varepsilon"}
 SPECIAL = {"\\": r"\backslash", "~": r"\sim", "^": r"\wedge"}
 TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
+OPERATORS = {name: rf"\{name}" for name in ("max", "min", "sup", "sum", "log")} | {
+    "<=": r"\leq",
+    ">=": r"\geq",
+    "E": r"\mathbb{E}",
+    "grad": r"\nabla",
+    "eps": r"\varepsilon",
+}
+TYPED = re.compile(r"[a-z]{2,}(?:-[a-z0-9]+)+|[A-Za-z](?:~|\^(?=[,)]))|[A-Za-z]+|\d+|<=|>=|\S")
+ACCENTS = {"~": "tilde", "^": "hat"}
+WORDS = re.compile(r"\\text\{([^}]*)\} (?=\\text\{)\\text\{")
 FUNCTIONS = (sp.log, sp.exp, sp.erf, sp.Max, sp.Min)
 
 
@@ -26,6 +36,60 @@ def latex(value: sp.Basic) -> str:
 def terms(value: sp.Basic) -> list[str]:
     """The terms of a sum, each with its sign but for a first plus; of anything else, that alone."""
     return _Latex().terms(value)
+
+
+def typed(text: str) -> str:
+    """A formula in plain text, as statements have for their left sides: "max_r |u_r(t) - u_r(0)|".
+
+    Words stay words, functions and sums are set as such, w~ and w^ are letters with a sign above them.
+    """
+    made = _typed(TYPED.findall(text))
+    while (joined := WORDS.sub(r"\\text{\1 ", made)) != made:
+        made = joined
+    return re.sub(r"\\text\{([^}]* [^}]*|of|all)\}", r"\\text{ \1 }", made)
+
+
+def _typed(parts: list[str], ends: str = "") -> str:
+    """The parts up to the first one that ends the group; they are taken from the list."""
+    made: list[str] = []
+    while parts and parts[0] not in ends.split():
+        part = parts.pop(0)
+        if part in ("_", "^"):
+            made.append(part + "{" + _script(parts) + "}")
+        elif part == "sqrt" and parts[:1] == ["("]:
+            made.append(rf"\sqrt{{{_group(parts, ')')}}}")
+        elif part == "{":
+            parts.insert(0, part)
+            made.append(rf"\{{ {_group(parts, '}')} \}}")
+        else:
+            made.append(_typed_atom(part))
+    return " ".join(made).replace(" _", "_").replace(" ^", "^").replace(" '", "'")
+
+
+def _group(parts: list[str], end: str) -> str:
+    """What stands between the bracket that comes first and its end."""
+    parts.pop(0)
+    inside = _typed(parts, end)
+    parts[:1] = []
+    return inside
+
+
+def _script(parts: list[str]) -> str:
+    """What follows _ or ^: one part, or what stands in braces."""
+    if parts[0] == "{":
+        return _group(parts, "}")
+    part = parts.pop(0)
+    return SUBSCRIPTS.get(part) or (r"\top" if part == "T" else _typed_atom(part))
+
+
+def _typed_atom(part: str) -> str:
+    if part in OPERATORS:
+        return OPERATORS[part]
+    if len(part) == 2 and part[1] in ACCENTS:
+        return rf"\{ACCENTS[part[1]]}{{{part[0]}}}"
+    if "-" in part[1:]:
+        return rf"\text{{{part}}}"
+    return _tokens(part) if part.isalnum() else part
 
 
 def in_parentheses(text: str) -> str:

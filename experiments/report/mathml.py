@@ -11,7 +11,7 @@ from markupsafe import Markup
 from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
 from experiments.report.abbreviations import abbreviated
-from experiments.report.latex import in_parentheses, latex, terms
+from experiments.report.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out
 
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
@@ -34,7 +34,8 @@ def mathml(text: str, display: str = "inline", alt: str = "") -> Markup:
 def claims(statement: Statement, form: Form) -> list[Markup]:
     """What one form claims, a formula a part: left side, relation, right side."""
     formula = statement.forms[form]
-    shown = [_claim(statement.kind, formula, number) for number in range(len(formula.parts))]
+    lefts = statement.left_formulas(form)
+    shown = [_claim(statement.kind, formula, lefts, number) for number in range(len(formula.parts))]
     return [mathml(_rows(rows), "block", alt) for rows, alt in zip(shown, claim_lines(statement, form), strict=False)]
 
 
@@ -58,25 +59,32 @@ def width(text: str) -> float:
     return _width(_element(text))
 
 
-def _claim(kind: Kind, formula: Formula, number: int) -> list[str]:
+def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int) -> list[str]:
     """The rows of one part, no wider than a page if that can be; the last may say what a name stands for."""
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
-    left = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
-    left += f"_{{{number + 1}}}" if len(formula.parts) > 1 else ""
-    left += " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
+    left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)
+    relation = " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
     if text := left_out(whole[-1]):
-        return [*_lower(whole), left + rf"\text{{{text}}}"]
-    one_row = " ".join([*_lower(whole), left + _last(kind, whole)])
+        return [*_lower(whole), left + relation + rf"\text{{{text}}}"]
+    one_row = " ".join([*_lower(whole), left + relation + _last(kind, whole)])
     if width(one_row) <= WIDEST:
         return [one_row]
     whole, symbol, meaning = abbreviated(whole)
     where = [] if symbol is None else [rf"\text{{where }} {latex(symbol)} = {latex(meaning)}"]
     if lower:
-        below, relation = _lower(whole)
-        return [below, relation + left + _last(kind, whole), *where]
+        below, sign = _lower(whole)
+        return [below, sign + left + relation + _last(kind, whole), *where]
     rows = [_last(kind, whole)] if kind is Kind.ORDER else list(_filled(terms(whole[-1])))
-    return [left + rows[0], *rows[1:], *where]
+    if width(left + relation + rows[0]) > WIDEST and lefts:
+        return [left, relation + rows[0], *rows[1:], *where]
+    return [left + relation + rows[0], *rows[1:], *where]
+
+
+def _named(kind: Kind, number: int | None) -> str:
+    """What a left side without a formula of its own is called."""
+    name = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
+    return name if number is None else f"{name}_{{{number + 1}}}"
 
 
 def _lower(whole: sp.Tuple) -> list[str]:

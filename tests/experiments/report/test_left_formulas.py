@@ -1,0 +1,76 @@
+"""Left sides as formulas: every letter and sign of the plain text is in the formula that is drawn, in its order."""
+
+import re
+
+import pytest
+
+from bounds.papers import own
+from bounds.statement import Kind
+from experiments.report.latex import typed
+from experiments.report.mathml import mathml
+from verification import plain_text
+
+FORMS = [(statement, form) for statement in own().values() for form in statement.forms]
+TEXTS = sorted({text for statement, form in FORMS for text in statement.left_formulas(form)})
+DRAWN = {
+    "⊤": "T",
+    "′": "'",
+    "\xa0": "",
+    "−": "-",
+    "˜": "~",
+    "~": "~",
+    "^": "",
+    "√": "sqrt",
+    "∑": "Σ",
+    "⊥": "⊥",
+    "𝔼": "E",
+}
+
+
+def letters(text: str) -> str:
+    """What is left of a formula without what only places its signs."""
+    told = "".join(DRAWN.get(sign, sign) for sign in text)
+    return re.sub(r"[\s_^~{}()]|sqrt", "", told)
+
+
+def content(text: str) -> str:
+    return re.sub(r"<[^>]*>", "", str(mathml(typed(text)))).replace("&lt;", "<").replace("&gt;", ">")
+
+
+def test_a_form_has_a_formula_for_each_of_its_parts_or_none():
+    for statement, form in FORMS:
+        assert len(statement.left_formulas(form)) in (0, len(statement.forms[form].parts)), (statement.id, form)
+
+
+def test_a_form_that_is_measured_in_its_own_way_does_not_take_the_formula_of_another():
+    statement = own()["fl-ntk/A.1"]
+    stated, *_ = statement.forms
+    assert statement.forms[stated].measure and statement.left_formulas(stated) == ()
+    movement = own()["fl-ntk/C.7-movement"]
+    assert [len(movement.left_formulas(form)) for form in movement.forms] == [1, 2]
+
+
+def test_the_formula_of_a_rate_says_that_it_is_an_exponent():
+    for statement, form in FORMS:
+        if statement.kind is Kind.RATE:
+            assert all(text.startswith("exponent in ") for text in statement.left_formulas(form)), statement.id
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_is_drawn_is_what_is_written(text):
+    assert letters(content(text)) == letters(plain_text.typed(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("max_r |u_r(t)|", r"\max_{r} | u_{r} ( t ) |"),
+        ("lambda_min(H_inf) <= eps", r"\lambda_{\min} ( H_{\infty} ) \leq \varepsilon"),
+        ("y_c^{(k+1)}(t)^T", r"y_{c}^{( k + 1 )} ( t )^{\top}"),
+        ("sqrt(m x_i)/2", r"\sqrt{m x_{i}} / 2"),
+        ("{t : share of all t}", r"\{ t : \text{ share of all } t \}"),
+        ("H(w~, w^)", r"H ( \tilde{w} , \hat{w} )"),
+    ],
+)
+def test_signs_words_and_scripts_are_set_as_such(text, latex):
+    assert typed(text) == latex
