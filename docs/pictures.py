@@ -1,6 +1,7 @@
 """Measure what the pictures of the statements are drawn of: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
 
-All of `statement_pictures.json`, or what it has of these statements, is written anew; the pages draw it when built.
+All of `statement_pictures.json`, or what it has of these statements, is written anew; the pages draw it when built, and
+measure what it does not have.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from typing import Any
 
 from bounds.listing import find
 from bounds.papers import own
-from bounds.statement import Form
+from bounds.statement import Form, Statement
 from experiments.console.case_progress import CaseProgress
 from verification.judging.check import KEPT
 from verification.seen import Seen
@@ -29,14 +30,22 @@ def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
     }
 
 
+def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, Seen]]:
+    """What is seen of these statements now, form by form."""
+    with CaseProgress() as progress:
+        seen = seen_of(statements, progress=progress, limit=KEPT)
+    return {
+        statement.id: {form: of_form for (identifier, form), of_form in seen.items() if identifier == statement.id}
+        for statement in statements
+    }
+
+
 def write(words: Sequence[str] = ()) -> None:
     """Measure these statements, or all, and keep what is seen."""
     statements = find(*words) if words else tuple(own().values())
     kept: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8")) if words and DATA.exists() else {}
-    with CaseProgress() as progress:
-        seen = seen_of(statements, progress=progress, limit=KEPT)
-    for statement in statements:
-        kept[statement.id] = {form: found.to_json() for (one, form), found in seen.items() if one == statement.id}
+    for identifier, forms in measured(statements).items():
+        kept[identifier] = {form: seen.to_json() for form, seen in forms.items()}
     _keep(kept)
 
 

@@ -1,79 +1,102 @@
 """The pictures of the statements, drawn when the pages are built, and the directive `statement-gallery` of all of them.
 
-They are drawn of `statement_pictures.json`, which `python docs/pictures.py` measures.
+They are drawn of `statement_pictures.json`, which `python docs/pictures.py` measures; a statement that is newer than it
+is measured here, at every build until its numbers are kept.
 """
 
 from functools import cache
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from docutils import nodes
-from pictures import DATA, read
+from pictures import DATA, measured, read
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tables import html
 
 from bounds.papers import own, slug
 from bounds.statement import Form, Statement
-from experiments.pictures import as_bytes, drawn
+from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.seen import Seen
 
 FOLDER = "pictures"
+SMALL = "small"  # the folder in it of the pictures of one panel
 
 
 class StatementGallery(SphinxDirective):
-    """Every picture, small, as a link to its statement's section."""
+    """Every statement's main panel with its title, paper by paper, as a link to its page."""
 
     def run(self) -> list[nodes.Node]:
-        cells = []
-        for identifier, statement in own().items():
-            if identifier in _seen():
-                paper, label = identifier.partition("/")[0], slug(identifier).replace("_", "-")
-                picture = image(statement, "")
-                cells.append(
-                    f'<a href="statements/{paper}.html#{label}">{picture}<span>{escape(identifier)}</span></a>'
-                )
-        return [html(f'<div class="gallery">{"".join(cells)}</div>')]
+        self.env.note_dependency(str(DATA))
+        shown = [statement for statement in own().values() if statement.id in seen()]
+        return [self._paper(paper, list(group)) for paper, group in groupby(shown, _paper_of)]
+
+    def _paper(self, paper: str, statements: list[Statement]) -> nodes.section:
+        section = nodes.section("", nodes.title("", paper), names=[f"gallery-{paper}"])
+        self.state.document.note_explicit_target(section, section)
+        cells = [
+            f'<a href="statements/{address(one.id)}.html">{image(self.env.app, one, "", SMALL)}'
+            f"<span><b>{escape(one.id.partition('/')[2])}</b> {escape(one.title)}</span></a>"
+            for one in statements
+        ]
+        section += html(f'<div class="gallery">{"".join(cells)}</div>')
+        return section
 
 
-def figure(statement: Statement) -> list[nodes.Node]:
-    """The picture of a statement on the page of its paper; nothing where it has none."""
-    if statement.id not in _seen():
+def address(identifier: str) -> str:
+    """The page of a statement in the folder of them, without an ending: fl-ntk/B.12 -> fl-ntk/b-12."""
+    paper = identifier.partition("/")[0]
+    return f"{paper}/{slug(identifier).replace('_', '-').removeprefix(f'{paper}-')}"
+
+
+def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
+    """The picture of a statement on its page; nothing where it has none."""
+    if statement.id not in seen():
         return []
-    return [html(f'<figure class="picture">{image(statement, "../")}</figure>')]
+    return [html(f'<figure class="picture">{image(app, statement, root)}</figure>')]
 
 
-def image(statement: Statement, root: str) -> str:
-    """The picture as an element of HTML; `root` leads from its page to the first one."""
-    cases = max(one.cases for one in _seen()[statement.id].values())
+def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str:
+    """The picture as an element of HTML with its size; `root` leads from its page to the first one."""
+    cases = max(one.cases for one in seen()[statement.id].values())
     alt = f"{statement.id}: left side against bound on {cases} cases"
-    return f'<img loading="lazy" src="{root}{FOLDER}/{_file(statement)}" alt="{escape(alt)}">'
+    path = Path(FOLDER, folder, f"{slug(statement.id)}.svg")
+    sized = ""
+    if (file := Path(app.outdir) / path).exists():  # no picture is drawn for other formats than HTML
+        wide, high = pixels(file.read_bytes())
+        sized = f' width="{wide}" height="{high}"'
+    return f'<img loading="lazy" src="{root}{path.as_posix()}" alt="{escape(alt)}"{sized}>'
 
 
-def draw_all(app: Sphinx, error: Exception | None) -> None:
-    """Draw what is not drawn yet, or of older numbers."""
-    if error is not None or app.builder.format != "html":
+def draw_all(app: Sphinx) -> None:
+    """Draw what is not drawn yet, or of older numbers, before pages say how large it is."""
+    if app.builder.format != "html":
         return
-    folder = Path(app.outdir) / FOLDER
-    folder.mkdir(exist_ok=True)
-    for identifier, seen in _seen().items():
-        statement = own()[identifier]
-        path = folder / _file(statement)
-        if not path.exists() or path.stat().st_mtime < DATA.stat().st_mtime:
-            path.write_bytes(as_bytes(drawn(statement, seen), "svg", identifier))
+    small = Path(app.outdir) / FOLDER / SMALL
+    small.mkdir(parents=True, exist_ok=True)
+    for identifier, forms in seen().items():
+        for folder, draw in ((small.parent, drawn), (small, thumbnail)):
+            path = folder / f"{slug(identifier)}.svg"
+            if not path.exists() or path.stat().st_mtime < DATA.stat().st_mtime:
+                path.write_bytes(themed(as_bytes(draw(own()[identifier], forms), "svg", identifier)))
 
 
 @cache
-def _seen() -> dict[str, dict[Form, Seen]]:
-    return read()
+def seen() -> dict[str, dict[Form, Seen]]:
+    """What was seen of every statement, in their order; what is not kept yet is measured."""
+    kept = read()
+    new = [statement for statement in own().values() if statement.id not in kept]
+    kept |= measured(new) if new else {}
+    return {identifier: kept[identifier] for identifier in own() if kept.get(identifier)}
 
 
-def _file(statement: Statement) -> str:
-    return f"{slug(statement.id)}.svg"
+def _paper_of(statement: Statement) -> str:
+    return statement.id.partition("/")[0]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Let Sphinx know the directive, and that the pictures are to be drawn."""
     app.add_directive("statement-gallery", StatementGallery)
-    app.connect("build-finished", draw_all)
+    app.connect("builder-inited", draw_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

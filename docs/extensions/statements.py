@@ -1,15 +1,16 @@
-"""Directives that list the statements.
+"""Directives that list the statements, and a page for each, written before Sphinx looks which pages there are.
 
-`statement-table`, `statement-pages PAPER` (each in full), `findings-by-nature`, `evidence-by-kind`, `symbol-table`.
+`statement-table [PAPER]`, `statement-page ID` (in full), `findings-by-nature`, `evidence-by-kind`, `symbol-table`.
 """
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from statement_pictures import figure
+from statement_pictures import address, figure
 from tables import code, html, link, table
 
 from bounds.evidence import MEANING as EVIDENCE
@@ -22,55 +23,74 @@ from experiments.report.prose import prose
 from verification.findings.findings_page import MEANING
 from verification.verdict_page import read_from
 
+PAGE = """---
+orphan: true
+---
+```{{statement-page}} {id}
+```
+"""
+
 
 class StatementTable(SphinxDirective):
-    """Every statement in a row: id, title, the outcome of each form, where it is from."""
+    """Every statement, or every one of a paper, in a row: id and title, the outcome of each form, where it is from."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        root, paper = _root(self.env.docname), "".join(self.arguments)
         rows = [
             [
-                [link(label(s.id), s.id)],
+                [*([_old_address(s)] if paper else []), link(label(s.id), s.id)],
                 [nodes.Text(s.title)],
                 [nodes.Text(s.kind.value)],
                 [nodes.Text(", ".join(_settled(s, form) for form in s.forms))],
-                _with_links(s.source.label),
+                _with_links(s.source.label, root),
             ]
             for s in own().values()
+            if s.id.startswith(f"{paper}/" if paper else "")
         ]
         return [table(("statement", "title", "kind", "forms", "source"), rows)]
 
 
-class StatementPages(SphinxDirective):
-    """Every statement of one paper, a section each."""
+class StatementPage(SphinxDirective):
+    """The page of one statement, with links to its neighbours."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        return [self._section(s) for i, s in own().items() if i.startswith(f"{self.arguments[0]}/")]
+        identifier = self.arguments[0]
+        return [self._section(own()[identifier])]
 
     def _section(self, statement: Statement) -> nodes.section:
+        root = _root(self.env.docname)
         section = nodes.section("", nodes.title("", f"{statement.id}: {statement.title}"), names=[label(statement.id)])
         self.state.document.note_explicit_target(section, section)
         section.insert(1, _index_entries(statement.id, section["ids"][0]))
-        section += nodes.paragraph("", "", *_with_links(f"{statement.kind.value}; {statement.source}"))
+        section += nodes.paragraph("", "", *_with_links(f"{statement.kind.value}; {statement.source}", root))
         for form in statement.forms:
             section += self._form(statement, form)
-        section += figure(statement)
+        section += figure(self.env.app, statement, root)
         facts = [("left side", [nodes.Text(prose(statement.says_left))])]
         facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.hypotheses]
         if statement.source.note:
             facts.append(("note", [nodes.Text(prose(statement.source.note))]))
         if statement.uses:
-            links = [node for i in statement.uses for node in (nodes.Text(", "), link(label(i), i))]
+            links = [node for i in statement.uses for node in (nodes.Text("; "), _titled(i))]
             facts.append(("rests on", links[1:]))
+        used_by = [s.id for s in own().values() if statement.id in s.uses]
+        if used_by:
+            links = [node for i in used_by for node in (nodes.Text("; "), _titled(i))]
+            facts.append(("used by", links[1:]))
+        facts.append(("check it", [code(f"ntkfl verify {statement.id}")]))
         section += _definitions(facts)
+        section += nodes.paragraph("", "", *_neighbours(statement.id))
         return section
 
     def _form(self, statement: Statement, form: Form) -> list[nodes.Node]:
         claim = statement.forms[form]
         shown = [html(f'<div class="math-block">{line}</div>') for line in mathml.claims(statement, form)]
         facts = [("read from", [nodes.Text(prose(read_from(statement, form)))])]
-        facts.append(("evidence", _with_links(evidence_text(statement, form))))
+        facts.append(("evidence", _with_links(evidence_text(statement, form), _root(self.env.docname))))
         facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in claim.hypotheses]
         if (failure := mathml.failure(claim)) is not None:
             facts.append(("may fail", [nodes.Text("with probability at most "), html(failure)]))
@@ -127,14 +147,52 @@ def label(identifier: str) -> str:
     return slug(identifier).replace("_", "-")
 
 
-def _with_links(source: str) -> list[nodes.Node]:
-    """A source, on a page in a folder beside that of the proofs; what it names there is a link."""
+def write_pages(app: Sphinx) -> None:
+    """A page for each statement, in the folder of its paper, which git ignores; pages of no statement are removed."""
+    folder = Path(app.srcdir) / "statements"
+    pages = {folder / f"{address(identifier)}.md": PAGE.format(id=identifier) for identifier in own()}
+    for page in set(folder.glob("*/*.md")) - pages.keys():
+        page.unlink()
+    for page, text in pages.items():
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(text, encoding="utf-8")
+
+
+def _root(document: str) -> str:
+    """What leads from a page to the first one."""
+    return "../" * document.count("/")
+
+
+def _with_links(source: str, root: str) -> list[nodes.Node]:
+    """A source; what it names in the folder of the proofs is a link."""
     parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+)", source)
-    pages = [part.removeprefix("docs").replace(".md", ".html") for part in parts]
+    pages = [part.removeprefix("docs/").replace(".md", ".html") for part in parts]
     return [
-        nodes.reference("", part, refuri=f"..{page}", internal=True) if k % 2 else nodes.Text(part)
+        nodes.reference("", part, refuri=f"{root}{page}", internal=True) if k % 2 else nodes.Text(part)
         for k, (part, page) in enumerate(zip(parts, pages, strict=True))
     ]
+
+
+def _old_address(statement: Statement) -> nodes.raw:
+    """Where a statement was when all of a paper were on one page: links from elsewhere find its row."""
+    return html(f'<a id="{label(statement.id)}"></a>')
+
+
+def _titled(identifier: str) -> nodes.Node:
+    return link(label(identifier), f"{identifier} {own()[identifier].title}")
+
+
+def _neighbours(identifier: str) -> list[nodes.Node]:
+    """Links to the statements before and after this one, and to all of its paper."""
+    paper = identifier.partition("/")[0]
+    ids = [i for i in own() if i.startswith(f"{paper}/")]
+    place = ids.index(identifier)
+    parts: list[nodes.Node] = []
+    for word, beside in (("before it: ", ids[place - 1 : place]), ("after it: ", ids[place + 1 : place + 2])):
+        parts += [nodes.Text(word), _titled(beside[0]), nodes.Text("; ")] if beside else []
+    up = nodes.reference("", f"all of {paper}", refuri=f"../{paper}.html", internal=True)
+    return [*parts, up]
 
 
 def _index_entries(identifier: str, target: str) -> addnodes.index:
@@ -163,8 +221,9 @@ def _definitions(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_
 def setup(app: Sphinx) -> dict[str, bool]:
     """Let Sphinx know the directives."""
     app.add_directive("statement-table", StatementTable)
-    app.add_directive("statement-pages", StatementPages)
+    app.add_directive("statement-page", StatementPage)
     app.add_directive("findings-by-nature", FindingsByNature)
     app.add_directive("evidence-by-kind", EvidenceByKind)
     app.add_directive("symbol-table", SymbolTable)
+    app.connect("builder-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from bounds.statement import Form, Kind, Outcome, Statement
 from experiments.pictures.marks import EDGE, REFUTES, Styles
-from experiments.pictures.panels import panels_of
+from experiments.pictures.panels import main_form, panels_of
 from experiments.pictures.words import caption_of
+from experiments.report.prose import prose
 from experiments.studies.drawing import DPI, STYLE
 from verification.compare import SEVERITY
 from verification.seen import STORED, Seen
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel with its axis, and of its axes alone
 LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
+THUMB = (2.6, 2.2)  # inches: a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
 
@@ -44,8 +46,8 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
 
     if not seen:
         raise ValueError(f"no case of {statement.id} was admitted, so there is nothing to draw; choose other options")
-    families = tuple(dict.fromkeys(name for one in seen.values() for name in one.families if name != STORED))
-    styles = Styles(families)
+    styles = _styles(seen)
+    families = styles.families
     panels = panels_of(statement, seen, styles)
     columns = 2 if len(panels) == COLUMNS + 1 and len(families) <= CROWD else min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -96,6 +98,35 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     return figure
 
 
+def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
+    """The panel of the form that holds, or of the last one that was seen, without a legend.
+
+    Args:
+        statement: whose words are used.
+        seen: of each form that was checked.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    form = main_form(statement, seen)
+    (_, draw), *_ = panels_of(statement, {form: seen[form]}, _styles(seen))
+    width, height = THUMB
+    with matplotlib.rc_context(STYLE | {"font.size": 7}):
+        figure = Figure(figsize=THUMB)
+        FigureCanvasAgg(figure)
+        below, above = BELOW, 0.08
+        axes = figure.add_axes(
+            (LEFT / width, below / height, (width - LEFT - RIGHT) / width, (height - below - above) / height)
+        )
+        draw(axes)
+    return figure
+
+
+def _styles(seen: Mapping[Form, Seen]) -> Styles:
+    return Styles(tuple(dict.fromkeys(name for one in seen.values() for name in one.families if name != STORED)))
+
+
 def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
     """The figure as a .png or .svg file; the same bytes every time.
 
@@ -123,7 +154,7 @@ def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) 
     marks: dict[str, Any] = {}
     for family in styles.families:
         color, marker = styles(family)
-        marks[family] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
+        marks[prose(family)] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
     if stored:
         marks["stored case"] = Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0)
     if violated:

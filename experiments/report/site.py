@@ -90,7 +90,7 @@ def built(
     for page in pages:
         add(page.path, "statement", page=page)
         if page.image is not None:
-            files[page.image] = page.picture()
+            files[page.image] = page.picture
     for study in studies:
         add(study.path, "study", study=study)
         files.update(study.files)

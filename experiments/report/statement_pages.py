@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from bounds.listing import catalogue
 from bounds.papers import slug
@@ -66,14 +67,22 @@ class StatementPage:
         """Where its picture is in the report; None where there is nothing to draw."""
         return self.path.removesuffix("html") + "svg" if self.seen else None
 
+    @cached_property
     def picture(self) -> bytes:
-        """The picture, as SVG."""
-        from experiments.pictures import as_bytes, drawn  # matplotlib is slow to load, and not every report has one
+        """The picture, as SVG in the colours of the reader's scheme."""
+        from experiments.pictures import as_bytes, drawn, themed  # matplotlib is slow to load; not every report has one
 
         verdicts = [part.verdict for part in self.parts.values() if part.verdict is not None]
         seeds = [verdict.provenance.get("seeds", {}) for verdict in verdicts]
         seed = next((each["first_seed"] for each in seeds if "first_seed" in each), 0)
-        return as_bytes(drawn(self.statement, self.seen, seed=seed), "svg", self.statement.id)
+        return themed(as_bytes(drawn(self.statement, self.seen, seed=seed), "svg", self.statement.id))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the picture in pixels, which a page keeps free before it is loaded."""
+        from experiments.pictures import pixels
+
+        return pixels(self.picture)
 
 
 def address(identifier: str) -> str:

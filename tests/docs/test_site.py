@@ -85,6 +85,13 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_place_on_it(pages):
     assert broken == []
 
 
+def test_pictures_of_statements_say_how_large_they_are_before_they_are_loaded(site):
+    """Else what stands below them moves while they come, and a link leads to another place than it says."""
+    images = re.findall("<img [^>]*pictures/[^>]*>", "".join(path.read_text() for path in site.rglob("*.html")))
+    assert len(images) > 2 * len(own()) - 10
+    assert [image for image in images if not re.search('width="\\d+" height="\\d+"', image)] == []
+
+
 def test_nothing_is_loaded_from_elsewhere(site, pages):
     loaded = {source for page in pages.values() for source in page.loaded}
     assert loaded and [source for source in loaded if re.match(r"(https?:)?//", source)] == []
@@ -118,7 +125,7 @@ def _named(name: str) -> object | None:
 
 
 def test_every_statement_has_its_section_and_every_symbol_its_row(site):
-    text = "".join(path.read_text() for path in (site / "statements").glob("*.html"))
+    text = "".join(path.read_text() for path in (site / "statements").rglob("*.html"))
     assert [i for i in own() if f"{i}: " not in text] == []
     glossary = (site / "glossary.html").read_text()
     assert [name for name, _ in GLOSSARY.values() if name.split()[0] not in glossary] == []
@@ -145,7 +152,9 @@ def browser():
 @pytest.mark.parametrize("screen", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, screen):
     browser.emulate(*screen)
-    for path in pages:
+    of_statements = [path for path in pages if path.parts[-3] == "statements"]  # of one pattern: on a phone some
+    left_out = {path for place, path in enumerate(of_statements) if place % 10 and screen == PHONE}
+    for path in pages.keys() - left_out:
         browser.open(path)
         assert browser.console() == [], path.name
         assert browser.run(FLAT) == [], path.name
@@ -168,4 +177,4 @@ def test_search_finds_a_statement_and_leads_to_it(browser, site):
     browser.open(site / "index.html")
     browser.run("location.href = 'search.html?q=B.12'")
     hits = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href.split('/').pop())"
-    browser.until(hits, lambda found: "fl-ntk.html#fl-ntk-b-12" in found[:5])
+    browser.until(hits, lambda found: any(name.startswith("b-12.html") for name in found[:5]))

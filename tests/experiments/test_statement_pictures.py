@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -13,8 +14,11 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Kind
 from experiments.command_line import app
-from experiments.pictures import as_bytes, drawn
+from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
+from experiments.pictures.marks import EDGE, REFUTES
 from experiments.pictures.scales import linear, scaled
+from experiments.pictures.svg import DARK
+from experiments.studies.drawing import COLORS
 from verification.seen import Seen
 from verification.statement_picture import seen_of
 
@@ -115,3 +119,36 @@ def test_a_zero_has_its_place_below_the_smallest_number():
     scale = scaled([0.0, 1e-3, 1.0])
     assert scale.log and list(scale.place([0.0, 1e-3])) == [scale.floor, 1e-3] and scale.low < scale.floor < 1e-3
     assert not scaled([-1.0, 1.0]).log and linear([2.0, 3.0]).low < 2 and np.isfinite(scaled([]).low)
+
+
+def test_a_picture_on_a_page_has_colours_for_light_and_dark_and_nothing_else_is_changed():
+    statement, forms = seen("fl-ntk/B.12")
+    plain = as_bytes(drawn(statement, forms), "svg", "B.12")
+    shown = themed(plain).decode()
+    ElementTree.fromstring(shown)
+    style = re.search("<style>svg(.*?)</style>", shown)[0]
+    light, dark = (dict(re.findall("(--[0-9a-f]+):(#[0-9a-f]+)", half)) for half in style.split("@media"))
+    assert light.keys() == dark.keys() and all(light[name] != dark[name] for name in light)
+    assert all(name[2:] == color[1:] for name, color in light.items())
+    assert re.sub(r"var\(--([0-9a-f]+)\)", r"#\1", shown.replace(style, "")).encode() == plain
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#16181c"], ids=["light", "dark"])
+def test_every_colour_of_a_picture_can_be_seen_on_its_ground(ground):
+    for color in {*COLORS, EDGE, REFUTES, "#000000"}:
+        shown = DARK.get(color.lower(), color) if ground != "#ffffff" else color
+        assert abs(luminance(shown) - luminance(ground)) > 0.12, shown
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+def test_a_small_picture_is_one_panel_of_the_form_that_holds_without_words_around_it():
+    statement, forms = seen("fl-ntk/B.12")
+    figure = thumbnail(statement, forms)
+    (axes,) = figure.axes
+    assert not figure.texts and not figure.legends and axes.get_xlabel() == "right side (the bound)"
+    assert r"u_{r}" in axes.get_ylabel()
+    assert pixels(as_bytes(figure, "svg", "B.12")) == (250, 211)

@@ -1,0 +1,47 @@
+"""Pictures on pages: their size, and colours of their own for light and dark."""
+
+import re
+
+DARK = {  # of what is drawn in these colours; every other colour is seen on both grounds
+    "#000000": "#e8e8e8",
+    "#ffffff": "#16181c",
+    "#222222": "#cfd3d8",
+    "#b0b0b0": "#5c6068",
+    "#0072b2": "#4db2ec",
+    "#8b3a8b": "#d68fd6",
+    "#009e73": "#2fc79b",
+    "#c00000": "#ff7066",
+    "#d55e00": "#ff8a3d",
+}
+SIZE = re.compile(rb'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"')
+COLOR = re.compile("#[0-9a-f]{6}")
+
+
+def themed(svg: bytes) -> bytes:
+    """An SVG whose colours follow the reader's scheme, as that of the page around it.
+
+    Args:
+        svg: as matplotlib writes it, with #-colours in styles.
+    """
+    head, rest = re.match(rb"(.*?<svg [^>]*>)(.*)", svg, re.DOTALL).groups()  # type: ignore[union-attr]
+    text = COLOR.sub(lambda found: f"var({_name(found[0])})" if found[0] in DARK else found[0], rest.decode())
+    light = "".join(f"{_name(color)}:{color};" for color in DARK)
+    dark = "".join(f"{_name(color)}:{shade};" for color, shade in DARK.items())
+    style = f"svg{{{light}fill:var({_name('#000000')})}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    return head + f"<style>{style}</style>".encode() + text.encode()
+
+
+def pixels(svg: bytes) -> tuple[int, int]:
+    """The size of an SVG, which a page reserves before it has loaded it.
+
+    Args:
+        svg: as matplotlib writes it.
+
+    Returns: the width, then the height, in pixels of CSS.
+    """
+    wide, high = SIZE.search(svg).groups()  # type: ignore[union-attr]
+    return round(float(wide) * 4 / 3), round(float(high) * 4 / 3)
+
+
+def _name(color: str) -> str:
+    return f"--{color[1:]}"
