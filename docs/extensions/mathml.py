@@ -4,7 +4,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-from experiments.report.mathml import mathml
+from experiments.formulas.mathml import mathml
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:

@@ -18,8 +18,8 @@ from bounds.evidence import Evidence, evidence, evidence_text, strongest
 from bounds.papers import own, slug
 from bounds.statement import Form, Statement
 from bounds.symbols import GLOSSARY
-from experiments.report import mathml
-from experiments.report.prose import prose
+from experiments.formulas import mathml
+from experiments.formulas.prose import prose
 from verification.findings.findings_page import MEANING
 from verification.verdict_page import read_from
 

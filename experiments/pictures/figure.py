@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bounds.statement import Form, Kind, Outcome, Statement
+from experiments.formulas.prose import prose
 from experiments.pictures.marks import EDGE, REFUTES, Styles
 from experiments.pictures.panels import main_form, panels_of
 from experiments.pictures.words import caption_of
-from experiments.report.prose import prose
 from experiments.studies.drawing import DPI, STYLE
 from verification.compare import SEVERITY
 from verification.seen import STORED, Seen

@@ -8,7 +8,7 @@ import sympy as sp
 
 from bounds.statement import Form, Kind, Statement
 from bounds.symbols import GLOSSARY
-from experiments.report.latex import latex, typed
+from experiments.formulas.latex import latex, typed
 from verification.compare import IDENTITIES
 from verification.seen import STORED, Curve, Seen
 from verification.verdict_page import ratio_text

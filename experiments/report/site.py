@@ -7,10 +7,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bounds.statement import BEYOND, Form
+from experiments.formulas.prose import prose
 from experiments.report.comparison import Comparison
 from experiments.report.conformance_pages import ConformancePage
 from experiments.report.front_page import counts, headline, outcomes
-from experiments.report.prose import prose
 from experiments.report.statement_pages import FORM_TITLES, OF_FORMULAS, OF_VERDICTS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile

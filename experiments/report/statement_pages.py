@@ -7,7 +7,7 @@ from functools import cached_property
 from bounds.listing import catalogue
 from bounds.papers import slug
 from bounds.statement import Claim, Form, Statement
-from experiments.report.mathml import claims, failure, inline, premise
+from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile
 from verification.findings.findings_page import Finding

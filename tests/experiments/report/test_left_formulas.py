@@ -6,8 +6,8 @@ import pytest
 
 from bounds.papers import own
 from bounds.statement import Kind
-from experiments.report.latex import typed
-from experiments.report.mathml import mathml
+from experiments.formulas.latex import typed
+from experiments.formulas.mathml import mathml
 from verification import plain_text
 
 FORMS = [(statement, form) for statement in own().values() for form in statement.forms]

@@ -12,7 +12,7 @@ from mathml_value import look, value
 from bounds.formula import evaluate
 from bounds.listing import catalogue
 from bounds.statement import Kind
-from experiments.report.mathml import claims, failure, inline, mathml, premise
+from experiments.formulas.mathml import claims, failure, inline, mathml, premise
 from ntkfl.estimate import NotFinite
 from verification.plain_text import RELATION, left_out
 

@@ -12,8 +12,8 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 
 from bounds.listing import catalogue, get
 from bounds.statement import Form, Outcome
+from experiments.formulas.prose import prose
 from experiments.report.outcomes import LOOKS
-from experiments.report.prose import prose
 from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile

@@ -7,7 +7,7 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
-from experiments.report.factors import decimal, fraction, in_order, powers_of_ten
+from experiments.formulas.factors import decimal, fraction, in_order, powers_of_ten
 from verification.plain_text import signed_terms
 
 SUBSCRIPTS = {"inf": r"\infty", "perp": r"\bot", "eps": r"\varepsilon"}

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
-from experiments.report.abbreviations import abbreviated
-from experiments.report.latex import in_parentheses, latex, terms, typed
+from experiments.formulas.abbreviations import abbreviated
+from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out
 
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
