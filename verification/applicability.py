@@ -13,6 +13,7 @@ from verification.engine import Progress
 from verification.judging.check import Check, begun
 from verification.judging.way_out import Cases
 from verification.planning import Plan, planned
+from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
 
@@ -135,7 +136,7 @@ def _judged(plan: Plan, check: Check) -> Applicability:
         )
     sharpness = check.tally.worst.tightness
     if check.says_nothing is not None:
-        return found(Applies.VACUOUS, check.says_nothing, sharpness)
+        return found(Applies.VACUOUS, vacuous_text(check.says_nothing), sharpness)
     broken = "this case violates it" if check.tally.counts[Outcome.VIOLATED] else ""
     applies = Applies.IDENTITY if check.statement.kind in IDENTITIES else Applies.YES
     return found(applies, broken, sharpness)

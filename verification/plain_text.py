@@ -100,6 +100,17 @@ def left_out(expression: Any) -> str:
     return f"a formula of {length} characters, which ntkfl show --latex prints" if length > LONGEST else ""
 
 
+def case_text(case: dict) -> str:
+    """A case in one line: its family and seed, then its numbers."""
+    rest = dict(case)
+    where = [str(rest.pop("cases"))] if "cases" in rest else []
+    where += [f"seed {rest.pop('case_seed')}"] if "case_seed" in rest else []
+    facts = ", ".join(
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in rest.items()
+    )
+    return ": ".join(part for part in (", ".join(where), facts) if part)
+
+
 def claim_lines(statement: Statement, form: Form) -> list[str]:
     """What one form claims, one line a part, then its failure probability and its premise where it has them."""
     formula, relation, lefts = statement.forms[form], RELATION[statement.kind], statement.left_formulas(form)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
 from bounds.statement import AnyFamily, Form, Statement
+from verification.facts import Unmet
 from verification.judging.families import families
 from verification.judging.replaying import option_words
 from verification.judging.way_out import Cases, changed, free_first, passes, way_out
-from verification.verdict_page import PASSES
+from verification.verdict_page import unmet_text
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,7 @@ class Plan:
         """Why it cannot be tested, and what would do; nothing where it can."""
         if self.unmet is None:
             return ""
-        eased = f": {self.change} {PASSES if self.passing else 'meets it'}" if self.other is not None else ""
-        return f"{self.unmet.name}: {self.found}{eased}"
+        return f"{self.unmet.name}: {unmet_text(Unmet(self.found, self.change, self.passing))}"
 
 
 def planned(

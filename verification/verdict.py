@@ -13,8 +13,8 @@ from bounds.evidence import evidence
 from bounds.papers import own
 from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
+from verification.facts import Elsewhere, Needed, Standing, Unmet, Vacuous, Where, Witness
 from verification.seen import Seen
-from verification.standing import Standing
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
@@ -45,17 +45,17 @@ class Verdict:
     trials = holds + touches + unresolved + violated are the admitted cases; `rejected` counts, by hypothesis, the drawn
     cases that did not meet one; `margins`: the smallest of each over the admitted cases. `lhs`, `rhs`: the sides of the
     worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for a rate,
-    distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run, with the number; None
-    where it does. `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`:
-    the exception that ended the check, with its type. `complete`: all its cases were run; it was not interrupted.
-    `would_exclude`: where the trials are too few to test the small failure probability that a claim allows, and none
-    failed: the smallest one that they would have excluded (at 95%). `standing`: of a violation, whether it was
-    confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
-    outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
-    form is known to fail on other cases, on which. `unmet`: by hypothesis that rejected cases, the value found, the
-    limit, and where it is known an option with which cases pass. `not_computed`: the admitted cases that could not be
-    computed, with the error; they are among the unresolved. `seen`: some of the cases, for a picture. `search`: what a
-    search after the cases found; `broken_by_search`: a counterexample, which decided, where the cases held.
+    distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run; None where it does.
+    `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`: the exception
+    that ended the check, with its type. `complete`: all its cases were run; it was not interrupted. `would_exclude`:
+    where the trials are too few to test the small failure probability that a claim allows, and none failed: the
+    smallest one that they would have excluded (at 95%). `standing`: of a violation, whether it was confirmed or only
+    seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the outcome;
+    `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the form is
+    known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`: the
+    admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the cases,
+    for a picture. `search`: what a search after the cases found; `broken_by_search`: a counterexample, which decided,
+    where the cases held.
     """
 
     id: str
@@ -73,13 +73,13 @@ class Verdict:
     rhs: Side | None
     tightness: dict[str, float] | None
     worst_case: dict[str, Any] | None
-    vacuous: str | None
-    witness: str | None
+    vacuous: Vacuous | None
+    witness: Witness | None
     confirmation: str | None
     mutants_killed: int
     mutants_total: int
     mutants: dict[str, str]
-    necessity: dict[str, str]
+    necessity: dict[str, Needed]
     notes: tuple[str, ...]
     replay: str
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -90,8 +90,8 @@ class Verdict:
     standing: Standing | None = None
     own_data: bool = False
     data_unused: bool = False
-    elsewhere: str | None = None
-    unmet: dict[str, str] = field(default_factory=dict)
+    elsewhere: Elsewhere | None = None
+    unmet: dict[str, Unmet] = field(default_factory=dict)
     not_computed: dict[str, str] = field(default_factory=dict)
     seen: Seen | None = None
     search: str | None = None
@@ -171,10 +171,27 @@ class Verdict:
         tightness = {"tightness": ratios and {name: float(ratio) for name, ratio in ratios.items()}}
         margins = {"margins": {name: float(margin) for name, margin in content.get("margins", {}).items()}}
         words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
+        facts = {
+            "vacuous": _vacuous(content["vacuous"]),
+            "witness": _witness(content["witness"]),
+            "elsewhere": _elsewhere(content.get("elsewhere")),
+            "necessity": {name: Needed(word) for name, word in content["necessity"].items()},
+            "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
+        }
         outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
         standing = {"standing": Standing(content["standing"]) if content.get("standing") else None}
         seen = {"seen": None if content.get("seen") is None else Seen.from_json(content["seen"])}
-        given = seen | sides | tightness | margins | words | outcomes | standing | {"notes": tuple(content["notes"])}
+        given = (
+            facts
+            | seen
+            | sides
+            | tightness
+            | margins
+            | words
+            | outcomes
+            | standing
+            | {"notes": tuple(content["notes"])}
+        )
         return cls(**({name: part for name, part in content.items() if name != "evidence"} | given))
 
 
@@ -182,6 +199,38 @@ def _side(content: dict[str, Any] | None) -> Side | None:
     if content is None:
         return None
     return Side(float(content["value"]), float(content["error"]), content["method"])
+
+
+def _facts(content: Any, name: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ValueError(f"{name!r} is {content!r}, a text of an older version; here it has values: verify again")
+    return content
+
+
+def _numbers(content: dict[str, Any]) -> dict[str, float]:
+    return {name: float(number) for name, number in content.items()}
+
+
+def _vacuous(content: Any) -> Vacuous | None:
+    if content is None:
+        return None
+    given = _facts(content, "vacuous")
+    factor = given["factor"]
+    return Vacuous(_numbers(given["at_least"]), _numbers(given["at_most"]), None if factor is None else float(factor))
+
+
+def _witness(content: Any) -> Witness | None:
+    if content is None:
+        return None
+    given = _facts(content, "witness")
+    return Witness(float(given["ratio"]), Outcome(given["outcome"]), tuple(given["unmet"]), given["fallen"])
+
+
+def _elsewhere(content: Any) -> Elsewhere | None:
+    if content is None:
+        return None
+    given = _facts(content, "elsewhere")
+    return Elsewhere(Where(given["where"]), None if given["ratio"] is None else float(given["ratio"]))
 
 
 def strict_json(content: Any) -> Any:

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from bounds.listing import catalogue
 from bounds.statement import UNCHARGED, Kind, Nature, Outcome
+from verification.facts import Standing
 from verification.intervals import percent
-from verification.standing import Standing
 from verification.tables import markdown_row, plain_table
 from verification.verdict import NOT_REFUTED, Verdict
-from verification.verdict_page import answer, as_text, measured_ratio, ratio_text
+from verification.verdict_page import answer, as_text, elsewhere_text, measured_ratio, ratio_text
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
@@ -177,7 +177,7 @@ def _cells(verdict: Verdict) -> list[str]:
         f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
         "vacuous" if verdict.vacuous else "",
         "weakly tested" if verdict.weakly_tested else "",
-        f"fails elsewhere: {verdict.elsewhere}" if verdict.elsewhere else "",
+        f"fails elsewhere: {elsewhere_text(verdict)}" if verdict.elsewhere else "",
         f"{rejected} rejected" if rejected else "",
     ]
     remark = ", ".join(filter(None, remarks))

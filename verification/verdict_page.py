@@ -11,19 +11,28 @@ import sympy as sp
 from bounds.listing import catalogue
 from bounds.statement import Claim, Form, Kind, Outcome, Provenance, Statement
 from bounds.symbols import GLOSSARY
+from verification.facts import Needed, Standing, Unmet, Vacuous, Where, Witness
 from verification.intervals import percent
-from verification.plain_text import claim_lines
-from verification.standing import Standing
+from verification.plain_text import case_text, claim_lines
 
 if TYPE_CHECKING:
     from verification.verdict import Side, Verdict
 
 MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
 MEASURE[Kind.RATE] = "distance in half-widths"
-PASSES = "passes"  # how what a hypothesis says ends where options are known with which a case is admitted
 LABEL = 12  # columns of the label, its indent included
 KILLED = Outcome.VIOLATED.value
 
+NEEDED = {
+    Needed.YES: "needed: without it a stored case violates the claim",
+    Needed.NOT_SHOWN: "the stored case does not show it",
+    Needed.NO_CASE: "no case found that needs it",
+}
+FAILS = {
+    Where.STORED: "stored case",
+    Where.RECORDED: "built-in cases, as recorded",
+    Where.SEARCH: "found by a search",
+}
 FORM_MEANING = {
     Form.STATED: "as printed",
     Form.PROVED: "what the argument given for it yields",
@@ -67,13 +76,13 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ("right", _side(verdict.rhs)),
         ("tightness", tightness_lines(verdict)),
         ("worst case", [case_text(verdict.worst_case or {})]),
-        ("witness", [verdict.witness or ""]),
+        ("witness", [witness_text(verdict.witness) if verdict.witness else ""]),
         ("search", [verdict.search or ""]),
         (verdict.standing or "redone", [verdict.confirmation or ""]),
         ("", [""]),
         ("mutants", mutants_lines(verdict)),
-        ("needed?", [f"{name}: {finding}" for name, finding in verdict.necessity.items()]),
-        ("vacuous", [verdict.vacuous or ""]),
+        ("needed?", [f"{name}: {needed_text(needed)}" for name, needed in verdict.necessity.items()]),
+        ("vacuous", [vacuous_text(verdict.vacuous)]),
         ("notes", [f"[{number}] {note}" for number, note in enumerate(verdict.notes, 1)]),
         ("", [""]),
         ("run with", [run_with(verdict)]),
@@ -90,7 +99,7 @@ def headline(verdict: Verdict) -> str:
     record = f" (DIFFERS from what is recorded: {verdict.recorded.value})" if differs else ""
     record = " (recorded open: nobody has settled it)" if verdict.refutes_open else record
     whose = " on your data" if verdict.own_data else ""
-    elsewhere = f"; fails elsewhere: {verdict.elsewhere}" if verdict.elsewhere else ""
+    elsewhere = f"; fails elsewhere: {elsewhere_text(verdict)}" if verdict.elsewhere else ""
     found = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
     return f"{verdict.id} ({verdict.form.value})  {found}"
 
@@ -136,6 +145,46 @@ def measured_ratio(kind: Kind, ratio: float) -> str:
     return f"{MEASURE.get(kind, 'left/right')} {ratio_text(ratio, 3)}"
 
 
+def witness_text(witness: Witness) -> str:
+    """What the stored case showed."""
+    ratio = f"left/right {witness.ratio:.4g}"
+    if witness.unmet:
+        return f"the stored case does not meet {', '.join(witness.unmet)}"
+    if witness.outcome is not Outcome.VIOLATED:
+        return f"the stored case does not violate it ({witness.outcome.value}, {ratio})"
+    return f"the stored case violates it, {ratio}" if witness.shows else f"not confirmed: {witness.fallen}"
+
+
+def needed_text(needed: Needed) -> str:
+    """Whether a stored case shows that a hypothesis is needed."""
+    return NEEDED[needed]
+
+
+def unmet_text(unmet: Unmet) -> str:
+    """What a rejected case misses, and what would do."""
+    eased = f": {unmet.options} {'passes' if unmet.passes else 'meets it'}" if unmet.options else ""
+    return unmet.found + eased
+
+
+def vacuous_text(vacuous: Vacuous | None) -> str:
+    """Why a bound says nothing that can be run, with the number; empty where it does."""
+    if vacuous is None:
+        return ""
+    if vacuous.factor is not None:
+        return f"a bound that holds without it is smaller in every case, by a factor of {vacuous.factor:.2g} at least"
+    sizes = [f"{name} >= {value:.2g}" for name, value in vacuous.at_least.items()]
+    sizes += [f"{name} <= {value:.2g}" for name, value in vacuous.at_most.items()]
+    return f"its own premise asks for {', '.join(sizes)}"
+
+
+def elsewhere_text(verdict: Verdict) -> str:
+    """Where a form fails that holds on the user's data; empty where nowhere is known."""
+    place = verdict.elsewhere
+    if place is None:
+        return ""
+    return FAILS[place.where] + ("" if place.ratio is None else f", {measured_ratio(verdict.kind, place.ratio)}")
+
+
 def _digits(value: float, error: float) -> int:
     ratio = abs(value) / error
     return max(2, min(17, len(f"{ratio:.0f}") + 1)) if 0 < ratio < 1e17 else 17 if ratio else 2
@@ -145,7 +194,7 @@ def answer(verdict: Verdict) -> str:
     """What was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
         found = next(iter(verdict.notes), "")
-        reason = next((text for text in verdict.unmet.values() if text.endswith(PASSES)), "")
+        reason = next((unmet_text(unmet) for unmet in verdict.unmet.values() if unmet.passes), "")
         if verdict.outcome is Outcome.UNTESTED and reason:
             return f"{found}: {reason}"
         return found if found else f"{verdict.unresolved} of {verdict.trials} trials undecided"
@@ -217,7 +266,7 @@ def counts_lines(verdict: Verdict) -> list[str]:
     """How the drawn cases add up."""
     rejected = sum(verdict.rejected.values())
     by_name = [
-        f"{name} rejected {count}" + (f": {verdict.unmet[name]}" if name in verdict.unmet else "")
+        f"{name} rejected {count}" + (f": {unmet_text(verdict.unmet[name])}" if name in verdict.unmet else "")
         for name, count in verdict.rejected.items()
     ]
     outcomes = f"{verdict.holds} holds + {verdict.touches} touches + {verdict.unresolved} unresolved"
@@ -247,17 +296,6 @@ def tightness_lines(verdict: Verdict) -> list[str]:
     return (
         [f"{measure}: " + ", ".join(f"{name} {ratio_text(ratio)}" for name, ratio in ratios.items())] if ratios else []
     )
-
-
-def case_text(case: dict) -> str:
-    """A case in one line: its family and seed, then its numbers."""
-    rest = dict(case)
-    where = [str(rest.pop("cases"))] if "cases" in rest else []
-    where += [f"seed {rest.pop('case_seed')}"] if "case_seed" in rest else []
-    facts = ", ".join(
-        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in rest.items()
-    )
-    return ": ".join(part for part in (", ".join(where), facts) if part)
 
 
 def mutants_lines(verdict: Verdict) -> list[str]:

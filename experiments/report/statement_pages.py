@@ -11,9 +11,21 @@ from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile
 from verification.findings.findings_page import Finding
+from verification.plain_text import case_text
 from verification.seen import Seen
 from verification.verdict import Verdict
-from verification.verdict_page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
+from verification.verdict_page import (
+    amount,
+    answer,
+    counts_lines,
+    elsewhere_text,
+    needed_text,
+    run_with,
+    symbols,
+    tightness_lines,
+    vacuous_text,
+    witness_text,
+)
 
 FORM_TITLES = {
     Form.STATED: "As printed",
@@ -111,4 +123,7 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
 
 # functions that templates call, by their own names
 OF_FORMULAS = (claims, failure, inline, premise)
-OF_VERDICTS = (amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines)
+OF_VERDICTS = (
+    *(amount, answer, case_text, counts_lines, elsewhere_text, needed_text),
+    *(run_with, symbols, tightness_lines, vacuous_text, witness_text),
+)

@@ -20,12 +20,14 @@ from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.compare import judge
 from verification.engine import verify, verify_all
+from verification.facts import Needed, Vacuous, Witness
 from verification.judging import check
 from verification.judging.check import NOT_ABOUT_DATA
 from verification.judging.replaying import replay_command
 from verification.judging.tally import Tally
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table
+from verification.verdict_page import witness_text
 
 X = sp.Symbol("x", positive=True)
 built: Counter = Counter()
@@ -203,25 +205,25 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
     def said(case, **changes):
         needs = claim(formula=sp.Integer(25), hypotheses=(SMALL, other), necessity={"small": lambda: case}, **changes)
         (verdict,) = verify(needs, options=Options(trials=60))
-        assert verdict.necessity["odd"] == "no case found that needs it"
+        assert verdict.necessity["odd"] is Needed.NO_CASE
         return verdict.necessity["small"]
 
-    assert said(Number(27.0)) == "needed: without it a stored case violates the claim"
-    assert said(Number(28.0)) == "the stored case does not show it"  # not odd either
-    assert said(Number(3.0)) == "the stored case does not show it"  # violates nothing
+    assert said(Number(27.0)) is Needed.YES
+    assert said(Number(28.0)) is Needed.NOT_SHOWN  # not odd either
+    assert said(Number(3.0)) is Needed.NOT_SHOWN  # violates nothing
 
 
 def test_a_witness_decides_where_the_everyday_cases_do_not():
     corner = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(62.0))
     (verdict,) = verify(corner)
     assert (verdict.violated, verdict.holds, verdict.outcome) == (0, 30, Outcome.VIOLATED)
-    assert verdict.witness == "the stored case violates it, left/right 2"
+    assert verdict.witness == Witness(2.0, Outcome.VIOLATED)
     assert (verdict.lhs.value, verdict.rhs.value) == (62.0, 31.0)
     weak = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(5.0))
     assert verify(weak)[0].outcome is Outcome.HOLDS
-    assert "does not violate it (holds" in verify(weak)[0].witness
+    assert witness_text(verify(weak)[0].witness).startswith("the stored case does not violate it (holds")
     barred = replace(corner, hypotheses=(SMALL,))
-    assert verify(barred)[0].witness == "the stored case does not meet small"
+    assert verify(barred)[0].witness.unmet == ("small",)
 
 
 def overflowing(limit):
@@ -406,7 +408,7 @@ def test_a_premise_out_of_reach_is_vacuous_and_gives_its_number():
     width, step = sp.symbols("m eta_l", positive=True)
     premise = {width: 10**12 * X, step: X / 10**9}
     (verdict,) = verify(claim(forms={Form.STATED: Claim(X, premise=premise)}))
-    assert verdict.vacuous == "its own premise asks for m >= 1e+12, eta_l <= 1e-09"
+    assert verdict.vacuous == Vacuous({"m": 1e12}, {"eta_l": 1e-9})
     assert verify(claim(forms={Form.STATED: Claim(X, premise={width: X})}))[0].vacuous is None
 
 

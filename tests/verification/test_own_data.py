@@ -17,6 +17,7 @@ from bounds.statement import Form, Outcome
 from experiments.command_line import app
 from experiments.report.front_page import headline
 from verification.engine import verify
+from verification.facts import Unmet, Where
 from verification.judging.families import families
 from verification.judging.way_out import passing_step, way_out
 from verification.verdict import Verdict
@@ -45,7 +46,7 @@ def run(*words):
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     (found,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
     assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
-    assert found.elsewhere == "stored case, left/right 1.11" and found.tightness["sharpest"] < 1
+    assert found.elsewhere.where is Where.STORED and found.tightness["sharpest"] < 1
     assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
     assert answered(found).endswith("trials; fails elsewhere: stored case, left/right 1.11")
     assert totals([found]).endswith("; 1 fails elsewhere")
@@ -68,7 +69,9 @@ def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
     (found,) = verify(MOVEMENT, options, Form.PROVED)
     assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 5}
     said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
-    assert found.unmet == {"small-local-steps": said} and said in " ".join(str(found).split())
+    assert found.unmet == {
+        "small-local-steps": Unmet("eta_l n K = 40, at most 1.2564", "--eta-local 0.0157", True)
+    } and said in " ".join(str(found).split())
     (passing,) = verify(MOVEMENT, replace(options, eta_local=0.0157), Form.PROVED)
     (failing,) = verify(MOVEMENT, replace(options, eta_local=0.0158), Form.PROVED)
     assert (passing.trials, failing.trials) == (5, 0)

@@ -13,6 +13,7 @@ from rich.console import Console
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
 from verification import statement_page
+from verification.facts import Elsewhere, Needed, Unmet, Vacuous, Where, Witness
 from verification.plain_text import claim_lines, plain
 from verification.verdict import Side, Verdict
 from verification.verdict_list import as_json, as_markdown, escaped, table, totals, worst_first
@@ -24,6 +25,7 @@ REQUIRED_KEYS = (
 FOUND = [outcome for outcome in Outcome if outcome is not Outcome.OPEN]
 NUMBERS = st.floats(allow_nan=False)
 NAMES = st.text(max_size=12)
+SIZES = st.dictionaries(NAMES, NUMBERS, max_size=2)
 
 
 def verdict(**changed) -> Verdict:
@@ -49,7 +51,7 @@ def verdict(**changed) -> Verdict:
         "mutants_killed": 1,
         "mutants_total": 2,
         "mutants": {"halved": "violated", "doubled": "holds"},
-        "necessity": {"unit-rows": "no case found that needs it"},
+        "necessity": {"unit-rows": Needed.NO_CASE},
         "notes": ("a caveat",),
         "replay": "ntkfl verify toy/1",
     }
@@ -79,10 +81,15 @@ def verdicts(draw) -> Verdict:
         tightness=draw(st.none() | st.fixed_dictionaries({"sharpest": NUMBERS, "median": NUMBERS})),
         worst_case=draw(st.none() | st.dictionaries(NAMES, st.integers() | NAMES, max_size=3)),
         notes=tuple(draw(st.lists(NAMES, max_size=2))),
-        witness=draw(st.none() | NAMES),
+        vacuous=draw(st.none() | st.builds(Vacuous, SIZES, SIZES, st.none() | NUMBERS)),
+        witness=draw(
+            st.none()
+            | st.builds(Witness, NUMBERS, st.sampled_from(FOUND), st.just(()) | st.tuples(NAMES), st.none() | NAMES)
+        ),
+        necessity=draw(st.dictionaries(NAMES, st.sampled_from(Needed), max_size=2)),
         own_data=draw(st.booleans()),
-        elsewhere=draw(st.none() | NAMES),
-        unmet=draw(st.dictionaries(NAMES, NAMES, max_size=2)),
+        elsewhere=draw(st.none() | st.builds(Elsewhere, st.sampled_from(Where), st.none() | NUMBERS)),
+        unmet=draw(st.dictionaries(NAMES, st.builds(Unmet, NAMES, NAMES, st.booleans()), max_size=2)),
     )
 
 
@@ -92,6 +99,13 @@ def not_refuted(**changed) -> Verdict:
 
 def rows(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| ")]
+
+
+@pytest.mark.parametrize("name", ["vacuous", "witness", "elsewhere"])
+def test_a_verdict_of_an_older_version_is_refused_with_what_it_has(name):
+    content = verdict().to_json() | {name: "left/right 2"}
+    with pytest.raises(ValueError, match=f"'{name}' is 'left/right 2', a text of an older version"):
+        Verdict.from_json(content)
 
 
 @settings(deadline=None, max_examples=50)
@@ -228,10 +242,10 @@ def test_sides_that_differ_late_are_shown_to_differ():
 
 
 def test_a_page_names_mutants_that_survive_and_every_caveat():
-    page = as_text(verdict(vacuous="its own premise asks for m >= 1e17", notes=("first", "second")))
+    page = as_text(verdict(vacuous=Vacuous({"m": 1e17}, {"eta_l": 1e-9}), notes=("first", "second")))
     assert "1 of 2 killed: halved" in page and "survived: doubled (holds)" in page
     assert "no case to run the 2 on" in as_text(verdict(trials=0, holds=0, outcome=Outcome.UNTESTED))
-    assert "asks for m >= 1e17" in page and "[1] first" in page and "[2] second" in page
+    assert "asks for m >= 1e+17, eta_l <= 1e-09" in page and "[1] first" in page and "[2] second" in page
     assert page.rstrip().endswith("ntkfl verify toy/1")
 
 
@@ -265,7 +279,10 @@ def test_markdown_escapes_what_it_would_read():
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_fits_its_terminal_and_has_no_colour_codes_when_piped(width):
     longest = max(catalogue(), key=len)
-    found = [verdict(id=longest, form=Form.REPAIRED, outcome=Outcome.UNRESOLVED, vacuous="x"), verdict()]
+    found = [
+        verdict(id=longest, form=Form.REPAIRED, outcome=Outcome.UNRESOLVED, vacuous=Vacuous(factor=2.0)),
+        verdict(),
+    ]
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
         console.print(table(found))

@@ -1,7 +1,7 @@
 """One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,17 @@ from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
-from verification.judging.confirm import Confirmation, Standing, confirm, refined
+from verification.facts import Elsewhere, Standing, Unmet, Vacuous, Where
+from verification.judging.confirm import Confirmation, confirm, refined
 from verification.judging.families import families, without_data
 from verification.judging.points import Points
 from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import Cases, changed, passes, way_out
+from verification.plain_text import case_text
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
-from verification.verdict_page import PASSES, case_text, measured_ratio
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
@@ -35,6 +36,7 @@ NO_ENGINE = "not about runs of the default families: nothing of it was computed 
 PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
 NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
 KEPT = 32  # cases of a form that a verdict keeps for its picture
+DOUBTED = "a violation was seen and not confirmed: {how}"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
 
@@ -62,7 +64,7 @@ class Check:
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
-    vacuous: str | None = None
+    vacuous: Vacuous | None = None  # as its premise says
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
@@ -192,52 +194,40 @@ class Check:
         return self._verdict(options, missing, cases)
 
     def _verdict(self, options: Options, missing: Sequence[str], cases: Cases | None) -> Verdict:
-        statement, form, tally = self.statement, self.form, self.tally
         whole = self.error is None and not missing
-        notes: tuple[str, ...] = ()
-        if missing:
-            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run",)
-        outcome, said = tally.settle(statement.kind, self.required)
-        if self.error is not None:
-            outcome, said = Outcome.UNRESOLVED, (self.error,)
-        notes += tuple(dict.fromkeys(said + tally.not_computed))
-        found, witness, elsewhere = None, None, None
-        if outcome is Outcome.VIOLATED and self.violating:
-            found = self._confirmed()
-            if not found.stands:
-                outcome = Outcome.UNRESOLVED
-                notes += (f"a violation was seen and not confirmed: {found.how}",)
-        lhs, rhs = (tally.worst.left, tally.worst.right) if tally.worst else (None, None)
-        worst_case, tightness = tally.worst_case, _tightness(tally.tightness)
-        if statement.forms[form].witness is not None and whole:
-            shown = run_witness(statement, form)
-            witness = shown.text
-            if not self.own_data:
-                self.points.add(shown.case, STORED, shown.seen, statement.measured(form, shown.case))
-            if self.own_data:
-                stored = f"stored case, {measured_ratio(statement.kind, shown.seen.tightness)}"
-                elsewhere = stored if shown.violated else None
-            else:
-                found = shown.confirmation if shown.violated or found is None else found
-            if shown.violated and not self.own_data:
-                outcome, lhs, rhs = Outcome.VIOLATED, shown.seen.left, shown.seen.right
-                worst_case = {"cases": "the stored case"} | case_of(shown.case).describe()
-                tightness = (tightness or {}) | {"stored case": shown.seen.tightness}
-                notes = tuple(note for note in notes if "required" not in note)
-        elif self.own_data and statement.forms[form].recorded is Outcome.VIOLATED:
-            elsewhere = "built-in cases, as recorded"
-        dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
-        source_note = statement.forms[form].note
-        unused = options.data is not None and not self.own_data
-        if unused:
-            notes += (NOT_ABOUT_DATA,)
-        if options.device is not None and self.devices != {options.device}:
-            partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
-            notes += (partly.format(device=options.device),)
-        needed = necessity(statement, form) if whole else {}
-        unmet = {name: rejection.found for name, rejection in self.rejections.items()}
-        if outcome is Outcome.UNTESTED and whole and unmet:
+        verdict = self._by_cases(options, missing)
+        if self.statement.forms[self.form].witness is not None and whole:
+            verdict = self._with_stored_case(verdict)
+        elif self.own_data and verdict.recorded is Outcome.VIOLATED:
+            verdict = replace(verdict, elsewhere=Elsewhere(Where.RECORDED))
+        unmet = {name: Unmet(rejection.found) for name, rejection in self.rejections.items()}
+        if verdict.outcome is Outcome.UNTESTED and whole and unmet:
             unmet |= self.way_out(options, cases)
+        held = verdict.outcome is Outcome.HOLDS
+        return replace(
+            verdict,
+            standing=verdict.standing if verdict.outcome is Outcome.VIOLATED else None,
+            necessity=necessity(self.statement, self.form) if whole else {},
+            notes=verdict.notes + self._notes(options),
+            would_exclude=self.tally.would_exclude if held else None,
+            unmet=unmet,
+            seen=self.points.seen(KEPT) if self.points.rows else None,
+        )
+
+    def _by_cases(self, options: Options, missing: Sequence[str]) -> Verdict:
+        """What the cases of the families settle."""
+        statement, form, tally = self.statement, self.form, self.tally
+        outcome, reasons = tally.settle(statement.kind, self.required)
+        if self.error is not None:
+            outcome, reasons = Outcome.UNRESOLVED, (self.error,)
+        notes = tuple(f"interrupted: the cases of {', '.join(missing)} were not all run" for _ in missing[:1])
+        notes += tuple(dict.fromkeys(reasons + tally.not_computed))
+        confirmed = self._confirmed() if outcome is Outcome.VIOLATED and self.violating else None
+        if confirmed is not None and not confirmed.stands:
+            outcome = Outcome.UNRESOLVED
+            notes += (DOUBTED.format(how=confirmed.how),)
+        dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
+        unused = options.data is not None and not self.own_data
         return Verdict(
             id=statement.id,
             form=form,
@@ -252,37 +242,69 @@ class Check:
             not_computed=dict(tally.failed),
             rejected=dict(tally.rejected),
             margins=dict(tally.margins),
-            lhs=None if lhs is None else Side.of(lhs),
-            rhs=None if rhs is None else Side.of(rhs),
-            tightness=tightness,
-            worst_case=worst_case,
+            lhs=Side.of(tally.worst.left) if tally.worst else None,
+            rhs=Side.of(tally.worst.right) if tally.worst else None,
+            tightness=_tightness(tally.tightness),
+            worst_case=tally.worst_case,
             vacuous=self.says_nothing,
-            witness=witness,
-            confirmation=None if found is None else found.how,
-            standing=found.standing if outcome is Outcome.VIOLATED and found is not None else None,
-            mutants_killed=sum(found is Outcome.VIOLATED for found in dead),
+            witness=None,
+            confirmation=None if confirmed is None else confirmed.how,
+            standing=None if confirmed is None else confirmed.standing,
+            mutants_killed=sum(settled is Outcome.VIOLATED for settled in dead),
             mutants_total=len(dead),
-            mutants={m.name: found.value for m, found in zip(statement.mutants, dead, strict=False)},
-            necessity=needed,
-            notes=notes + ((source_note,) if source_note else ()),
+            mutants={m.name: settled.value for m, settled in zip(statement.mutants, dead, strict=False)},
+            necessity={},
+            notes=notes,
             replay=replay_command(statement, form, without_data(options) if unused else options),
             error=self.error,
             complete=not missing,
-            would_exclude=tally.would_exclude if outcome is Outcome.HOLDS else None,
             own_data=self.own_data,
             data_unused=unused,
-            elsewhere=elsewhere,
-            unmet=unmet,
-            seen=self.points.seen(KEPT) if self.points.rows else None,
             provenance=self._provenance(options),
         )
 
-    @property
-    def says_nothing(self) -> str | None:
-        """Why the bound says nothing that can be run, with the number; None where it does."""
-        return self.vacuous or _above_trivial(self.excess)
+    def _with_stored_case(self, verdict: Verdict) -> Verdict:
+        """The verdict after the stored case: a violation there decides, but on the user's data it is only said."""
+        shown = run_witness(self.statement, self.form)
+        verdict = replace(verdict, witness=shown.witness)
+        if self.own_data:
+            stored = Elsewhere(Where.STORED, shown.seen.tightness)
+            return replace(verdict, elsewhere=stored) if shown.witness.shows else verdict
+        self.points.add(shown.case, STORED, shown.seen, self.statement.measured(self.form, shown.case))
+        confirmed = shown.confirmation
+        if confirmed is not None and (shown.witness.shows or verdict.confirmation is None):
+            verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)
+        if not shown.witness.shows:
+            return verdict
+        if confirmed is None:
+            raise AssertionError("a stored case that shows a violation was confirmed")
+        too_few = self.tally.settle(verdict.kind, self.required)[1] if verdict.outcome is Outcome.UNTESTED else ()
+        return replace(
+            verdict,
+            outcome=Outcome.VIOLATED,
+            lhs=Side.of(shown.seen.left),
+            rhs=Side.of(shown.seen.right),
+            worst_case={"cases": "the stored case"} | case_of(shown.case).describe(),
+            tightness=(verdict.tightness or {}) | {"stored case": shown.seen.tightness},
+            notes=tuple(note for note in verdict.notes if note not in too_few),
+        )
 
-    def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, str]:
+    def _notes(self, options: Options) -> tuple[str, ...]:
+        """What is said of the options that had no part in the cases, and of the statement itself."""
+        notes = [NOT_ABOUT_DATA] if options.data is not None and not self.own_data else []
+        if options.device is not None and self.devices != {options.device}:
+            partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
+            notes.append(partly.format(device=options.device))
+        return (*notes, *filter(None, [self.statement.forms[self.form].note]))
+
+    @property
+    def says_nothing(self) -> Vacuous | None:
+        """Why the bound says nothing that can be run, with the number; None where it does."""
+        if self.vacuous is not None or not self.excess or min(self.excess) < 1:
+            return self.vacuous
+        return Vacuous(factor=min(self.excess))
+
+    def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
         """The hypothesis that rejected most, with options that pass where such are found."""
         name, _ = self.tally.rejected.most_common(1)[0]
         worst = self.rejections[name]
@@ -291,7 +313,7 @@ class Check:
             return {}
         whole = passes(self.statement, self.form, other, worst.family, worst.seed, cases)
         words = " ".join(option_words(changed(options, other)))
-        return {name: f"{worst.found}: {words} {PASSES if whole else 'meets it'}"}
+        return {name: Unmet(worst.found, words, whole)}
 
     def _confirmed(self) -> Confirmation:
         """How well the best of the kept violations stands."""
@@ -339,16 +361,10 @@ def begun(statement: Statement, form: Form, options: Options, wrong: bool = True
         return check
 
 
-def _out_of_reach(needs: dict[str, float]) -> str | None:
-    too_much = [f"{name} >= {value:.2g}" for name, value in needs.items() if name in REACH and value > REACH[name]]
-    too_little = [f"{name} <= {value:.2g}" for name, value in needs.items() if name not in REACH and value < 1e-6]
-    return f"its own premise asks for {', '.join(too_much + too_little)}" if too_much or too_little else None
-
-
-def _above_trivial(excess: list[float]) -> str | None:
-    if not excess or min(excess) < 1:
-        return None
-    return f"a bound that holds without it is smaller in every case, by a factor of {min(excess):.2g} at least"
+def _out_of_reach(needs: dict[str, float]) -> Vacuous | None:
+    too_much = {name: value for name, value in needs.items() if name in REACH and value > REACH[name]}
+    too_little = {name: value for name, value in needs.items() if name not in REACH and value < 1e-6}
+    return Vacuous(too_much, too_little) if too_much or too_little else None
 
 
 def _tightness(ratios: list[float]) -> dict[str, float] | None:

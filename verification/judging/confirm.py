@@ -10,7 +10,7 @@ from ntkfl import interruption
 from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Rigour
 from verification.compare import Comparison, judge
-from verification.standing import Standing
+from verification.facts import Standing
 
 NEAR = 10  # a comparison whose sides are within this many errors of each other is redone more precisely
 MARGIN = 1000  # two precisions must agree with a margin of this many times their difference

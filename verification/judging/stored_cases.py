@@ -3,20 +3,20 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bounds.statement import Form, Outcome, Statement
 from verification.compare import Comparison, judge
+from verification.facts import Needed, Witness
 from verification.judging.confirm import Confirmation, confirm
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a witness showed: in words, whether the violation stands, how it was confirmed, and the comparison."""
+    """What a stored case showed: the facts, how the violation was confirmed, the comparison and the case."""
 
-    text: str
-    violated: bool
+    witness: Witness
     confirmation: Confirmation | None
     seen: Comparison
     case: Any
@@ -43,31 +43,27 @@ def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
     """The same of a case that was kept in a file."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     seen = judge(statement, form, case)
-    ratio = f"left/right {seen.tightness:.4g}"
-    if unmet:
-        return Shown(f"the stored case does not meet {', '.join(unmet)}", False, None, seen, case)
-    if seen.outcome is not Outcome.VIOLATED:
-        return Shown(f"the stored case does not violate it ({seen.outcome.value}, {ratio})", False, None, seen, case)
+    witness = Witness(seen.tightness, seen.outcome, tuple(unmet))
+    if not witness.shows:
+        return Shown(witness, None, seen, case)
     confirmed = confirm(statement, form, case, seen)
-    text = f"the stored case violates it, {ratio}" if confirmed.stands else f"not confirmed: {confirmed.how}"
-    return Shown(text, confirmed.stands, confirmed, seen, case)
+    return Shown(replace(witness, fallen=None if confirmed.stands else confirmed.how), confirmed, seen, case)
 
 
 @expected_warnings()
-def necessity(statement: Statement, form: Form) -> dict[str, str]:
+def necessity(statement: Statement, form: Form) -> dict[str, Needed]:
     """For each hypothesis of a form recorded to hold, whether a stored case shows that it is needed."""
-    found: dict[str, str] = {}
+    needs: dict[str, Needed] = {}
     if statement.forms[form].recorded is not Outcome.HOLDS:
-        return found  # what fails anyway needs nothing
+        return needs  # what fails anyway needs nothing
     for hypothesis in statement.required(form):
         build = statement.necessity.get(hypothesis.name)
         if build is None:
-            found[hypothesis.name] = "no case found that needs it"
+            needs[hypothesis.name] = Needed.NO_CASE
             continue
         case = build()
         others = [h.name for h in statement.required(form) if h is not hypothesis and not h.met(case)]
         breaks = judge(statement, form, case).outcome is Outcome.VIOLATED
         needed = breaks and not others and not hypothesis.met(case)
-        shown = "needed: without it a stored case violates the claim"
-        found[hypothesis.name] = shown if needed else "the stored case does not show it"
-    return found
+        needs[hypothesis.name] = Needed.YES if needed else Needed.NOT_SHOWN
+    return needs

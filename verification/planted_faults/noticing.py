@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from bounds.listing import get
 from bounds.options import Options
-from bounds.statement import Form
+from bounds.statement import Form, Outcome
 from verification.engine import Progress, verify_all
+from verification.judging.check import DOUBTED
 from verification.planted_faults.fault import PlantedFault
 from verification.planted_faults.planting import planted
 from verification.verdict import Verdict
@@ -82,9 +83,8 @@ def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
 def _how(verdict: Verdict) -> str:
     if verdict.error is not None:
         return verdict.error
-    doubted = [note for note in verdict.notes if note.startswith("a violation was seen")]
-    if doubted:
-        return doubted[0]
+    if verdict.outcome is Outcome.UNRESOLVED and verdict.confirmation is not None:
+        return DOUBTED.format(how=verdict.confirmation)
     if verdict.lhs is not None and verdict.rhs is not None and verdict.trials:
         return f"{verdict.lhs.value:.6g} against {verdict.rhs.value:.6g}"
     return "; ".join(verdict.notes[:1]) or f"{verdict.trials} cases admitted"

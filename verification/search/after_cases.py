@@ -8,11 +8,10 @@ from bounds.case import case_of
 from bounds.listing import catalogue, word_for
 from bounds.statement import Outcome, Statement
 from ntkfl import interruption
+from verification.facts import Elsewhere, Standing, Where
 from verification.search.hunt import EXAMPLES, Attack, attack
 from verification.search.plain_case import in_words
-from verification.standing import Standing
 from verification.verdict import Side, Verdict
-from verification.verdict_page import measured_ratio
 
 SHORT = 10.0  # seconds of a search after the cases
 SHRINKING = 2.0  # and for each of the two ways of shrinking what it finds
@@ -97,7 +96,7 @@ def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, ch
         return replace(
             verdict,
             search=said,
-            elsewhere=verdict.elsewhere or f"found by a search, {measured_ratio(verdict.kind, ratio)}",
+            elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, ratio),
         )
     return replace(
         verdict,

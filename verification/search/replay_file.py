@@ -9,13 +9,14 @@ from bounds.brought import brought_by
 from bounds.listing import catalogue, get
 from bounds.statement import Form, Outcome, Statement
 from ntkfl.trajectory import provenance
+from verification.facts import Standing
 from verification.judging.stored_cases import Shown
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import Counterexample
 from verification.search.plain_case import in_words
 from verification.search.scoring import Seen, look, stands
 from verification.search.stored_counterexample import shown_if_stored
-from verification.standing import Standing
+from verification.verdict_page import witness_text
 
 FORMAT = "ntkfl counterexample 1"
 
@@ -137,7 +138,7 @@ def _of_stored(replay: Replay, shown: Shown) -> Rejudged:
     same = replay.sides == (float(shown.seen.left.value), float(shown.seen.right.value))
     seen = Seen(0.0, shown.seen, shown.seen.outcome is Outcome.VIOLATED)
     if shown.confirmation is None:
-        return Rejudged(seen, Standing.FALLEN, shown.text, same)
+        return Rejudged(seen, Standing.FALLEN, witness_text(shown.witness), same)
     return Rejudged(seen, shown.confirmation.standing, shown.confirmation.how, same)
 
 

@@ -6,6 +6,7 @@ from bounds.statement import Form, Statement
 from verification.judging.stored_cases import Shown, judged_as_stored, run_witness
 from verification.search.case_codec import encode
 from verification.search.hunt import Counterexample
+from verification.verdict_page import witness_text
 
 
 def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
@@ -21,8 +22,8 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
     if statement.forms[form].witness is None:
         raise ValueError(f"{statement.id} {form.value} has no stored case; it needs a witness")
     shown = run_witness(statement, form)
-    if shown.confirmation is None or not shown.violated:
-        raise ValueError(f"{statement.id} {form.value}: {shown.text}; a replay file needs a violation")
+    if shown.confirmation is None or not shown.witness.shows:
+        raise ValueError(f"{statement.id} {form.value}: {witness_text(shown.witness)}; a replay file needs a violation")
     found = shown.confirmation
     return Counterexample(
         shown.case, shown.seen, found.how, "the stored case", 0, 0.0, shown.case, standing=found.standing

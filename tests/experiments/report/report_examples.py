@@ -8,6 +8,7 @@ from experiments.report.outcomes import shown
 from experiments.report.site import built
 from experiments.report.study_pages import AnswerRow, Figure, StudyPage
 from experiments.report.verdict_file import VerdictFile
+from verification.facts import Needed
 from verification.verdict import Side, Verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -41,7 +42,7 @@ def a_verdict(identifier, form, **changed) -> Verdict:
         "mutants_killed": 1,
         "mutants_total": 2,
         "mutants": {"halved": "violated", "doubled": "holds"},
-        "necessity": {h.name: "no case found that needs it" for h in statement.required(form)[1:]},
+        "necessity": {h.name: Needed.NO_CASE for h in statement.required(form)[1:]},
         "notes": ("a caveat",),
         "replay": f"ntkfl verify {identifier} --form {form.value}",
         "margins": {h.name: 0.5 for h in statement.required(form)},

@@ -17,10 +17,12 @@ from experiments.report.outcomes import LOOKS
 from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
+from verification.facts import Elsewhere, Needed, Vacuous, Where, Witness
 from verification.findings.findings_page import counts_as_printed
+from verification.plain_text import case_text
 from verification.seen import Seen
 from verification.verdict import Side
-from verification.verdict_page import answer, case_text
+from verification.verdict_page import answer
 
 MIXED = (4.5, 3.0)  # WCAG AA: text, and marks of the interface
 
@@ -172,14 +174,14 @@ def test_studies_alone_make_a_report():
 def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
     as_recorded = [verdict for verdict in all_verdicts(mutants_total=1) if verdict.outcome is Outcome.HOLDS][:9]
     changes = {
-        "Vacuous": {"vacuous": "it asks for m >= 1e30"},
+        "Vacuous": {"vacuous": Vacuous({"m": 1e30})},
         "Weakly tested": {"mutants_total": 2},
         "Undecided": {"outcome": Outcome.UNTESTED},
         "Undecided too": {"outcome": Outcome.UNRESOLVED},
         "Not refuted": {"would_exclude": 0.1},
         "Violated, recorded open": {"outcome": Outcome.VIOLATED, "recorded": Outcome.OPEN, "violated": 1},
         "Broken by stored cases alone": {"outcome": Outcome.VIOLATED, "recorded": Outcome.VIOLATED, "violated": 0},
-        "Fail elsewhere": {"elsewhere": "stored case", "own_data": True},
+        "Fail elsewhere": {"elsewhere": Elsewhere(Where.STORED, 1.5), "own_data": True},
     }
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
     page = built(VerdictFile((*changed.values(), as_recorded[-1]), {}))["index.html"].decode()
@@ -195,11 +197,11 @@ def test_nothing_that_came_from_data_is_markup():
         "rejected": {HOSTILE: 2},
         "lhs": Side(1.0, 0.0, HOSTILE),
         "worst_case": {"cases": HOSTILE, HOSTILE: HOSTILE},
-        "vacuous": HOSTILE,
-        "witness": HOSTILE,
+        "vacuous": Vacuous({HOSTILE: 1e30}),
+        "witness": Witness(2.0, Outcome.VIOLATED, (HOSTILE,)),
         "confirmation": HOSTILE,
         "mutants": {HOSTILE: HOSTILE},
-        "necessity": {"unit-rows": HOSTILE},
+        "necessity": {"unit-rows": Needed.YES},
         "notes": (HOSTILE,),
         "replay": HOSTILE,
         "provenance": {"versions": {HOSTILE: HOSTILE}, "device": HOSTILE},

@@ -1,0 +1,97 @@
+"""What a verdict says beside its outcome, as values; `verification.verdict_page` makes sentences of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bounds.statement import Outcome
+
+
+class Standing(StrEnum):
+    """How well a violation stands, best first."""
+
+    CONFIRMED = "confirmed"  # redone more precisely or on other networks, or both sides enclosed in the first place
+    SEEN = "seen"  # nothing could redo it
+    FALLEN = "not confirmed"  # redone, it did not come out again, or it would cost too much to redo
+
+
+class Needed(StrEnum):
+    """Whether a stored case shows that a form needs a hypothesis."""
+
+    YES = "needed"  # without the hypothesis a stored case violates the claim
+    NOT_SHOWN = "not shown"  # there is a stored case, and it does not show it
+    NO_CASE = "no case"  # none is stored
+
+
+class Where(StrEnum):
+    """Where a form fails that holds on the user's data."""
+
+    STORED = "stored case"
+    RECORDED = "built-in cases"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where a form fails that holds on the user's data.
+
+    Args:
+        where: on which cases.
+        ratio: left/right there, or what stands for it in this kind of claim. Default: not known.
+    """
+
+    where: Where
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """What a rejected case has in place of what a hypothesis asks for.
+
+    Args:
+        found: the value and the limit, in words.
+        options: with which a case meets the hypothesis, as the command line takes them. Default: none are known.
+        passes: whether a case meets every hypothesis of the form with these options, not this one alone.
+    """
+
+    found: str
+    options: str = ""
+    passes: bool = False
+
+
+@dataclass(frozen=True)
+class Vacuous:
+    """Why a bound says nothing that can be run.
+
+    Args:
+        at_least: by symbol, the size that its own premise asks for and nobody can run.
+        at_most: the same of steps that are too small.
+        factor: by which a bound that holds without the theorem is smaller, in every case at least. Default: none is.
+    """
+
+    at_least: dict[str, float] = field(default_factory=dict)
+    at_most: dict[str, float] = field(default_factory=dict)
+    factor: float | None = None
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What the stored case of a form showed.
+
+    Args:
+        ratio: left/right, or what stands for it in this kind of claim.
+        outcome: of the comparison.
+        unmet: the hypotheses that the case does not meet.
+        fallen: why its violation is not confirmed. Default: it is, or there is none.
+    """
+
+    ratio: float
+    outcome: Outcome
+    unmet: tuple[str, ...] = ()
+    fallen: str | None = None
+
+    @property
+    def shows(self) -> bool:
+        """Whether it violates the claim, and the violation stands."""
+        return self.outcome is Outcome.VIOLATED and not self.unmet and self.fallen is None
