@@ -16,7 +16,6 @@ from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest
 from ntkfl.connectivity.network import TwoLayer
 
 CHECKER = "ntkfl_check.py"
-_SPARE = 2.0**-30  # by which the claimed distance is longer than what float64 has found
 _BITS = 40  # of each entry of Y: fewer make the integers shorter
 
 
@@ -46,11 +45,7 @@ def export_any_order(found: AnyOrderCertificate, folder: Path, x_test: np.ndarra
         shutil.copyfile(ntkfl_check.__file__, part / CHECKER)
         _write(part, content)
         proved = ntkfl_check.check(part)
-        content["claim"] |= {
-            "step_limits": [limit.hex() for limit in proved["step_limits"]],
-            "pooled_step_limit": proved["pooled_step_limit"].hex(),
-            "final": proved["final"],
-        }
+        content["claim"] = proved
         _write(part, content)
         part.replace(folder)
     except ntkfl_check.Refused as error:
@@ -86,23 +81,12 @@ def _content(found: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dic
         "solution": solution,
         "inverse_root": inverse_root,
     }
-    sizes = {
-        "width": found.width,
-        "features": problem.d,
-        "samples": problem.n,
-        "outputs": net.n_outputs,
-        "held": len(found.held),
-        "test": len(tests),
-        "clients": problem.n_clients,
-        "root_of": 1 if isinstance(weights, TwoLayer) else found.width,
-    }
-    distance = (float(nearest.distance.hi) + 4 * nearest.slack) * (1 + _SPARE)
     content = {
         "schema": ntkfl_check.SCHEMA,
-        "claim": {"distance": distance.hex()},
-        "sizes": sizes,
+        "features": problem.d,
+        "outputs": net.n_outputs,
+        "root_of": 1 if isinstance(weights, TwoLayer) else found.width,
         "owner": problem.owner.tolist(),
-        "same": net.sample[net.row].tolist(),
         "held": found.held.tolist(),
         "sha256": {},
     }

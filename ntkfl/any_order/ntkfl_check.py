@@ -6,35 +6,34 @@ FOLDER was written by `ntkfl certify --any-order --export FOLDER`. The last line
 `refused` and the first thing that is wrong (exit status 1). Only the network and the data in FOLDER are believed.
 
 What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
-sum of squares over a batch. A set of pairs (neuron r, sample i) is held. s_ri is 1 where w_r.x_i >= 0 and the pair is
-not held, else 0. C has a row (b_or s_ri x_i)_r for each sample and output, and a row x_i (x) e_r for each held pair.
-K = C C', k_ri = C (x_i (x) e_r). W* is the point nearest W with C W* = t: t is y_io sqrt(q) in a sample's row and 0 in
-a held pair's. Theorem (its proof: docs/proofs/any_order.md in ntkfl's repository): let |W - W*| <= D, and let every
-other pair have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|.
-Then every further training whose steps stay below the limits printed here, in any order of batches and clients, with
-means of the clients' models, stays within D of W*. Its residuals tend to 0 if every sample is visited again and again,
-with steps above one fixed number and below another that is less than the limits, and every client that trains has a
-weight above a fixed number in its mean. The samples of a batch are distinct.
+sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held. s_ri is 1 where w_r.x_i >= 0
+and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r
+for each held pair: (c_ur x_i)_r in both cases. W* is the point nearest W with C W* = t, which is y_io sqrt(q), or 0 for
+a held pair. Theorem (proof: docs/proofs/any_order.md in ntkfl's repository): if |W - W*| <= D, and every other pair has
+w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|, then all further
+training with steps below the limits printed here, in any order of batches and clients, with means of clients' models,
+stays within D of W*. Its residuals tend to 0 if every sample comes again and again, with steps above one fixed number
+and below another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
 
-How it is proved. The folder brings a matrix Y and a vector a, which may be anything. (1) The eigenvalues of Y K Y' are
-at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* lies
-within |Y e| / sqrt(g) of W + C'a, and D <= sqrt(a'K a) + |Y e| / sqrt(g). (3) The square of the projection is at most
-k'Y'Y k / g and at most |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0, with M >= |J J'| entry by entry.
-All numbers are integers: a number is stored as itself times 2^E, a product of two numbers times 2^2E, and so on.
+How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
+eigenvalues of Y K Y' are at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With
+e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D is sqrt(a'K a) and twice that: P may stand for W* in
+(3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) The gradients J of a batch have |J|^2 <=
+max_i (M v)_i / v_i for any v > 0, if M >= |J J'| entry by entry. Units: x, b, W and Y may be multiplied by powers of
+two, and y and a by those that follow. So all numbers become integers, those of W with 100 bits to spare for roots.
 """
 
 import hashlib
 import json
+import struct
 import sys
-from array import array
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
-from math import isfinite, isqrt, nextafter, prod
-from operator import mul
+from functools import partial
+from math import inf, isfinite, isqrt, nextafter
+from operator import add, mul
 from pathlib import Path
 
-SCHEMA = "ntkfl-any-order/1"
-SIZES = ("width", "features", "samples", "outputs", "held", "test", "clients", "root_of")
+SCHEMA = "ntkfl-any-order/2"
 
 
 class Refused(Exception):
@@ -48,40 +47,20 @@ def need(condition, why):
 
 def raw(file):
     """The bytes of a file; not of a device or a pipe, which may have no end."""
-    need(file.is_file(), f"{file.name} is not there, or is no file")
-    need(file.stat().st_size < 10**8 or file.suffix == ".f64", f"{file.name} is larger than 100 MB")
+    need(file.is_file() and file.stat().st_size < 10**8, f"{file.name} is no file below 100 MB")
     return file.read_bytes()
 
 
-def read(folder):
-    """certificate.json, its sizes, the arrays as rows of integers (times 2^E), and E."""
-    content = json.loads(raw(folder / "certificate.json"))
-    need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
-    sizes = [content["sizes"][name] for name in SIZES]
-    need(all(type(size) is int and 0 <= size < 2**31 for size in sizes), f"the sizes are {str(sizes)[:200]}")
-    m, d, n, outputs, held, test, _, root_of = sizes
-    need(min(m, d, n, outputs) > 0 and root_of in (1, m), "a size is 0, or root_of is neither 1 nor the width")
-    rows = len(set(content["same"])) * outputs + held
-    shapes = {"hidden": (m, d), "readout": (outputs, m), "x": (n, d), "y": (n, outputs), "x_test": (test, d)}
-    shapes |= {"solution": (1, rows), "inverse_root": (rows, rows)}
-    arrays = {}
-    for name, shape in shapes.items():
-        file = folder / f"{name}.f64"
-        need(file.stat().st_size == 8 * prod(shape), f"{name}.f64 does not have the size of {shape} numbers")
-        stored = raw(file)
-        need(hashlib.sha256(stored).hexdigest() == content["sha256"][name], f"{name}.f64 was changed")
-        flat = array("d", stored)
-        if sys.byteorder == "big":
-            flat.byteswap()
-        need(all(map(isfinite, flat)), f"{name}.f64 has a number that is not finite")
-        arrays[name] = [
-            [v.as_integer_ratio() for v in flat[at : at + shape[1]]] for at in range(0, len(flat), shape[1])
-        ]
-    e = max(den.bit_length() for rows in arrays.values() for row in rows for _, den in row)
-    e = max(e, 100)  # so that sqrt(q) is known well
-    for name, rows in arrays.items():
-        arrays[name] = [[num << (e + 1 - den.bit_length()) for num, den in row] for row in rows]
-    return content, sizes, arrays, e
+def read(folder, checksums, name, columns):
+    """The rows of an array, as integers, and E: they are the stored numbers times 2^E."""
+    stored = raw(folder / f"{name}.f64")
+    need(hashlib.sha256(stored).hexdigest() == checksums[name], f"{name}.f64 was changed")
+    need(columns > 0 and len(stored) % (8 * columns) == 0, f"{name}.f64 does not have the size of rows of {columns}")
+    flat = struct.unpack(f"<{len(stored) // 8}d", stored)
+    need(all(map(isfinite, flat)), f"{name}.f64 has a number that is not finite")
+    ratios = [value.as_integer_ratio() for value in flat]
+    e = max((den.bit_length() - 1 for _, den in ratios), default=0)
+    return [[num * (1 << e) // den for num, den in ratios[at : at + columns]] for at in range(0, len(flat), columns)], e
 
 
 def dot(u, v):
@@ -94,6 +73,8 @@ def transposed(rows):
 
 def product(a, b):
     """The rows of the matrix a b, one by one. A row of b is one long integer, which Python multiplies fast."""
+    if not a:
+        return
     bits = [max((value.bit_length() for row in part for value in row), default=0) for part in (a, b)]
     size, columns = (sum(bits) + len(b).bit_length() + 2) // 8 + 1, len(b[0])
     half = 1 << (8 * size - 1)
@@ -105,184 +86,110 @@ def product(a, b):
         yield [int.from_bytes(raw[at : at + size], "little") - half for at in range(0, size * columns, size)]
 
 
-def root_above(value):
-    """A fraction above the square root of a fraction, by a part of 2^-199 of it at most; of 0 it is 2^-200."""
-    bits = 200 + max(0, value.denominator.bit_length() - value.numerator.bit_length() if value else 0)
-    return Fraction(isqrt((value.numerator << 2 * bits) // value.denominator) + 1, 1 << bits)
-
-
 def below(value):
     """A float below a fraction that is positive, or 0."""
     return nextafter(float(min(value, Fraction(2) ** 1000)), 0.0)
 
 
-def bound(matrix):
-    """An upper bound of the absolute eigenvalues of a matrix of integers >= 0, by (4)."""
-    shift = max(0, max(map(max, matrix)).bit_length() - 900)
-    floats, v = [[float(value >> shift) for value in row] for row in matrix], [1.0] * len(matrix)
+def largest(matrix):
+    """An upper bound of the eigenvalues of a matrix of integers >= 0, by (4)."""
+    v = [1] * len(matrix)
     for _ in range(30):
-        v = [dot(row, v) for row in floats]
-        v = [value / (max(v) or 1.0) for value in v]
-    weights = [int(value * 2**40) + 1 for value in v]
-    return max(Fraction(dot(row, weights), weight) for row, weight in zip(matrix, weights, strict=True))
-
-
-def final(values, errors):
-    """The sign, or of several outputs the class, that no later model changes; "open" if none is known."""
-    if len(values) == 1:
-        return "open" if abs(values[0]) <= errors[0] else 1 if values[0] > 0 else -1
-    low, high = ([v + s * e for v, e in zip(values, errors, strict=True)] for s in (-1, 1))
-    return next((k for k, v in enumerate(low) if all(v > u for j, u in enumerate(high) if j != k)), "open")
+        v = [dot(row, v) for row in matrix]
+        v = [(value << 40) // max(v) + 1 for value in v]
+    return max(Fraction(dot(row, v), weight) for row, weight in zip(matrix, v, strict=True))
 
 
 def check(folder):
     """What is proved: a bound of D, step limits, final classes. Raises Refused where nothing is."""
-    content, (m, _, n_all, outputs, n_held, _, n_clients, root_of), arrays, e = read(folder)
-    w, b, x_all, y_all, y_factor = (arrays[k] for k in ("hidden", "readout", "x", "y", "inverse_root"))
-    a, reach, one = arrays["solution"][0], Fraction(float.fromhex(content["claim"]["distance"])), 1 << e
-    owner, same = content["owner"], content["same"]
-    need(len(owner) == len(same) == n_all and reach > 0, "owner or same has a wrong length, or the distance is not > 0")
-    need(all(type(c) is int and 0 <= c < n_clients for c in owner), "a sample's owner is none of the clients")
-    need(len(set(owner)) == n_clients, "a client has no sample")
-    multiples: list[dict[int, Fraction]] = [{} for _ in range(n_clients + 1)]  # of clients, and of all: sums of squares
-    for i, j in enumerate(same):  # a positive multiple of a sample, labels included, asks for nothing new
-        need(
-            type(j) is int and 0 <= j <= i and same[j] == j and any(x_all[j]), f"sample {i} is 0, or same[{i}] is wrong"
-        )
-        u, v, k = x_all[i] + y_all[i], x_all[j] + y_all[j], next(k for k, value in enumerate(x_all[j]) if value)
-        alike = u[k] * v[k] > 0 and all(p * v[k] == q * u[k] for p, q in zip(u, v, strict=True))
-        need(alike, f"sample {i} is no positive multiple of sample {j}")
-        for of in (multiples[owner[i]], multiples[-1]):
-            of[j] = of.get(j, Fraction(0)) + Fraction(u[k], v[k]) ** 2
-    kept = sorted(set(same))
-    place, n, x, y = {i: k for k, i in enumerate(kept)}, len(kept), [x_all[i] for i in kept], [y_all[i] for i in kept]
-    held = [(r, place[i]) for r, i in content["held"]]
-    need(len(set(held)) == len(held) == n_held and all(type(r) is int and 0 <= r < m for r, _ in held), "a held pair")
-    of_neuron = {r: [(k, i) for k, (q, i) in enumerate(held) if q == r] for r, _ in held}
+    content = json.loads(raw(folder / "certificate.json"))
+    need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
+    d, outputs, root_of, owner = (content[name] for name in ("features", "outputs", "root_of", "owner"))
+    array_of = partial(read, folder, content["sha256"])
+    (w, w_bits), (x, x_bits), (y, y_bits) = array_of("hidden", d), array_of("x", d), array_of("y", outputs)
+    (b, b_bits), (tests, _) = array_of("readout", len(w)), array_of("x_test", d)
+    neurons, clients = range(len(w)), range(len(set(owner)))
+    need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
+    need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 
-    # The patterns, and the pairs within 2 D |x| of a kink. The others are safe: D |projection| <= D |x|.
-    gram = list(product(x, transposed(x)))
-    length = [root_above(Fraction(gram[i][i], one**2)) for i in range(n)]
-    far = [int(2 * reach * size * one**2) + 1 for size in length]
-    on, near, fitted, at_kink = [], [], [[0] * outputs for _ in range(n)], [0] * n_held
-    for r, z in enumerate(product(w, transposed(x))):
-        on.append([int(value >= 0) for value in z])
-        for k, i in of_neuron.get(r, ()):
-            on[r][i], at_kink[k] = 0, z[i]
-        free = {i for _, i in of_neuron.get(r, ())}
-        near += [(r, i, z[i]) for i in range(n) if abs(z[i]) <= far[i] and i not in free]
-        for i, o in ((i, o) for i in range(n) if on[r][i] for o in range(outputs)):
-            fitted[i][o] += b[o][r] * z[i]
+    first, same = {}, []  # a positive multiple of a sample, labels included, asks for nothing new
+    for i, row in enumerate(x):
+        unit = next(filter(None, map(abs, row)), 0)
+        need(unit, f"sample {i} is 0")
+        same.append(first.setdefault(tuple(Fraction(value, unit) for value in row + y[i]), i))
+    samples = [(i, o) for i in first.values() for o in range(outputs)]
+    held = dict.fromkeys((r, i) for r, i in content["held"])  # in this order
+    right = len(held) == len(content["held"]) and all(r in neurons and (i, 0) in samples for r, i in held)
+    need(right, "a held pair is wrong")
+    at = [i for i, _ in samples] + [i for _, i in held]  # the sample of each row of C
+    (a, a_bits), (y_factor, _) = array_of("solution", len(at)), array_of("inverse_root", len(at))
+    need(len(a) == 1 and len(y_factor) == len(at), "solution or inverse_root has a wrong length")
+    bits = x_bits + b_bits
+    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100
+    shifts = (w, w_units - w_bits), (y, w_units + bits - y_bits), (a, w_units - bits - a_bits)
+    w, y, (a,) = ([[value << shift for value in row] for row in rows] for rows, shift in shifts)
 
-    # K, and bounds of |sum_r b_or b_pr s_ri s_rj| whatever the patterns of the held pairs are.
-    def column(r, i):
-        tail = [0] * n_held
-        for k, j in of_neuron.get(r, ()):
-            tail[k] = gram[j][i] * one
-        return [on[r][j] * b[o][r] * gram[j][i] for j in range(n) for o in range(outputs)] + tail
+    z, gram = list(product(x, transposed(w))), list(product(x, transposed(x)))
+    on = [[int(value >= 0 and (r, i) not in held) for r, value in enumerate(row)] for i, row in enumerate(z)]
+    c = [[s * v for s, v in zip(on[i], b[o], strict=True)] for i, o in samples]
+    c += [[(q == r) << b_bits for q in neurons] for r, _ in held]
+    inner = list(product(c, transposed(c)))
+    big = [[gram[i][j] * value for j, value in zip(at, row, strict=True)] for i, row in zip(at, inner, strict=True)]
 
-    rows = n * outputs + n_held
-    big, most = ([[0] * size for _ in range(size)] for size in (rows, n * outputs))
-    for o, p in ((o, p) for o in range(outputs) for p in range(outputs)):
-        weighted = [[s and b[o][r] * b[p][r] for s in row] for r, row in enumerate(on)]
-        for i, sums in enumerate(product(transposed(on), weighted)):
-            for j, value in enumerate(sums):
-                big[i * outputs + o][j * outputs + p] = value * gram[i][j]
-                most[i * outputs + o][j * outputs + p] += abs(value)
-        for r, pairs in of_neuron.items():
-            at = {i for _, i in pairs}
-            for i, j in ((i, j) for i in range(n) for j in range(n) if i in at or j in at):
-                if (on[r][i] or i in at) and (on[r][j] or j in at):
-                    most[i * outputs + o][j * outputs + p] += abs(b[o][r] * b[p][r])
-    for k, (r, i) in enumerate(held):
-        for u, value in enumerate(column(r, i)):
-            big[u][n * outputs + k] = big[n * outputs + k][u] = value * one
-
-    square = list(product(y_factor, transposed(product(y_factor, big))))  # (1): Y (Y K)', times 2^6E
+    square = product(y_factor, transposed(product(y_factor, big)))  # (1): Y (Y K)'
     least = [2 * row[i] - sum(map(abs, row)) for i, row in enumerate(square)]
-    need(min(least) > 0, f"(1) fails: row {least.index(min(least))} of Y K Y' does not outweigh its other entries")
-    g = Fraction(min(least), one**6)
+    need((g := min(least)) > 0, f"(1) fails: row {least.index(g)} of Y K Y' does not outweigh its other entries")
 
-    root = isqrt(root_of * one**2)  # (2): sqrt(q) is in [root, root + 1] / 2^E
-    goal = [y[i][o] * root * one - fitted[i][o] for i in range(n) for o in range(outputs)] + [-z * one for z in at_kink]
+    goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]  # known to within 1
     moved = [dot(row, a) for row in big]
-    image = [dot(row, [t * one**2 - v for t, v in zip(goal, moved, strict=True)]) for row in y_factor]
-    rounding = [dot(map(abs, row), [abs(v) * one**3 for labels in y for v in labels]) for row in y_factor]
-    doubt = 0 if root**2 == root_of * one**2 else 1
-    square_sum = sum((abs(u) + doubt * v) ** 2 for u, v in zip(image, rounding, strict=True))
-    slack = root_above(Fraction(square_sum, one**12) / g)
-    distance = root_above(Fraction(dot(a, moved), one**6)) + 2 * slack
-    need(distance <= reach, f"(2) fails: D is shown to be below {below(distance):.9g}, not {float(reach):.9g}")
+    rest = [t - dot(row, z[i]) - v for t, row, i, v in zip(goal + [0] * len(held), c, at, moved, strict=True)]
+    image = [abs(dot(row, rest)) + sum(map(abs, row)) for row in y_factor]
+    reach = isqrt(dot(a, moved)) + 1 + 2 * (isqrt(dot(image, image) // g) + 1)  # (2)
 
-    sharp = []  # (3), first with |x_i| for the projection
-    for r, i, z in near:
-        k = column(r, i)
-        value = Fraction(z * one**2 + dot(a, k), one**4)
-        need(value > 0 if z >= 0 else value < 0, f"(3) fails: neuron {r} changes its side of sample {kept[i]} at W*")
-        if abs(value) <= reach * length[i]:
-            sharp.append((r, i, int(value**2 / reach**2 * g * one**8)))
-    for start in range(0, len(sharp), 128):
-        group = sharp[start : start + 128]
-        images = transposed(product(y_factor, transposed(column(r, i) for r, i, _ in group)))
-        for (r, i, limit), image in zip(group, images, strict=True):
-            need(dot(image, image) < limit, f"(3) fails: neuron {r} may cross the kink of sample {kept[i]}")
+    for i in sorted(set(at)):  # (3): it holds with the sign of w_r.x_i where that is beyond 2 D |x_i|
+        near = [r for r in neurons if z[i][r] ** 2 <= 4 * reach**2 * gram[i][i] and (r, i) not in held]
+        columns = [[gram[i][j] * row[r] for j, row in zip(at, c, strict=True)] for r in near]
+        for r, k, image in zip(near, columns, product(columns, transposed(y_factor)), strict=True):
+            value = (z[i][r] + dot(a, k)) * (1 if on[i][r] else -1)
+            far = value > 0 and reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
+            need(far, f"(3) fails: neuron {r} may cross the kink of sample {i}")
 
-    # (4), for each client's batches and for batches of all samples. The entries of multiples c, c' of two samples are
-    # bounded by c c' times that of the samples, M = L B L' in all: its eigenvalues are those of B L'L, and 0. L'L is
-    # diagonal: each sample's sum of c^2.
-    limits = []
-    for of in multiples:
-        unit = min(of.values()) / one
-        index = [
-            (place[j] * outputs + o, place[j], int(square / unit) + 1)
-            for j, square in of.items()
-            for o in range(outputs)
-        ]
-        top = bound([[abs(gram[i][j]) * most[u][v] * square for v, j, square in index] for u, i, _ in index])
-        limits.append(below(2 * root_of * one**4 / (top * unit)))
+    # (4): a gradient is its row of C and those of its sample's held pairs, times |b_or| at most: J = L C.
+    own = [[(u == v) << b_bits for v in range(len(samples))] for u in range(len(samples))]
+    loose = [row + [(j == i) * abs(b[o][r]) for r, j in held] for row, (i, o) in zip(own, samples, strict=True)]
+    most = list(product(loose, transposed(product(loose, [list(map(abs, row)) for row in inner]))))
+    limits, final = [], []
+    for batch in [[i for i, of in enumerate(owner) if of == client] for client in clients] + [range(len(x))]:
+        rows = [(i, samples.index((same[i], o))) for i in batch for o in range(outputs)]
+        top = largest([[abs(gram[i][j]) * most[u][v] for j, v in rows] for i, u in rows])
+        limits.append(below((2 * root_of << 2 * bits + 2 * b_bits) / top))
 
-    # Outputs elsewhere: those of W + C'a, to within D |x| times the length of the readout that can be active there.
-    tests = arrays["x_test"]
-    each = [a[j * outputs : (j + 1) * outputs] for j in range(n)]
-    moves = []
-    for pattern, weights in zip(on, transposed(b), strict=True):
-        moves.append([s and dot(weights, part) for s, part in zip(pattern, each, strict=True)])
-    for k, (r, i) in enumerate(held):
-        moves[r][i] += a[n * outputs + k] * one
-    point = [[u * one**2 + v for u, v in zip(*row, strict=True)] for row in zip(w, product(moves, x), strict=True)]
-    reaches = [reach * root_above(Fraction(dot(row, row), one**2)) for row in tests]
-    sums, squares = ([[0] * outputs for _ in tests] for _ in range(2))
-    for r, row in enumerate(product(point, transposed(tests)) if tests else ()):
-        for t in (t for t, value in enumerate(row) if value > -int(reaches[t] * one**4) - 1):
-            for o in range(outputs):
-                sums[t][o] += b[o][r] * max(row[t], 0)
-                squares[t][o] += b[o][r] ** 2
-    answers = []
-    for size, value, square_sum in zip(reaches, sums, squares, strict=True):
-        errors = [size * root_above(Fraction(v, one**2)) for v in square_sum]
-        answers.append(final([Fraction(v, one**5) for v in value], errors))
-    return {"distance": float(reach), "step_limits": limits[:-1], "pooled_step_limit": limits[-1], "final": answers}
+    # Outputs elsewhere: those of P, to within D |x| times the length of the readout that can be active there.
+    moves = product([[u * v for u, v in zip(a, row, strict=True)] for row in transposed(c)], [x[i] for i in at])
+    point = transposed([list(map(add, u, v)) for u, v in zip(w, moves, strict=True)])
+    classes = dict(enumerate(b)) if outputs > 1 else {1: b[0], -1: [0] * len(w)}
+    for row, values in zip(tests, product(tests, point), strict=True):
+        norm = reach**2 * dot(row, row)
+        active = [r for r, value in enumerate(values) if value > 0 or value**2 <= norm]
+        middle = {k: sum(v[r] * max(values[r], 0) for r in active) for k, v in classes.items()}
+        error = {k: isqrt(norm * sum(v[r] ** 2 for r in active)) + 1 for k, v in classes.items()}
+        best = max(classes, key=middle.get)
+        low = middle[best] - error[best]
+        final.append(best if all(low > middle[k] + error[k] for k in classes if k != best) else "open")
+    distance = nextafter(float(Fraction(reach, 1 << w_units)), inf)
+    return {"distance": distance, "step_limits": limits[:-1], "pooled_step_limit": limits[-1], "final": final}
 
 
 def main(arguments):
     try:
         need(len(arguments) == 1, "one folder is needed: python ntkfl_check.py FOLDER")
-        proved, claim = check(Path(arguments[0])), read(Path(arguments[0]))[0]["claim"]
-        limits = [*proved["step_limits"], proved["pooled_step_limit"]]
-        asked = [float.fromhex(value) for value in [*claim["step_limits"], claim["pooled_step_limit"]]]
-        need(all(p <= q for p, q in zip(asked, limits, strict=True)), "(4) fails: a claimed step limit is not shown")
-        pairs = list(zip(claim["final"], proved["final"], strict=True))
-        need(all(p in (q, "open") for p, q in pairs), "the class of a test input is not shown to be final")
-    except Refused as error:
-        print(f"refused: {error}")
-        return 1
+        proved, claim = check(Path(arguments[0])), json.loads(raw(Path(arguments[0]) / "certificate.json"))["claim"]
+        need(claim == proved, f"the claim is not what is shown, {proved}")
     except Exception as error:  # whatever the folder has in it: an answer, not a traceback
-        print(f"refused: this is no folder of {SCHEMA}: {type(error).__name__}: {str(error)[:200]!r}")
+        print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
-    distance = Context(9, ROUND_CEILING).create_decimal_from_float(proved["distance"])
-    *steps, pooled = map(str, map(Context(6, ROUND_FLOOR).create_decimal_from_float, limits))
-    print(f"D, the distance to W*, is at most {distance}: no later model is farther than 2 D from this one")
-    print("steps below", ", ".join(steps), f"by client, {pooled} on batches of all")
+    print(f"D, the distance to W*, is at most {proved['distance']}: no later model is farther than 2 D from this one")
+    print("steps below", *proved["step_limits"], f"by client, {proved['pooled_step_limit']} on batches of all")
     print(f"final classes of the test inputs: {proved['final']}")
     print("certified")
     return 0
