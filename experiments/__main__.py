@@ -1,15 +1,6 @@
-"""`ntkfl` and `python -m experiments`: the command line, whose handlers of signals stand before its imports."""
+"""`python -m experiments`, which is `ntkfl`."""
 
-from experiments.early import interruption
-
-
-def main() -> None:
-    """Run the command that the arguments name."""
-    interruption().install()
-    from experiments.command_line import app
-
-    app(prog_name="ntkfl")
-
+from ntkfl.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ntkfl.lazy_names import lazy_names
+from ntkfl.imports import lazy_names
 from ntkfl.version import VERSION as __version__
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ the signal remembered: nothing is raised during an import, and a lost exception 
 ten times a second and by the next `check` of a loop. A program that does not install it, such as a notebook, sees no
 difference.
 
-Only the standard library is imported here: the handlers stand before anything else is imported (`experiments.early`).
+Only the standard library is imported here: the handlers stand before the command line is imported.
 """
 
 import atexit

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.benchmarks.workload import Timed
-from experiments.early import interruption
+from ntkfl import interruption
 
 KEPT = 64  # numbers of a result that are compared, spread evenly
 
@@ -25,7 +25,7 @@ def main(workload: str, candidate: str, sizes: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
-    interruption().end_with(sys.stdin.fileno())
+    interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 
     found = next(c for c in catalogue()[workload].candidates if c.name == candidate)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from experiments.early import interruption
+from ntkfl import interruption
 
 NOTHING = "nothing new is kept"
 REPORTED = "what was counted until then is reported"
@@ -18,23 +18,22 @@ class Interruptible(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
-        stop = interruption()
         try:
-            with stop.released():
+            with interruption.released():
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:
             kept = getattr(error, "__notes__", [NOTHING])
         except typer.Exit as error:
-            if not error.exit_code or not stop.pending():
+            if not error.exit_code or not interruption.pending():
                 raise
             kept = []  # the command has said why it ends
         except Exception:
-            if not stop.pending():
+            if not interruption.pending():
                 raise
             kept = [NOTHING]  # what was interrupted made another error of it
-        stop.ending()
-        typer.echo("\n".join([f"stopped by {stop.name()}", *kept]), err=True)
-        raise typer.Exit(stop.status())
+        interruption.ending()
+        typer.echo("\n".join([f"stopped by {interruption.name()}", *kept]), err=True)
+        raise typer.Exit(interruption.status())
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ntkfl.lazy_names import lazy_names
+from ntkfl.imports import lazy_names
 
 if TYPE_CHECKING:
     from ntkfl.finite_width.kink_gathering import pairs_near_kinks as pairs_near_kinks

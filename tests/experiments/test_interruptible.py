@@ -10,16 +10,16 @@ ROOT = Path(__file__).parents[2]
 # SIGTERM comes while an interrupt must wait, as in an import or a callback of C code; the command goes on and ends so
 PROGRAM = """
 import signal
-from experiments.early import interruption
+from ntkfl import interruption
 import typer
 from experiments.console.interruptible import Interruptible
 
-interruption().install()
+interruption.install()
 app = typer.Typer(cls=Interruptible)
 
 @app.command()
 def work():
-    interruption()._installed.held = True
+    interruption._installed.held = True
     signal.raise_signal(signal.SIGTERM)
     {end}
 
@@ -38,7 +38,7 @@ STOPPED = 128 + 15
         ("raise ValueError", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise KeyboardInterrupt", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise typer.Exit(0)", 0, ""),  # done before it could be stopped
-        ("interruption().taken(); raise typer.Exit(1)", 1, ""),  # it was caught, and the command went on
+        ("interruption.taken(); raise typer.Exit(1)", 1, ""),  # it was caught, and the command went on
     ],
 )
 def test_the_exit_status_is_that_of_the_signal_unless_the_command_was_done(end, status, said):

@@ -86,7 +86,7 @@ def test_the_metadata_say_what_it_is(wheel):
     about = Parser().parsestr(archive.read(f"ntkfl-{VERSION}.dist-info/METADATA").decode())
     assert (about["Name"], about["Version"], about["License-Expression"]) == ("ntkfl", VERSION, "Apache-2.0")
     assert {"cluster", "data", "docs", "dev"} <= set(about.get_all("Provides-Extra"))
-    assert "ntkfl = experiments.__main__:main" in archive.read(f"ntkfl-{VERSION}.dist-info/entry_points.txt").decode()
+    assert "ntkfl = ntkfl.__main__:main" in archive.read(f"ntkfl-{VERSION}.dist-info/entry_points.txt").decode()
     assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
 
 

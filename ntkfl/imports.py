@@ -1,8 +1,9 @@
-"""Names of a package that are imported from their modules when they are first used."""
+"""How this project's packages are imported: names when they are first used, and no other folder of the same name."""
 
 import ast
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +24,17 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
         return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
     return attribute, lambda: sorted(modules)
+
+
+def refuse_other_folders(*packages: str) -> None:
+    """Raise an ImportError that names the user's own folder which is imported in place of one of our packages."""
+    for package in packages:
+        ours = Path(__file__).parents[1] / package
+        spec = find_spec(package)
+        places = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or []]
+        if spec is not None and ours.resolve() not in places:
+            theirs = places[0] if places else spec.origin
+            raise ImportError(
+                f"{theirs} is imported as {package!r}, the name of a package of ntkfl ({ours}): rename it, or take the "
+                "folder that it is in from sys.path, where a script's own folder and those of PYTHONPATH come first"
+            )

@@ -1,0 +1,20 @@
+"""`ntkfl` and `python -m ntkfl`: the command line, whose handlers of signals stand before its imports."""
+
+from importlib import import_module
+
+from ntkfl import interruption
+from ntkfl.imports import refuse_other_folders
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    interruption.install()
+    try:
+        refuse_other_folders("bounds", "verification", "experiments")
+    except ImportError as error:
+        raise SystemExit(f"Error: {error}") from None
+    import_module("experiments.command_line").app(prog_name="ntkfl")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A folder of the user's with the name of one of our packages is named in the message."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ntkfl.imports import refuse_other_folders
+
+
+@pytest.mark.parametrize(
+    ("package", "code"),
+    [
+        ("bounds", "import verification"),
+        ("verification", "from ntkfl.__main__ import main; main()"),
+        ("experiments", "from ntkfl.__main__ import main; main()"),
+    ],
+)
+def test_a_users_folder_in_front_of_ours_is_named(package, code, tmp_path):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    said = f"Error: {tmp_path / package} is imported as {package!r}, the name of a package of ntkfl"
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+def test_a_folder_without_code_is_no_package_and_ours_are_let_through(tmp_path, monkeypatch):
+    (tmp_path / "bounds").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    refuse_other_folders("bounds", "verification", "experiments")
