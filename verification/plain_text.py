@@ -97,7 +97,7 @@ def typed(text: str) -> str:
 def left_out(expression: Any) -> str:
     """What stands in the place of a formula that is too long to be read; empty where it is not."""
     length = len(plain(expression))
-    return f"a formula of {length} characters, which ntkfl show --latex prints" if length > LONGEST else ""
+    return f"a formula of {length} characters, which ntkfl show --tex prints" if length > LONGEST else ""
 
 
 def case_text(case: dict) -> str:

@@ -5,16 +5,15 @@ from bounds.listing import word_for
 from bounds.registry import version
 from bounds.statement import Statement
 from verification.plain_text import claim_lines, symbol_text
-from verification.verdict_page import LABEL, entry, nature_text, symbols, wrapped
+from verification.verdict_page import entry, nature_text, symbols, wrapped
 
 
-def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
+def as_text(statement: Statement, width: int = 100) -> str:
     """Claim, hypotheses, formulas, source, how each side is measured, mutants and symbols, as plain text.
 
     Args:
         statement: to show.
         width: columns; longer lines are wrapped between words.
-        latex: the formulas as LaTeX too.
     """
     hypotheses = {h.name: h.says for h in statement.hypotheses}
     lines = wrapped(f"{statement.id}  {statement.title}", width)
@@ -24,8 +23,6 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
     for form, claim in statement.forms.items():
         more = [f"needs also {h.name}: {h.says}" for h in claim.hypotheses]
         lines += ["", *entry(form.value, claim_lines(statement, form), width)]
-        if latex:  # to be copied, so not wrapped
-            lines += [" " * (LABEL + 1) + part for part in claim.latex().split(r" ;\quad ")]
         lines += entry("", [*more, claim.note], width)
         meaning = [f"meaning: version {known}"] if (known := version(statement, form)) else []
         lines += entry("", [*meaning, f"recorded: {claim.recorded.value}", nature_text(claim)], width)

@@ -33,10 +33,14 @@ def mathml(text: str, display: str = "inline", alt: str = "") -> Markup:
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
     """What one form claims, a formula a part: left side, relation, right side."""
-    formula = statement.forms[form]
-    lefts = statement.left_formulas(form)
-    shown = [_claim(statement.kind, formula, lefts, number) for number in range(len(formula.parts))]
-    return [mathml(_rows(rows), "block", alt) for rows, alt in zip(shown, claim_lines(statement, form), strict=False)]
+    shown = zip(claim_rows(statement, form), claim_lines(statement, form), strict=False)
+    return [mathml(_rows(rows), "block", alt) for rows, alt in shown]
+
+
+def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
+    """What one form claims as LaTeX, a list of rows a part; one too long to read is left out, unless whole."""
+    formula, lefts = statement.forms[form], statement.left_formulas(form)
+    return [_claim(statement.kind, formula, lefts, number, whole) for number in range(len(formula.parts))]
 
 
 def failure(formula: Formula) -> Markup | None:
@@ -59,13 +63,13 @@ def width(text: str) -> float:
     return _width(_element(text))
 
 
-def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int) -> list[str]:
+def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, everything: bool) -> list[str]:
     """The rows of one part, no wider than a page if that can be; the last may say what a name stands for."""
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
     left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)
     relation = " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
-    if text := left_out(whole[-1]):
+    if (text := left_out(whole[-1])) and not everything:
         return [*_lower(whole), left + relation + rf"\text{{{text}}}"]
     one_row = " ".join([*_lower(whole), left + relation + _last(kind, whole)])
     if width(one_row) <= WIDEST:

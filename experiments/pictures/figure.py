@@ -128,19 +128,21 @@ def _styles(seen: Mapping[Form, Seen]) -> Styles:
 
 
 def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
-    """The figure as a .png or .svg file; the same bytes every time.
+    """The figure as a .png, .svg or .pdf file; the same bytes every time.
 
     Args:
         figure: to be written.
-        suffix: png or svg.
+        suffix: png, svg or pdf.
         name: what the ids of the SVG are made of.
     """
     import matplotlib
 
     file = io.BytesIO()
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name, "pdf.fonttype": 42}):
         if suffix == "svg":
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        elif suffix == "pdf":
+            figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
         else:
             figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
     return file.getvalue()

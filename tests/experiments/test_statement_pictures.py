@@ -40,7 +40,7 @@ def made_up(ratio, **more):
     return Seen(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_show_draws_the_file_that_was_asked_for(tmp_path, suffix):
     path = tmp_path / f"picture.{suffix}"
     result = run("show", "fl-ntk/A.2", "--plot", path)
@@ -49,14 +49,14 @@ def test_show_draws_the_file_that_was_asked_for(tmp_path, suffix):
     if suffix == "svg":
         assert ElementTree.fromstring(content).tag.endswith("svg")
     else:
-        assert content.startswith(b"\x89PNG")
+        assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_show_refuses_other_endings_and_several_statements(tmp_path):
     for name, said in (("a.gif", "ends in .gif"), ("a", "ends in nothing")):
         result = run("show", "fl-ntk/A.2", "--plot", tmp_path / name)
-        assert result.exit_code == 2 and said in result.stderr and "must end in .png or .svg" in result.stderr
+        assert result.exit_code == 2 and said in result.stderr and "must end in .png, .svg or .pdf" in result.stderr
     result = run("show", "alignment", "--plot", tmp_path / "a.png")
     assert result.exit_code == 2 and "draws one statement, these are 5" in result.stderr
     assert not list(tmp_path.iterdir())

@@ -95,7 +95,7 @@ def test_it_runs_where_no_checkout_is(installed):
     assert all(Path(place).is_relative_to(installed.site) for place in places), places
     assert f"ntkfl {VERSION}" in installed("--version")
     assert "fl-ntk/B.12" in installed("list")
-    assert "Concentration of H(0)" in installed("show fl-ntk/C.6 --latex")
+    assert "Concentration of H(0)" in installed("show fl-ntk/C.6 --tex")
     assert "everything that is needed is there" in installed("doctor")
     assert "no violation" in installed("verify fl-ntk/C.6 --json found.json --markdown found.md")
     installed("report --verdicts found.json --out pages")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bounds.statement import Form, Statement
 
 WIDEST = 100
-PICTURES = ("png", "svg")
+PICTURES = ("png", "svg", "pdf")
 
 
 def list_statements(
@@ -52,10 +52,15 @@ def show(
             help="a statement, as `ntkfl list` names it, a .py file of yours, or a paper for its conventions",
         ),
     ],
-    latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
+    tex: Annotated[
+        bool, typer.Option("--tex", "--latex", help="as LaTeX: a theorem for each form, and what is recorded of it")
+    ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="draw left side and bound on the cases that verify runs: .png or .svg"),
+        typer.Option(
+            metavar="FILE",
+            help="draw left side and bound on the cases that verify runs: .png or .svg; .pdf for one panel",
+        ),
     ] = None,
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols.
@@ -72,26 +77,31 @@ def show(
         statements = find(identifier)
         if plot is not None:
             _plot(statements, plot)
+    if tex:
+        from experiments.formulas.theorem import as_tex
+
+        return typer.echo("\n\n".join(map(as_tex, statements)))
     width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
-    typer.echo("\n\n".join(as_text(statement, width, latex) for statement in statements))
+    typer.echo("\n\n".join(as_text(statement, width) for statement in statements))
 
 
 def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
     suffix = path.suffix[1:].lower()
     if suffix not in PICTURES:
-        raise ValueError(f"--plot {path} ends in {path.suffix or 'nothing'}; it must end in .png or .svg")
+        raise ValueError(f"--plot {path} ends in {path.suffix or 'nothing'}; it must end in .png, .svg or .pdf")
     if len(statements) != 1:
         named = ", ".join(one.id for one in statements[:3])
         raise ValueError(f"--plot draws one statement, these are {len(statements)} ({named}, ...); name one")
     from experiments.console.case_progress import CaseProgress
-    from experiments.pictures import as_bytes, drawn
+    from experiments.pictures import as_bytes, drawn, thumbnail
     from verification.statement_picture import seen_of
 
     (statement,) = statements
     with reserved(path) as (write,), shown_warnings(), CaseProgress() as progress:
         seen = {form: found for (_, form), found in seen_of(statements, progress=progress).items()}
         assert write is not None
-        write(as_bytes(drawn(statement, seen), suffix, statement.id))
+        figure = thumbnail(statement, seen) if suffix == "pdf" else drawn(statement, seen)
+        write(as_bytes(figure, suffix, statement.id))
     typer.echo(f"picture: {path}", err=True)
 
 
