@@ -53,7 +53,9 @@ def extensions_of_statements() -> tuple[Extension, ...]:
 
 def extension_of(statement: Statement) -> Extension | None:
     """The module that brought a statement; None for this project's own."""
-    return next((e for e in extensions_of_statements() if any(one is statement for one in e.module.STATEMENTS)), None)
+    return next(
+        (e for e in extensions_of_statements() if any(listed is statement for listed in e.module.STATEMENTS)), None
+    )
 
 
 def failure(error: BaseException, statement: Statement) -> str:
@@ -83,25 +85,25 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
     Raises:
         ExtensionError: there are none, or their ids cannot be theirs.
     """
-    where, found = extension.name, getattr(extension.module, "STATEMENTS", None)
-    if not isinstance(found, tuple) or not found or not all(isinstance(one, Statement) for one in found):
-        has = "it has none" if found is None else f"it is {_described(found)}"
+    where, statements = extension.name, getattr(extension.module, "STATEMENTS", None)
+    if not isinstance(statements, tuple) or not statements or not all(isinstance(s, Statement) for s in statements):
+        has = "it has none" if statements is None else f"it is {_described(statements)}"
         raise ExtensionError(f"{where} must have STATEMENTS, a tuple of bounds.Statement; {has}")
     owner = dict.fromkeys(own(), "this project")
     owner |= {statement.id: other.name for other in others for statement in other.module.STATEMENTS}
-    for one in found:
-        if not ID.fullmatch(one.id):
-            raise ExtensionError(f"{where} has a statement with the id {one.id!r}; it must be paper/label: mine/T1")
-        if one.id in owner:
+    for stated in statements:
+        if not ID.fullmatch(stated.id):
+            raise ExtensionError(f"{where} has a statement with the id {stated.id!r}; it must be paper/label: mine/T1")
+        if stated.id in owner:
             raise ExtensionError(
-                f"{where} has a statement with the id {one.id}, as {owner[one.id]} has; choose another"
+                f"{where} has a statement with the id {stated.id}, as {owner[stated.id]} has; choose another"
             )
-        owner[one.id] = "itself"
-    return found
+        owner[stated.id] = "itself"
+    return statements
 
 
-def _described(found: object) -> str:
-    if isinstance(found, tuple):
-        odd = next((statement for statement in found if not isinstance(statement, Statement)), None)
-        return "an empty one" if not found else f"a tuple with a {type(odd).__name__}"
-    return f"a {type(found).__name__}"
+def _described(given: object) -> str:
+    if isinstance(given, tuple):
+        odd = next((statement for statement in given if not isinstance(statement, Statement)), None)
+        return "an empty one" if not given else f"a tuple with a {type(odd).__name__}"
+    return f"a {type(given).__name__}"

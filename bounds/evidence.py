@@ -36,13 +36,13 @@ def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, .
 
     A statement of the user's own has trials alone; what is recorded open or untested has nothing.
     """
-    found: dict[Evidence, tuple[str, ...]] = {}
+    kinds: dict[Evidence, tuple[str, ...]] = {}
     if statement.forms[form].recorded not in (Outcome.OPEN, Outcome.UNTESTED):
-        found[Evidence.SAMPLED] = ()
+        kinds[Evidence.SAMPLED] = ()
     if own().get(statement.id) is statement:
         kept = _kept().get(statement.id, {}).get(form.value, {})
-        found |= {kind: tuple(kept[kind]) for kind in Evidence if kind in kept}
-    return found
+        kinds |= {kind: tuple(kept[kind]) for kind in Evidence if kind in kept}
+    return kinds
 
 
 def strongest(statement: Statement, form: Form) -> str:

@@ -66,8 +66,8 @@ class Formula:
         Raises:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
         """
-        found = {part: evaluate(part, constants, bits=bits) for part in dict.fromkeys(self.parts)}  # equal ones once
-        return tuple(found[part] for part in self.parts)
+        once = {part: evaluate(part, constants, bits=bits) for part in dict.fromkeys(self.parts)}  # equal parts once
+        return tuple(once[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
         """The enclosure of the lower end of a two-sided statement.
@@ -148,15 +148,15 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     with precision(bits):
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
-        found = compiled.value(
+        balls = compiled.value(
             [ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, *_ in values]
             + [ball_matrix(v, e) for v, e, *_ in matrices]
         )
         if not shape:
-            result = enclosure(found)
+            result = enclosure(balls)
             value, error = (_column(part) for part in (result.value, result.error))
             return Estimate(value, error, method, rigour)
-        results = np.broadcast_to(np.asarray(found, object), shape).ravel().tolist()
+        results = np.broadcast_to(np.asarray(balls, object), shape).ravel().tolist()
         result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball", Rigour.ENCLOSED)
         return Estimate(result.value.reshape(shape), result.error.reshape(shape), method, rigour)
 
@@ -175,10 +175,10 @@ def _known(value: Any) -> tuple[Any, Any, str, Rigour]:
     """Value, error, method and rigour; single numbers, which most are, as floats."""
     if (isinstance(value, float) and value == value) or (isinstance(value, int) and abs(value) <= 2**53):
         return float(value), 0.0, "exact", Rigour.EXACT
-    found = _estimate(value)
-    if found.value.ndim:
-        return found.value, found.error, found.method, found.rigour
-    return float(found.value), float(found.error), found.method, found.rigour
+    estimate = _estimate(value)
+    if estimate.value.ndim:
+        return estimate.value, estimate.error, estimate.method, estimate.rigour
+    return float(estimate.value), float(estimate.error), estimate.method, estimate.rigour
 
 
 def _column(part: np.ndarray) -> np.ndarray:

@@ -83,8 +83,8 @@ class Hypothesis:
             raise TypeError(
                 f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"
             )
-        found = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
-        return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
+        estimate = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
+        return float(np.min(estimate.lo, initial=np.inf)) + 0.0  # no negative zero
 
     def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
         """This hypothesis asked of every part of a case, say every run of a ladder; `part` is what reports call one.
@@ -96,7 +96,7 @@ class Hypothesis:
         return replace(
             self,
             says=f"in every {part}: {self.says}",
-            margin=lambda case: float(np.min([self.least(one) for one in parts(case)])),
+            margin=lambda case: float(np.min([self.least(part) for part in parts(case)])),
             free=False,
         )
 

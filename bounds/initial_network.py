@@ -73,15 +73,15 @@ class InitialNetwork(Case):
         both = on @ on.T
         (lost,), (gained,) = changes_within(x, self.weights.hidden, np.array([self.radius]))
         most = np.linalg.norm(inner * np.maximum(lost, gained)) / m
-        found = 0.0
+        deviation = 0.0
         for direction in (x[0], x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
             length = np.linalg.norm(direction)
             if length == 0:
                 continue
             for sign in (1 - 1e-9, -1 + 1e-9):
                 moved = (z + (sign * self.radius / length) * (x @ direction)[:, None] >= 0).astype(float)
-                found = max(found, float(np.linalg.norm(inner * (moved @ moved.T - both))) / m)
-        return Estimate.between(found * (1 - 1e-12), most * (1 + 1e-12), "a perturbation found, and a bound on all")
+                deviation = max(deviation, float(np.linalg.norm(inner * (moved @ moved.T - both))) / m)
+        return Estimate.between(deviation * (1 - 1e-12), most * (1 + 1e-12), "a perturbation found, and a bound on all")
 
     @cached_property
     def most_crowded(self) -> tuple[float, float]:

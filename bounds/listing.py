@@ -35,9 +35,9 @@ def papers() -> tuple[str, ...]:
 
 def steps() -> tuple[Step, ...]:
     """Every step of a proof that is pure algebra, from the modules that have `STEPS`."""
-    found: list[ModuleType] = [module for _, _, module in modules()]
-    found += [extension.module for extension in extensions_of_statements()]
-    return tuple(step for module in found for step in getattr(module, "STEPS", ()))
+    with_steps: list[ModuleType] = [module for _, _, module in modules()]
+    with_steps += [extension.module for extension in extensions_of_statements()]
+    return tuple(step for module in with_steps for step in getattr(module, "STEPS", ()))
 
 
 def get(identifier: str) -> Statement:
@@ -82,14 +82,14 @@ def find(*words: str) -> tuple[Statement, ...]:
         >>> [statement.id for statement in find("fl-ntk/C.6")]
         ['fl-ntk/C.6']
     """
-    found: dict[str, Statement] = {}
+    by_id: dict[str, Statement] = {}
     for word in words:
         file, _, identifier = word.partition(PART)
         chosen = load(file) if is_file(file) else _of_paper(word) or (get(word),)
         if identifier and is_file(file):
-            chosen = tuple(one for one in chosen if one.id == identifier) or _no_such(file, identifier)
-        found |= {statement.id: statement for statement in chosen}
-    return tuple(found.values())
+            chosen = tuple(each for each in chosen if each.id == identifier) or _no_such(file, identifier)
+        by_id |= {statement.id: statement for statement in chosen}
+    return tuple(by_id.values())
 
 
 def narrowed(statements: Iterable[Statement], paper: str | None = None, text: str = "") -> tuple[Statement, ...]:
@@ -108,7 +108,7 @@ def narrowed(statements: Iterable[Statement], paper: str | None = None, text: st
     own = tuple(statement for statement in statements if paper is None or statement.id.startswith(f"{paper}/"))
     if not own:
         raise ValueError(f"none of these is a statement of {paper}")
-    left = tuple(one for one in own if all(word in _said(one) for word in text.casefold().split()))
+    left = tuple(statement for statement in own if all(word in _said(statement) for word in text.casefold().split()))
     if not left:
         raise ValueError(f"none of {len(own)} statements has {text!r} in its texts; try fewer words, or a part of one")
     return left
@@ -123,7 +123,8 @@ def _said(statement: Statement) -> str:
 
 def _of_paper(word: str) -> tuple[Statement, ...]:
     """All statements of the paper of this name; none where there is no such paper."""
-    return tuple(one for identifier, one in catalogue().items() if identifier.split("/")[0] == word.lower().rstrip("/"))
+    paper = word.lower().rstrip("/")
+    return tuple(statement for identifier, statement in catalogue().items() if identifier.split("/")[0] == paper)
 
 
 def word_for(statement: Statement) -> str:
@@ -133,4 +134,4 @@ def word_for(statement: Statement) -> str:
 
 
 def _no_such(file: str, identifier: str) -> tuple[Statement, ...]:
-    raise KeyError(f"{file} has no statement {identifier!r}; it has {', '.join(one.id for one in load(file))}")
+    raise KeyError(f"{file} has no statement {identifier!r}; it has {', '.join(each.id for each in load(file))}")

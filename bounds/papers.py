@@ -17,12 +17,12 @@ from bounds.statement import Convention, Statement
 
 def _papers() -> dict[str, str]:
     """The folders of `bounds` that say which PAPER they are of, by it; those with a PLACE first, in its order."""
-    found = []
+    papers = []
     for info in pkgutil.iter_modules(bounds.__path__):
         folder = importlib.import_module(f"bounds.{info.name}") if info.ispkg else bounds
         if hasattr(folder, "PAPER"):
-            found.append((getattr(folder, "PLACE", math.inf), folder.PAPER, folder.__name__))
-    return {paper: package for _, paper, package in sorted(found)}
+            papers.append((getattr(folder, "PLACE", math.inf), folder.PAPER, folder.__name__))
+    return {paper: package for _, paper, package in sorted(papers)}
 
 
 PAPERS = _papers()
@@ -35,16 +35,16 @@ def own() -> dict[str, Statement]:
     Raises:
         ValueError: an id given twice, or one that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
     """
-    found: dict[str, Statement] = {}
+    by_id: dict[str, Statement] = {}
     for paper, name, module in modules():
         for statement in getattr(module, "STATEMENTS", ()):
             expected = slug(statement.id.removeprefix(paper + "/"))
             if not f"{expected}_".startswith(name + "_"):
                 raise ValueError(f"{PAPERS[paper]}.{name} holds {statement.id}; its file would be {expected}.py")
-            if statement.id in found:
+            if statement.id in by_id:
                 raise ValueError(f"two statements have the id {statement.id}")
-            found[statement.id] = statement
-    return found
+            by_id[statement.id] = statement
+    return by_id
 
 
 def modules() -> Iterator[tuple[str, str, ModuleType]]:

@@ -296,7 +296,7 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
         chosen.append(tuple(sum(column) for column in zip(*parts, strict=True)))
     taken = {_axis(row) for row in chosen}
     others = draw(st.lists(_grid(features, 3, d[1]), max_size=3, unique_by=_axis))
-    paired = [row for one in chosen for row in (one, _scaled(one, -1))]
+    paired = [row for row_of in chosen for row in (row_of, _scaled(row_of, -1))]
     return AntipodalFamily(_normalised(paired + [row for row in others if _axis(row) not in taken]), positive)
 
 

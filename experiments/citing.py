@@ -72,12 +72,12 @@ def citation(word: str | None = None) -> Citation:
 def references() -> tuple[tuple[frozenset[str], str], ...]:
     """Every entry of references.bib: the names that it is behind, and the entry without them."""
     text = files("experiments").joinpath("references.bib").read_text(encoding="utf-8")
-    found = []
+    entries = []
     for entry in re.findall(r"^@.*?^}$", text, flags=re.MULTILINE | re.DOTALL):
         names = re.search(r"^ *keywords *= *{(.*)},?\n", entry, flags=re.MULTILINE)
         assert names is not None, entry
-        found.append((frozenset(name.strip() for name in names[1].split(",")), entry.replace(names[0], "")))
-    return tuple(found)
+        entries.append((frozenset(name.strip() for name in names[1].split(",")), entry.replace(names[0], "")))
+    return tuple(entries)
 
 
 def _of(what: str, names: Iterable[str]) -> Citation:
@@ -91,12 +91,15 @@ def _of_statements(word: str) -> Citation:
     from bounds.listing import find
 
     statements = find(word)
-    said = ", ".join(f"{one.id}: {one.source}" for one in statements)
+    said = ", ".join(f"{statement.id}: {statement.source}" for statement in statements)
     own = [statement for statement in statements if brought_by(statement) is None]
-    found = _of(
-        f"{said}; checked by ntkfl {VERSION}", {i.partition("/")[0] for one in own for i in (one.id, *one.uses)}
+    cited = _of(
+        f"{said}; checked by ntkfl {VERSION}",
+        {i.partition("/")[0] for statement in own for i in (statement.id, *statement.uses)},
     )
-    return Citation(found.what, (*found.entries[:-1], *(entry for one in own for entry in _findings(one)), TOOL))
+    return Citation(
+        cited.what, (*cited.entries[:-1], *(entry for statement in own for entry in _findings(statement)), TOOL)
+    )
 
 
 def _findings(statement: Statement) -> list[str]:
@@ -123,7 +126,7 @@ def _findings(statement: Statement) -> list[str]:
 
 def _tex(text: str) -> str:
     """Text as LaTeX prints it."""
-    return re.sub(r"[&%$#_{}]", lambda found: "\\" + found[0], text).replace("^", r"\^{}")
+    return re.sub(r"[&%$#_{}]", lambda match: "\\" + match[0], text).replace("^", r"\^{}")
 
 
 def _of_folder(folder: Path) -> Citation:

@@ -146,7 +146,7 @@ def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "a
 def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray) -> list[TwoLayer]:
     """The two networks with the largest accuracy barrier between them."""
     pairs = list(combinations(networks, 2))
-    barriers = [float(accuracy_barrier(one, other, x, classes).value.value) for one, other in pairs]
+    barriers = [float(accuracy_barrier(network, other, x, classes).value.value) for network, other in pairs]
     return list(pairs[barriers.index(max(barriers))])
 
 
@@ -164,6 +164,6 @@ def _trained_row(
     numbers = (
         *_bounds(case),
         _data_bound(networks[0], networks[1], x, loss),
-        *(float(found.value) if found.lo > 0 else 0.0 for found in exact),
+        *(float(estimate.value) if estimate.lo > 0 else 0.0 for estimate in exact),
     )
     return BoundsRow(name, side, *numbers)

@@ -72,10 +72,10 @@ def examined() -> tuple[Item, ...]:
 def _needed() -> Iterator[Item]:
     for requirement in _requirements():
         if _of_extra(requirement, ""):
-            found = _version(requirement.name)
-            wrong = found is not None and found not in requirement.specifier
+            installed = _version(requirement.name)
+            wrong = installed is not None and installed not in requirement.specifier
             fault = f"must be {requirement.specifier}" if wrong else ""
-            yield Item("needed", requirement.name, found, get=f"pip install '{requirement}'", fault=fault)
+            yield Item("needed", requirement.name, installed, get=f"pip install '{requirement}'", fault=fault)
 
 
 def _optional() -> Iterator[Item]:
@@ -84,9 +84,9 @@ def _optional() -> Iterator[Item]:
     for extra, adds in EXTRAS.items():
         wanted = [r for r in _requirements() if _of_extra(r, extra)]
         missing = [r.name for r in wanted if _version(r.name) is None]
-        found = None if missing else ", ".join(f"{r.name} {_version(r.name)}" for r in wanted)
+        installed = None if missing else ", ".join(f"{r.name} {_version(r.name)}" for r in wanted)
         fault = f"without {', '.join(missing)}" if missing else ""
-        yield Item("optional", f"extra {extra}", found, adds, f"pip install 'ntkfl[{extra}]'", fault)
+        yield Item("optional", f"extra {extra}", installed, adds, f"pip install 'ntkfl[{extra}]'", fault)
     for name, (adds, beside) in SINGLE.items():
         command = " ".join(filter(None, ("pip install --no-deps", name, beside)))
         yield Item("optional", name, _version(name), adds, command)
@@ -94,8 +94,8 @@ def _optional() -> Iterator[Item]:
         there = f"{command}, in an environment of its own; then --peer-python {peer}=PATH"
         yield Item("optional", peer, _version(PACKAGES.get(peer, peer)), "speed beside it, by ntkfl bench", there)
     browser = [program for program in ("chromium", "chromedriver") if shutil.which(program)]
-    found = ", ".join(browser) if len(browser) == 2 else None
-    yield Item("optional", "a browser", found, "tests of reports as seen", "apt install chromium chromium-driver")
+    installed = ", ".join(browser) if len(browser) == 2 else None
+    yield Item("optional", "a browser", installed, "tests of reports as seen", "apt install chromium chromium-driver")
 
 
 def _here() -> Iterator[Item]:

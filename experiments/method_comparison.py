@@ -84,7 +84,7 @@ class MethodComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON types: by measure, for every method its values, mean, and difference."""
-        found = {}
+        by_measure = {}
         for measure in self.values:
             rows = []
             for k, method in enumerate(self.methods):
@@ -95,9 +95,9 @@ class MethodComparison:
                     row |= {"difference": more.mean, "difference_half_width": more.half}
                     row |= {"finding": self.finding(measure, k)}
                 rows.append(row)
-            found[measure] = rows
+            by_measure[measure] = rows
         said = [{"method": method, "seed": seed, "why": why} for method, seed, why in self.shortfalls]
-        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": found, "nothing_learned": said}
+        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": by_measure, "nothing_learned": said}
 
 
 def compare_methods(
@@ -129,7 +129,7 @@ def compare_methods(
             raise ValueError(
                 "nothing is measured: the data have no test samples; --train-loss measures the training loss"
             )
-    found: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
+    by_measure: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
     shortfalls: list[tuple[str, int, str]] = []
     for method, (name, options) in zip(methods, parts, strict=True):
         rows = []
@@ -145,9 +145,9 @@ def compare_methods(
                 raise FloatingPointError(f"{method}, seed {seed}, {error}") from None
             rows.append(summary(done.rows))
             shortfalls += [(method, seed, done.shortfall)] if done.shortfall else []
-        for measure, values in found.items():
+        for measure, values in by_measure.items():
             values.append([row[measure].mean if measure in row else math.nan for row in rows])
-    arrays = {name: np.array(values) for name, values in found.items()}
+    arrays = {name: np.array(values) for name, values in by_measure.items()}
     known = {name: values for name, values in arrays.items() if np.isfinite(values).all()}
     if not known:
         raise ValueError("no measure is finite in every run, so nothing is compared; a smaller rate may help")

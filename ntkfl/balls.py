@@ -72,8 +72,8 @@ def enclosure(x: arb | list[arb] | np.ndarray | arb_mat) -> Estimate:
         ValueError: a ball that is not finite: the formula could not be evaluated on its inputs.
     """
     balls = np.array(x.tolist() if isinstance(x, arb_mat) else x, object)
-    found = np.array([_midpoint_and_radius(b) for b in balls.ravel()]).reshape(*balls.shape, 2)
-    return Estimate(found[..., 0], found[..., 1], "ball", Rigour.ENCLOSED)
+    pairs = np.array([_midpoint_and_radius(b) for b in balls.ravel()]).reshape(*balls.shape, 2)
+    return Estimate(pairs[..., 0], pairs[..., 1], "ball", Rigour.ENCLOSED)
 
 
 def _midpoint_and_radius(x: arb) -> tuple[float, float]:

@@ -153,10 +153,12 @@ class Estimate:
         Raises:
             ValueError: no part, or parts of different shapes.
         """
-        found = [_estimate(part) for part in parts]
-        value, error = (np.stack([getattr(one, name) for one in found], axis) for name in ("value", "error"))
-        known = dict.fromkeys(estimate.method for estimate in found if estimate.rigour is not Rigour.EXACT)
-        return cls(value, error, "; ".join(known) or "exact", max(one.rigour for one in found))
+        estimates = [_estimate(part) for part in parts]
+        value, error = (
+            np.stack([getattr(estimate, name) for estimate in estimates], axis) for name in ("value", "error")
+        )
+        known = dict.fromkeys(estimate.method for estimate in estimates if estimate.rigour is not Rigour.EXACT)
+        return cls(value, error, "; ".join(known) or "exact", max(estimate.rigour for estimate in estimates))
 
     __array_ufunc__ = None  # an array beside an Estimate leaves the operation to it
 

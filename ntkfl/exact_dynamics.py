@@ -197,9 +197,9 @@ def _matrix_free(
         setup, options["server_rate"] = replace(setup, eta_global=1.0), setup.eta_global
     kernel = in_float64(gram) if callable(gram) else infinite
     base = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)  # its products and blocks are asked for alone
-    found = of_method(base, method, options, momentum, **steps)
-    assert isinstance(found, MatrixFreeRegime)
-    return found
+    regime = of_method(base, method, options, momentum, **steps)
+    assert isinstance(regime, MatrixFreeRegime)
+    return regime
 
 
 def of_method(
@@ -235,7 +235,7 @@ def of_method(
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
     factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
     blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
-    found = linear_round(method, blocks, momentum, options)
+    of_one_round = linear_round(method, blocks, momentum, options)
     shared = (regime.problem, setup, regime.gram, regime.kernel)
 
     def at_server_rate(rate: float) -> LinearRegime:
@@ -243,8 +243,8 @@ def of_method(
         same = {"client_steps": client_steps, "step_factors": step_factors}
         return of_method(regime, method, changed, momentum, cohort, **same)  # type: ignore[arg-type]
 
-    has_rate = found.server_rate is None and "server_rate" in options_of(method)
-    own = {"method": name, "round": found, "step_factors": factors}
+    has_rate = of_one_round.server_rate is None and "server_rate" in options_of(method)
+    own = {"method": name, "round": of_one_round, "step_factors": factors}
     other: LinearRegime
     if isinstance(regime.gram, Tiles):
         other = MatrixFreeRegime(*shared, **own, work=blocks)
@@ -264,12 +264,12 @@ def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], win
 
 
 def _one_a_client(steps: Sequence[int], clients: int) -> tuple[int, ...]:
-    found = tuple(steps)
-    if len(found) != clients or not all(isinstance(count, Integral) and count >= 1 for count in found):
+    counts = tuple(steps)
+    if len(counts) != clients or not all(isinstance(count, Integral) and count >= 1 for count in counts):
         raise ValueError(
-            f"client_steps are {list(found)}; there must be a positive integer for each of {clients} clients"
+            f"client_steps are {list(counts)}; there must be a positive integer for each of {clients} clients"
         )
-    return tuple(map(int, found))
+    return tuple(map(int, counts))
 
 
 def random_rounds(
@@ -359,10 +359,12 @@ def random_of_method(
 
 
 def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:
-    found = LOSSES.get(loss) if isinstance(loss, str) else loss
-    if found is None:
+    convex_loss = LOSSES.get(loss) if isinstance(loss, str) else loss
+    if convex_loss is None:
         raise ValueError(f"there is no loss {loss!r}; the losses are {', '.join(LOSSES)}, or a ConvexLoss of yours")
     y = base.problem.y
-    if not found.labels(y):
-        raise ValueError(f"the labels run from {y.min():g} to {y.max():g}; the {found.name} loss takes {found.accepts}")
-    return ConvexRegime(base.problem, base.setup, base.gram, base.kernel, loss=found)
+    if not convex_loss.labels(y):
+        raise ValueError(
+            f"the labels run from {y.min():g} to {y.max():g}; the {convex_loss.name} loss takes {convex_loss.accepts}"
+        )
+    return ConvexRegime(base.problem, base.setup, base.gram, base.kernel, loss=convex_loss)

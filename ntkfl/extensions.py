@@ -77,8 +77,8 @@ def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
 
 def modules_of(package: str) -> Iterator[ModuleType]:
     """The modules in a package's folder, in the order of their names: there a new file is a new module."""
-    for found in pkgutil.iter_modules(import_module(package).__path__):
-        yield import_module(f"{package}.{found.name}")
+    for info in pkgutil.iter_modules(import_module(package).__path__):
+        yield import_module(f"{package}.{info.name}")
 
 
 class LeftOut(UserWarning):
@@ -89,16 +89,16 @@ class LeftOut(UserWarning):
 
 def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:
     """Every module that installed packages announce in a group; a module that fails is left out, with a warning."""
-    found: list[Extension] = []
+    extensions: list[Extension] = []
     for point in entry_points(group=group):
         try:
             extension = from_package(point)
-            check(extension, found)
+            check(extension, extensions)
         except ExtensionError as error:
             warnings.warn(f"{error}; it is left out", LeftOut, stacklevel=2)
         else:
-            found.append(extension)
-    return tuple(found)
+            extensions.append(extension)
+    return tuple(extensions)
 
 
 def from_package(point: EntryPoint) -> Extension:

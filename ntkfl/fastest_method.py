@@ -145,25 +145,25 @@ def fastest(
             return left_after(regime, budget)
         return rounds_between(regime, eps, int(np.clip(FARTHER * least, LEAST_ROUNDS, MOST_ROUNDS)))
 
-    found: dict[tuple[str, int], Tuned] = {}
+    best: dict[tuple[str, int], Tuned] = {}
     for label, tunable in METHODS.items():
         if label not in methods:
             continue
         progress(label)
         last: list[Tuned] = []
         for steps in () if singular and tunable.method in NOT_SINGULAR else local_steps:
-            special = found.get((tunable.special or "", steps))
+            special = best.get((tunable.special or "", steps))
             kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
             product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine)
-            search.run([(one.eta_local, one.options) for one in kept + last])
+            search.run([(setting.eta_local, setting.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
                 last = [min([tuned, *kept], key=_order)]
-                found[label, steps] = last[0]
+                best[label, steps] = last[0]
     floor = _worst_rounds(condition, eps)
-    return Fastest(eps, tuple(found.values()), condition, floor, budget)
+    return Fastest(eps, tuple(best.values()), condition, floor, budget)
 
 
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
@@ -195,9 +195,9 @@ def _rate(regime: LinearRegime) -> float:
     return float(np.abs(regime.round.roots(above_rounding(regime.nu))).max())
 
 
-def _order(one: Tuned) -> tuple[float, float]:
-    rounds = float("inf") if one.rounds is None else one.rounds
-    return (rounds if one.left is None else one.left, rounds)
+def _order(tuned: Tuned) -> tuple[float, float]:
+    rounds = float("inf") if tuned.rounds is None else tuned.rounds
+    return (rounds if tuned.left is None else tuned.left, rounds)
 
 
 def _worst_rounds(condition: float, eps: float) -> int | None:

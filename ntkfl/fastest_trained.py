@@ -45,7 +45,7 @@ class Trained:
 
 def train_fastest(
     problem: Problem,
-    found: Fastest,
+    fastest: Fastest,
     width: int,
     seed: int = 0,
     progress: Callable[[str], None] = lambda label: None,
@@ -53,11 +53,11 @@ def train_fastest(
     """Train a two-layer network under the best tuned entry of each method, and count its rounds.
 
     All start from the same network, whose outputs at the start the prediction is given. Entries that are not predicted
-    to reach eps are left out; the others come in the order of `found.best`.
+    to reach eps are left out; the others come in the order of `fastest.best`.
 
     Args:
         problem: the data that were compared on.
-        found: by `fastest`.
+        fastest: by `fastest`.
         width: hidden neurons.
         seed: of the network.
         progress: told the method that begins, and its predicted rounds.
@@ -75,13 +75,13 @@ def train_fastest(
     limits = algorithm1_limit(problem, Setup())
     frozen = algorithm1_limit(problem, Setup(), finite(problem.x, weights.hidden))
     rows = []
-    for tuned in found.best:
+    for tuned in fastest.best:
         steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
         regime, own = (of_method(base.at(steps), tuned.method, tuned.options) for base in (limits, frozen))
-        predicted, linearised = (_rounds(each, found.eps, weights.outputs(problem.x)) for each in (regime, own))
+        predicted, linearised = (_rounds(each, fastest.eps, weights.outputs(problem.x)) for each in (regime, own))
         if predicted is not None:
             progress(f"{tuned.label}, {predicted} rounds predicted")
-            counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, found.eps)
+            counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, fastest.eps)
             rows.append(Trained(tuned.label, predicted, linearised, counted, off, ran, left))
     return tuple(rows)
 
@@ -109,29 +109,31 @@ def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
 
 
 def _trained(
-    problem: Problem, weights: Weights, one: Tuned, regime: LinearRegime, most: int, eps: float
+    problem: Problem, weights: Weights, tuned: Tuned, regime: LinearRegime, most: int, eps: float
 ) -> tuple[int | None, float, int, float]:
     """Rounds of the network to eps, at most so many; how far off the regime it is; rounds run; what is left."""
     from ntkfl.training.methods import build  # torch is slow to load
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation
 
-    run = wide_federation(problem, regime.setup, weights, method=build(one.method, HalfSquares("sum"), **one.options))
-    found, share = [], float("inf")
+    run = wide_federation(
+        problem, regime.setup, weights, method=build(tuned.method, HalfSquares("sum"), **tuned.options)
+    )
+    residuals, share = [], float("inf")
     with suppress(FloatingPointError):  # steps that are stable at infinite width may not be here
         for state in run.states():
-            found.append(problem.y - run.model.outputs(state.model, run.data.x).numpy())
+            residuals.append(problem.y - run.model.outputs(state.model, run.data.x).numpy())
             with np.errstate(over="ignore", invalid="ignore"):
-                share = float(np.linalg.norm(found[-1]) / np.linalg.norm(found[0]))
+                share = float(np.linalg.norm(residuals[-1]) / np.linalg.norm(residuals[0]))
             if not share < DIVERGED:
-                found.pop()
+                residuals.pop()
                 break
-            if share <= eps or len(found) > most:
+            if share <= eps or len(residuals) > most:
                 break
-    known = regime.residual(np.arange(len(found)), problem.y - found[0])
-    off = np.linalg.norm(found - known, axis=1).max() / np.linalg.norm(found[0])
-    left = float(np.linalg.norm(found[-1]) / np.linalg.norm(found[0]))
-    return len(found) - 1 if share <= eps else None, float(off), len(found) - 1, left
+    known = regime.residual(np.arange(len(residuals)), problem.y - residuals[0])
+    off = np.linalg.norm(residuals - known, axis=1).max() / np.linalg.norm(residuals[0])
+    left = float(np.linalg.norm(residuals[-1]) / np.linalg.norm(residuals[0]))
+    return len(residuals) - 1 if share <= eps else None, float(off), len(residuals) - 1, left
 
 
 def _bytes(problem: Problem, width: int) -> float:

@@ -82,13 +82,13 @@ class Search:
         """The aim there, NEVER where it would be the least so far and the steps are not stable."""
         interruption.check()
         regime = self.regime(eta, options)
-        found = self.aim(regime, self.least)
-        if found >= self.least:
-            return found
+        reached = self.aim(regime, self.least)
+        if reached >= self.least:
+            return reached
         if regime.step_warning is not None:
             return NEVER
-        self.least, self.best = found, (eta, options)
-        return found
+        self.least, self.best = reached, (eta, options)
+        return reached
 
     def regime(self, eta: float, options: Options) -> LinearRegime:
         return of_method(self._at(eta), self.tunable.method, options)

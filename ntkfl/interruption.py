@@ -51,9 +51,9 @@ class Interruption:
 
     def listen(self) -> None:
         """Handle the signals from here on, those that are not ignored (as a background job's are)."""
-        self.signals = tuple(one for one in self.signals if signal.getsignal(one) is not signal.SIG_IGN)
-        for one in (*self.signals, KNOCK):
-            signal.signal(one, self._handle)
+        self.signals = tuple(number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN)
+        for number in (*self.signals, KNOCK):
+            signal.signal(number, self._handle)
 
     def arrived(self, number: signal.Signals) -> None:
         """A signal is to be delivered."""
@@ -115,8 +115,8 @@ def install(own: Interruption | None = None) -> None:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=_listen, args=(_installed, reading), daemon=True).start()
-        for one in _installed.signals:  # this runs last: what comes later must not change the exit status
-            atexit.register(signal.signal, one, signal.SIG_IGN)
+        for number in _installed.signals:  # this runs last: what comes later must not change the exit status
+            atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
 def check() -> None:

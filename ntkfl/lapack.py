@@ -78,12 +78,12 @@ def generalised_eigenvalues(
 
 def _smallest(matrix: np.ndarray, vectors: bytes) -> tuple[float, np.ndarray]:
     _require_own(matrix)
-    n, found = len(matrix), np.empty(1, np.intc)
+    n, count = len(matrix), np.empty(1, np.intc)
     values, vector, support = np.empty(n), np.empty(n), np.empty(2, np.intc)
 
     def run(work: np.ndarray, size: int, whole: np.ndarray, whole_size: int) -> int:
         limits = (0.0, 0.0, 1, 1, 0.0)  # of values, of indices, and the tolerance
-        out = (found, values, vector, n, support)
+        out = (count, values, vector, n, support)
         return _call("dsyevr", vectors, b"I", b"L", n, matrix, n, *limits, *out, work, size, whole, whole_size)
 
     work, whole = np.empty(1), np.empty(1, np.intc)
@@ -91,7 +91,7 @@ def _smallest(matrix: np.ndarray, vectors: bytes) -> tuple[float, np.ndarray]:
     if not info:
         work, whole = np.empty(int(work[0])), np.empty(int(whole[0]), np.intc)
         info = run(work, len(work), whole, len(whole))
-    if info or found[0] != 1:
+    if info or count[0] != 1:
         raise LinAlgError(f"dsyevr of {n} rows ended with info = {info}; the entries must be finite")
     return float(values[0]), vector
 

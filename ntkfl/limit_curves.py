@@ -49,12 +49,12 @@ class CurvePoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Values and errors by name, for JSON; an error that is not known is None."""
-        found: dict[str, Any] = {"round": self.round}
+        entries: dict[str, Any] = {"round": self.round}
         for name in ("residual", "train", "test"):
             estimate = getattr(self, name)
-            found[name] = None if estimate is None else float(estimate.value)
-            found[f"{name}_error"] = float(estimate.error) if estimate is not None and self.bounded else None
-        return found
+            entries[name] = None if estimate is None else float(estimate.value)
+            entries[f"{name}_error"] = float(estimate.error) if estimate is not None and self.bounded else None
+        return entries
 
 
 @dataclass(frozen=True)
@@ -159,24 +159,24 @@ def _run(
     if regime.averages:
         return regime._bounded(t, progress=progress)
     labels = regime._labels
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     state = _State(0, labels, np.zeros_like(labels), regime._empty(labels))
     mark = _mark(regime.problem, said)
     if keep is not None and keep.exists():
-        state, found = _read(keep, mark, len(state.memory))
+        state, kept = _read(keep, mark, len(state.memory))
     for now in range(state.round, int(t[-1]) + 1):
         interruption.check()
         if progress is not None:
             progress(now, int(t[-1]))
         if now in t:
-            found[now] = state.residual, state.moved
+            kept[now] = state.residual, state.moved
         if keep is not None and (now in t or now % SAVED_EVERY == 0):
-            _write(keep, mark, state, found)
+            _write(keep, mark, state, kept)
         if now < t[-1]:
             residual, memory, move = regime._next(state.residual, state.memory)
             state = _State(now + 1, residual, state.moved + move, memory)
     unknown = float("inf")
-    return [BoundedRound(*found[now], unknown, unknown, unknown) for now in t.tolist()]
+    return [BoundedRound(*kept[now], unknown, unknown, unknown) for now in t.tolist()]
 
 
 class _State(NamedTuple):
@@ -196,11 +196,11 @@ def _mark(problem: Problem, said: str) -> str:
     return digest.hexdigest()
 
 
-def _write(keep: Path, mark: str, state: _State, found: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> None:
+def _write(keep: Path, mark: str, state: _State, kept: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> None:
     part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
     arrays = {"mark": np.array(mark), "round": np.array(state.round), "residual": state.residual, "moved": state.moved}
     arrays |= {f"memory_{i}": each for i, each in enumerate(state.memory)}
-    arrays |= {f"at_{now}": np.stack(pair) for now, pair in found.items()}
+    arrays |= {f"at_{now}": np.stack(pair) for now, pair in kept.items()}
     try:
         with part.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
@@ -221,8 +221,8 @@ def _read(keep: Path, mark: str, memory: int) -> tuple[_State, dict[int, tuple[n
     state = _State(
         int(kept["round"]), kept["residual"], kept["moved"], tuple(kept[f"memory_{i}"] for i in range(memory))
     )
-    found = {int(name[3:]): (pair[0], pair[1]) for name, pair in kept.items() if name.startswith("at_")}
-    return state, found
+    states = {int(name[3:]): (pair[0], pair[1]) for name, pair in kept.items() if name.startswith("at_")}
+    return state, states
 
 
 def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) -> Iterator[CurvePoint]:

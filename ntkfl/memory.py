@@ -35,7 +35,7 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
     def fit(name: str) -> int:
         return largest(lambda size: needs(**(sizes | {name: size})), sizes[name], limit)
 
-    remedies = [f"{name.replace('_', ' ')} up to {found}" for name in sizes if (found := fit(name))]
+    remedies = [f"{name.replace('_', ' ')} up to {most}" for name in sizes if (most := fit(name))]
     would = [f"{' or '.join(remedies)} would fit"] if remedies else []
     said = "; ".join([f"{what} takes {shown(needed)} of memory and {shown(limit)} are available", *would])
     raise TooLittleMemory(f"{said}; {hint}" if hint else said)

@@ -77,16 +77,16 @@ def from_file(path: str | os.PathLike[str]) -> Model:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        found = vars(extensions.from_file(path).module)
+        content = vars(extensions.from_file(path).module)
     spec = os.fspath(path)
-    defined = [key for key in ("network", "module", "apply") if found.get(key, network) is not network]
+    defined = [key for key in ("network", "module", "apply") if content.get(key, network) is not network]
     if len(defined) != 1:
         said = " and ".join(defined) or "none of them"
         raise extensions.ExtensionError(f"{spec} defines {said}; it must define one: {FORMS}")
     (key,) = defined
     if key == "apply":
-        return network(found["apply"], found.get("params"), name=spec)
-    return network(found[key], name=None if key == "network" else spec)
+        return network(content["apply"], content.get("params"), name=spec)
+    return network(content[key], name=None if key == "network" else spec)
 
 
 def wide(spec: str) -> WideNetwork:
@@ -107,10 +107,10 @@ def wide(spec: str) -> WideNetwork:
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 
-    found, width = WideNetwork.named(spec)
+    wide_network, width = WideNetwork.named(spec)
     if width is not None:
         raise ValueError(f"the network {spec!r} names a width, which is given elsewhere: leave it out")
-    return found
+    return wide_network
 
 
 def simulate_network(

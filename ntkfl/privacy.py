@@ -254,9 +254,9 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain numbers; infinity as None."""
-        found = asdict(self)
-        found["plan"] = {name: value if isfinite(value) else None for name, value in found["plan"].items()}
-        return found
+        entries = asdict(self)
+        entries["plan"] = {name: value if isfinite(value) else None for name, value in entries["plan"].items()}
+        return entries
 
 
 def private_settings(
@@ -282,7 +282,7 @@ def private_settings(
     Raises:
         ValueError: as `private_rounds`; a Gram matrix with no stable server rate.
     """
-    found = []
+    choices = []
     base = algorithm1_limit(problem, Setup(), gram)
     eta_local = LOCAL_SHARE * base.step_limits.eta_local
     for steps in local_steps:
@@ -293,8 +293,8 @@ def private_settings(
         for share in SERVER_SHARES:
             options = {"server_rate": float(share * limit)}
             progress(f"K = {steps}, server rate {options['server_rate']:.3g}")
-            found.append(_private_rounds(at_steps, "fl-ntk", options, rounds))
-    return found
+            choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds))
+    return choices
 
 
 def best_choices(

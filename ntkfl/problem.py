@@ -226,25 +226,26 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
         array = array.detach().cpu()
         array = array.double() if array.is_floating_point() else array
     try:
-        found = np.asarray(array)
+        numbers = np.asarray(array)
     except ValueError as error:  # rows of several lengths
         raise ValueError(f"{name} is no array of real numbers: {error}") from error
-    kind = found.dtype.kind
+    kind = numbers.dtype.kind
     if kind == "c":
         raise ValueError(f"{name} is complex; {wanted}")
     table = hasattr(array, "iloc")  # of pandas
-    if kind == "f" and (table or isinstance(array, list | tuple)) and (np.abs(found) >= 2.0**53).any():
-        found, kind = np.asarray(array.astype(object) if table else array, object), "O"  # integers may stand by floats
+    if kind == "f" and (table or isinstance(array, list | tuple)) and (np.abs(numbers) >= 2.0**53).any():
+        numbers = np.asarray(array.astype(object) if table else array, object)  # integers may stand by floats
+        kind = "O"
     if kind == "O":
-        return _of_objects(name, found, wanted)
-    if kind not in "fiub" and not (kind == "V" and str(found.dtype) == "bfloat16"):  # JAX's, which numpy lacks
-        raise ValueError(f"{name} has dtype {found.dtype}; {wanted}")
-    return found
+        return _of_objects(name, numbers, wanted)
+    if kind not in "fiub" and not (kind == "V" and str(numbers.dtype) == "bfloat16"):  # JAX's, which numpy lacks
+        raise ValueError(f"{name} has dtype {numbers.dtype}; {wanted}")
+    return numbers
 
 
-def _of_objects(name: str, found: np.ndarray, wanted: str) -> np.ndarray:
+def _of_objects(name: str, objects: np.ndarray, wanted: str) -> np.ndarray:
     """Python's numbers as one type; ValueError that names the first entry that is none, as a word or pandas' NA."""
-    for where, entry in np.ndenumerate(found):
+    for where, entry in np.ndenumerate(objects):
         try:
             if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):
                 raise TypeError
@@ -256,7 +257,7 @@ def _of_objects(name: str, found: np.ndarray, wanted: str) -> np.ndarray:
             raise ValueError(_inexact(name, where, entry)) from None
         if isinstance(entry, int | np.integer) and float(entry) != int(entry):
             raise ValueError(_inexact(name, where, entry))
-    return found.astype(bool if found.size and all(isinstance(e, bool | np.bool_) for e in found.flat) else float)
+    return objects.astype(bool if objects.size and all(isinstance(e, bool | np.bool_) for e in objects.flat) else float)
 
 
 def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
@@ -269,12 +270,12 @@ def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
 
 def real_array(name: str, array) -> np.ndarray:
     """The array as float64; ValueError where anything would be lost, or words read as numbers."""
-    found = number_array(name, array)
-    real = found.astype(float, copy=False)
-    if found.dtype.kind in "iu" and found.size and max(-int(found.min()), int(found.max())) > 2**53:
+    numbers = number_array(name, array)
+    real = numbers.astype(float, copy=False)
+    if numbers.dtype.kind in "iu" and numbers.size and max(-int(numbers.min()), int(numbers.max())) > 2**53:
         for where in map(tuple, np.argwhere(np.abs(real) >= 2.0**53)):
-            if int(found[where]) != float(real[where]):
-                raise ValueError(_inexact(name, tuple(map(int, where)), int(found[where])))
+            if int(numbers[where]) != float(real[where]):
+                raise ValueError(_inexact(name, tuple(map(int, where)), int(numbers[where])))
     return real
 
 
@@ -290,17 +291,17 @@ def finite_array(name: str, array) -> np.ndarray:
 def checked_owner(owner, n: int) -> np.ndarray:
     """The client of each of n samples as integers of at least 0; ValueError where they are none."""
     wanted = "it must hold the integers 0..N-1"
-    found = number_array("owner", owner, wanted)
-    if found.shape != (n,):
-        raise ValueError(f"owner has shape {found.shape}; it must name one client per sample, shape ({n},)")
-    if found.dtype.kind == "b":
-        raise ValueError(f"owner has dtype {found.dtype}; {wanted}")
-    split = np.flatnonzero(~np.isfinite(found) | (np.trunc(found) != found))
+    owners = number_array("owner", owner, wanted)
+    if owners.shape != (n,):
+        raise ValueError(f"owner has shape {owners.shape}; it must name one client per sample, shape ({n},)")
+    if owners.dtype.kind == "b":
+        raise ValueError(f"owner has dtype {owners.dtype}; {wanted}")
+    split = np.flatnonzero(~np.isfinite(owners) | (np.trunc(owners) != owners))
     if len(split):
-        raise ValueError(f"owner[{split[0]}] is {found[split[0]]}; {wanted}")
-    if found.min() < 0:
-        raise ValueError(f"owner contains {found.min()}; clients are numbered from 0")
-    return found.astype(int)
+        raise ValueError(f"owner[{split[0]}] is {owners[split[0]]}; {wanted}")
+    if owners.min() < 0:
+        raise ValueError(f"owner contains {owners.min()}; clients are numbered from 0")
+    return owners.astype(int)
 
 
 def checked_rows(name: str, array) -> np.ndarray:

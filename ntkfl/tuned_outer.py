@@ -130,7 +130,7 @@ def tune_outer(
             raise ValueError(
                 f"there is no outer optimizer {name!r}.{did_you_mean(name, OUTER)} There are {', '.join(OUTER)}"
             )
-    base, found = algorithm1_limit(problem, Setup(), gram), []
+    base, choices = algorithm1_limit(problem, Setup(), gram), []
     for steps in local_steps:
         budget = _rounds(problem, steps, drawn, rounds, samples)
         search = _Search(base, steps, budget, drawn)
@@ -138,8 +138,8 @@ def tune_outer(
         for name in outer:
             progress(f"{name}, K = {steps}, {budget} rounds")
             best = plain if name == "average" else search.best(name, search.pushed(plain[1]), plain)
-            found.append(search.choice(name, *best))
-    return sorted(found, key=lambda one: one.mean_square)
+            choices.append(search.choice(name, *best))
+    return sorted(choices, key=lambda choice: choice.mean_square)
 
 
 def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:

@@ -92,14 +92,14 @@ def applicable(
                 by_family.setdefault(check.families[0], []).append((statement, form))
             else:
                 left_out += 1
-    cases, found = Cases(), []
+    cases, answers = Cases(), []
     for done, (family, members) in enumerate(by_family.items(), 1):
-        found += [_looked(statement, form, options, cases, auto_step) for statement, form in members]
+        answers += [_looked(statement, form, options, cases, auto_step) for statement, form in members]
         if progress is not None:
             progress(family.name, done, len(by_family))
         interruption.check()
     order = list(Applies)
-    return sorted(found, key=lambda one: (order.index(one.applies), -(one.sharpness or 0.0))), left_out
+    return sorted(answers, key=lambda answer: (order.index(answer.applies), -(answer.sharpness or 0.0))), left_out
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:

@@ -56,20 +56,20 @@ def searched(
 
     def ask(value: float) -> Certified | None:
         chosen = replace(setup, eta_local=value) if steps else replace(setup, width=round(value))
-        found: Certified | None = None
+        certified: Certified | None = None
         try:
-            found = certify_after(problem, chosen, after, every)
-            seen.append((chosen, found))
+            certified = certify_after(problem, chosen, after, every)
+            seen.append((chosen, certified))
         except FloatingPointError:
             pass
         if progress:
-            progress(chosen.eta_local if steps else chosen.width, found)
-        return found
+            progress(chosen.eta_local if steps else chosen.width, certified)
+        return certified
 
     unit = 1 / float((problem.x**2).sum(axis=1).max())
     edge = boundary(
         ask,
-        lambda found: found is not None and found.found.certified,
+        lambda candidate: candidate is not None and candidate.found.certified,
         setup.eta_local if steps else min(setup.width, FIRST_WIDTH),
         harder=2.0 if steps else 0.5,
         easiest=SMALLEST_STEP * unit if steps else LARGEST_WIDTH,

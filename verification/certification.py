@@ -55,11 +55,11 @@ def best_certificate(
         round_: how many rounds it has been trained, for the report.
         theorems: those to try, by name.
     """
-    found = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
-    certified = [c for c in found if c.found.certified]
+    candidates = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
+    certified = [c for c in candidates if c.found.certified]
     if certified:
         return min(certified, key=lambda c: c.found.residual_factor)
-    return min(reversed(found), key=lambda c: c.found.shortfall)
+    return min(reversed(candidates), key=lambda c: c.found.shortfall)
 
 
 def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Certified:

@@ -107,8 +107,8 @@ def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
             size = np.maximum(np.abs(left), np.abs(right)).max(initial=0)
             return np.where(left == right, 0.0, np.abs(right - left) / (size if size > 0 else 1))
         low, high = (left, right) if kind is not Kind.LOWER else (right, left)
-        found = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
-        return np.where(np.isnan(found), np.inf, found)
+        ratio = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
+        return np.where(np.isnan(ratio), np.inf, ratio)
 
 
 def _entries(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -157,8 +157,8 @@ def judge(
 
 def _worst(parts: list[Comparison]) -> Comparison:
     """The part that decides; its sides are as near each other as those of the nearest part."""
-    found, nearest = max(parts, key=_severity), min(part.margin_in_errors for part in parts)
-    return found if found.margin_in_errors == nearest else replace(found, margin_in_errors=nearest)
+    worst, nearest = max(parts, key=_severity), min(part.margin_in_errors for part in parts)
+    return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
 
 def _severity(comparison: Comparison) -> tuple[int, float]:

@@ -57,10 +57,10 @@ def ladders(
     needed = max(sorted(draw.widths)[FEWEST_WIDTHS - 1] for draw, _ in families)
     if largest is not None and largest < needed:
         raise ValueError(f"largest is {largest}; a slope needs {FEWEST_WIDTHS} widths, so it must be at least {needed}")
-    found: dict[Ladder, list[WidthRate]] = {}
+    by_ladder: dict[Ladder, list[WidthRate]] = {}
     for draw, statement in families:
-        found.setdefault(_shortened(draw, largest, networks), []).append(statement)
-    return found
+        by_ladder.setdefault(_shortened(draw, largest, networks), []).append(statement)
+    return by_ladder
 
 
 def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> Iterator[Exponent]:
@@ -79,10 +79,10 @@ def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> It
             for quantity in statement.quantities:
                 claimed = None if quantity.coefficient is None else float(quantity.coefficient(ladder))
                 try:
-                    measured, found = quantity.exponent_on(ladder), quantity.coefficient_on(ladder)
+                    measured, coefficient = quantity.exponent_on(ladder), quantity.coefficient_on(ladder)
                 except NoSlope:
-                    measured, found = None, None
-                yield Exponent(quantity.name, statement.id, quantity.exponent, claimed, measured, found)
+                    measured, coefficient = None, None
+                yield Exponent(quantity.name, statement.id, quantity.exponent, claimed, measured, coefficient)
 
 
 def _shortened(draw: Ladder, largest: int | None, networks: int | None) -> Ladder:

@@ -64,9 +64,9 @@ class _Described:
     cases: set[str] = field(default_factory=set)
 
     def __call__(self, case: Any) -> Mapping[Any, Any]:
-        found = self.constants(case)
+        constants = self.constants(case)
         self.cases.add(repr(sorted(case.describe().items())))
-        return found
+        return constants
 
 
 def false_alarms(
@@ -109,7 +109,7 @@ def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int)
     """The counts with those of a batch added; `different` counts cases whose descriptions differ, over all batches."""
     if by_batch:
         runs, uncounted = int(verdict.outcome is not Outcome.UNTESTED), 0
-        violated, unresolved = (int(verdict.outcome is one) for one in (Outcome.VIOLATED, Outcome.UNRESOLVED))
+        violated, unresolved = (int(verdict.outcome is outcome) for outcome in (Outcome.VIOLATED, Outcome.UNRESOLVED))
     else:
         runs = different - before.runs
         violated, unresolved, uncounted = verdict.violated, verdict.unresolved, verdict.trials - runs

@@ -17,11 +17,11 @@ from verification.tables import plain_table
 WRONG = (Fate.KILLED, Fate.SURVIVED)
 
 
-def matrix_table(found: Iterable[MutantFound]) -> Table:
+def matrix_table(every: Iterable[MutantFound]) -> Table:
     """One row a form: its own and the standard mutants, killed / total, and why the others survived."""
     columns = ("statement", "form", "own", "standard", "survivors")
     table = plain_table(columns, numbers=("own", "standard"), wrapped=("survivors",), gap=1)
-    for (identifier, form), group in groupby(found, key=lambda mutant: (mutant.id, mutant.form)):
+    for (identifier, form), group in groupby(every, key=lambda mutant: (mutant.id, mutant.form)):
         mutants = list(group)
         own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
         weak = any(m.fate is not Fate.KILLED for m in own)
@@ -30,12 +30,12 @@ def matrix_table(found: Iterable[MutantFound]) -> Table:
     return table
 
 
-def sorts_table(found: Sequence[MutantFound]) -> Table:
+def sorts_table(mutants: Sequence[MutantFound]) -> Table:
     """One row a kind of mutant: killed / total, and those left out because they claim no more or have no value."""
     columns = ("kind of mutant", "killed", "of", "claim no more", "no value")
     table = plain_table(columns, numbers=("killed", "of"), gap=1)
     for sort in Change:
-        fates = Counter(mutant.fate for mutant in found if mutant.sort is sort)
+        fates = Counter(mutant.fate for mutant in mutants if mutant.sort is sort)
         if fates:
             wrong = sum(fates[fate] for fate in WRONG)
             table.add_row(sort.value, *map(str, (fates[Fate.KILLED], wrong, fates[Fate.WEAKER], fates[Fate.NO_VALUE])))
@@ -52,9 +52,9 @@ def alarms_table(alarms: FalseAlarms) -> Table:
     return table
 
 
-def matrix_totals(found: Sequence[MutantFound]) -> str:
+def matrix_totals(mutants: Sequence[MutantFound]) -> str:
     """One line: how many mutants were killed, the statements' own and the standard ones."""
-    own, standard = ([m for m in found if m.own is side] for side in (True, False))
+    own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
     return f"mutants killed: {score(own)} of the statements' own, {score(standard)} of the standard ones"
 
 
@@ -67,11 +67,11 @@ def alarms_totals(alarms: FalseAlarms) -> str:
     )
 
 
-def exposed(found: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
+def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
     """What speaks against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
     said = [
         f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"
-        for m in found
+        for m in mutants
         if m.own and m.fate is not Fate.KILLED
     ]
     for form in alarms.forms:
@@ -82,11 +82,11 @@ def exposed(found: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
     return said
 
 
-def meta_json(found: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
+def meta_json(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
     """Both tables in full, every mutant and every form."""
     limit = {"violated_probability_at_most": alarms.at_most, "level": 0.975}
     totals = {name: alarms.total(name) for name in ("runs", "violated", "unresolved", "uncounted")}
-    return {"mutants": [asdict(mutant) for mutant in found], "false_alarms": totals | limit | asdict(alarms)}
+    return {"mutants": [asdict(mutant) for mutant in mutants], "false_alarms": totals | limit | asdict(alarms)}
 
 
 def score(mutants: Iterable[MutantFound]) -> str:

@@ -91,7 +91,7 @@ def plain(expression: Any) -> str:
 
 def typed(text: str) -> str:
     """A formula in plain text with its signs: "lambda_min(H_inf) <= eta" is λ_min(H_∞) ≤ η."""
-    return SIGN.sub(lambda found: SIGNS.get(found[0]) or greek_unicode.get(found[0], found[0]), text)
+    return SIGN.sub(lambda match: SIGNS.get(match[0]) or greek_unicode.get(match[0], match[0]), text)
 
 
 def left_out(expression: Any) -> str:

@@ -76,10 +76,10 @@ def planned(
         known = cases.margins(family, seed).get(id(unmet))
         if known is None:  # it cannot be computed: whoever judges the case meets the error
             break
-        found = unmet.found(case, known)
+        rejection = unmet.found(case, known)
         other = way_out(statement, form, options, [unmet.name], 0, seed, cases, widen=not auto_step)
         passing = other is not None and passes(statement, form, other, 0, seed, cases)
         if auto_step and passing and other is not None and other == replace(options, eta_local=other.eta_local):
             return Plan(statement, form, other)
-        return Plan(statement, form, options, unmet, found, other, passing)
+        return Plan(statement, form, options, unmet, rejection, other, passing)
     return Plan(statement, form, options)

@@ -66,13 +66,13 @@ class Seen:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, a column of numbers as one string; `from_json` gives it back."""
-        found: dict[str, Any] = {"cases": self.cases, "families": list(self.families)}
-        found |= {name: _joined(getattr(self, name)) for name in ("family", "outcome", *COLUMNS)}
-        found |= {name: "" for name in ERRORS if not any(getattr(self, name))}
-        found["knobs"] = {name: _joined(values) for name, values in self.knobs.items()}
-        found["curves"] = [_packed(curve) for curve in self.curves]
-        found["exponents"] = [_packed(exponent) for exponent in self.exponents]
-        return found | {"failed": self.failed, "allowed": None if self.allowed is None else _joined(self.allowed)}
+        content: dict[str, Any] = {"cases": self.cases, "families": list(self.families)}
+        content |= {name: _joined(getattr(self, name)) for name in ("family", "outcome", *COLUMNS)}
+        content |= {name: "" for name in ERRORS if not any(getattr(self, name))}
+        content["knobs"] = {name: _joined(values) for name, values in self.knobs.items()}
+        content["curves"] = [_packed(curve) for curve in self.curves]
+        content["exponents"] = [_packed(exponent) for exponent in self.exponents]
+        return content | {"failed": self.failed, "allowed": None if self.allowed is None else _joined(self.allowed)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -116,8 +116,8 @@ def _split(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.split()))
 
 
-def _packed(one: Curve | Exponent) -> dict[str, Any]:
-    content = {part.name: getattr(one, part.name) for part in fields(one)}
+def _packed(record: Curve | Exponent) -> dict[str, Any]:
+    content = {part.name: getattr(record, part.name) for part in fields(record)}
     return {name: _joined(value) if isinstance(value, tuple) else value for name, value in content.items()}
 
 

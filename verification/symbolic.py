@@ -46,7 +46,9 @@ def prove(step: Step) -> Proof:
 @prove.register
 def _(step: Vanishes) -> Proof:
     entries = [
-        entry for found in step.expressions for entry in (found if isinstance(found, sp.MatrixBase) else [found])
+        entry
+        for expression in step.expressions
+        for entry in (expression if isinstance(expression, sp.MatrixBase) else [expression])
     ]
     left = [entry for entry in entries if not _is_zero(entry)]
     if left:
@@ -110,10 +112,10 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
 
 def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:
     """Whether expression >= 0 on a box: by its enclosure, or on the face where a monotone expression is least."""
-    found = _enclosed(expression, box)
-    if found is not None and found.lo >= 0:
+    bounds = _enclosed(expression, box)
+    if bounds is not None and bounds.lo >= 0:
         return True
-    if (found is not None and found.hi < 0) or order == 0:
+    if (bounds is not None and bounds.hi < 0) or order == 0:
         return False
     for symbol, (low, high) in box.items():
         slope = sp.diff(expression, symbol)
@@ -128,8 +130,8 @@ def _nonnegative(expression: sp.Expr, box: Box, order: int) -> bool:
 def _surely_nonnegative(number: sp.Expr) -> bool:
     if number.is_Rational:
         return bool(number >= 0)
-    found = _enclosed(number, {})
-    return (found is not None and bool(found.lo >= 0)) or _is_zero(number)
+    bounds = _enclosed(number, {})
+    return (bounds is not None and bool(bounds.lo >= 0)) or _is_zero(number)
 
 
 def _enclosed(expression: sp.Expr, box: Box) -> Estimate | None:

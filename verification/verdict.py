@@ -123,8 +123,8 @@ class Verdict:
 
         A form recorded open has none: it stays open until it is violated, which nobody recorded.
         """
-        found = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
-        expected = found is self.recorded or (self.recorded is Outcome.OPEN and found is not Outcome.VIOLATED)
+        outcome = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
+        expected = outcome is self.recorded or (self.recorded is Outcome.OPEN and outcome is not Outcome.VIOLATED)
         return self.error is None and expected
 
     @property

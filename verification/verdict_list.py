@@ -60,7 +60,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     Args:
         verdicts: as `verify` gives them.
     """
-    found = Counter(verdict.outcome for verdict in verdicts)
+    by_outcome = Counter(verdict.outcome for verdict in verdicts)
     violated = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
     open_ones = sum(verdict.refutes_open for verdict in violated)
     against = sum(verdict.contradicts_record for verdict in violated)
@@ -71,11 +71,11 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         (recorded[Nature.REPORTED], "violated as reported"),
     ]
     counts = [
-        (found[Outcome.HOLDS] - untried, "hold"),
+        (by_outcome[Outcome.HOLDS] - untried, "hold"),
         (untried, NOT_REFUTED),
-        (found[Outcome.TOUCHES], "touch"),
-        (found[Outcome.UNTESTED], "untested"),
-        (found[Outcome.UNRESOLVED], "unresolved"),
+        (by_outcome[Outcome.TOUCHES], "touch"),
+        (by_outcome[Outcome.UNTESTED], "untested"),
+        (by_outcome[Outcome.UNRESOLVED], "unresolved"),
         (recorded.total() - sum(count for count, _ in uncharged), "violated as recorded"),
         *uncharged,
         (open_ones, OPEN_VIOLATED),

@@ -100,8 +100,8 @@ def headline(verdict: Verdict) -> str:
     record = " (recorded open: nobody has settled it)" if verdict.refutes_open else record
     whose = " on your data" if verdict.own_data else ""
     elsewhere = f"; fails elsewhere: {elsewhere_text(verdict)}" if verdict.elsewhere else ""
-    found = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
-    return f"{verdict.id} ({verdict.form.value})  {found}"
+    line = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
+    return f"{verdict.id} ({verdict.form.value})  {line}"
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
@@ -193,11 +193,11 @@ def _digits(value: float, error: float) -> int:
 def answer(verdict: Verdict) -> str:
     """What was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
-        found = next(iter(verdict.notes), "")
+        first_note = next(iter(verdict.notes), "")
         reason = next((unmet_text(unmet) for unmet in verdict.unmet.values() if unmet.passes), "")
         if verdict.outcome is Outcome.UNTESTED and reason:
-            return f"{found}: {reason}"
-        return found if found else f"{verdict.unresolved} of {verdict.trials} trials undecided"
+            return f"{first_note}: {reason}"
+        return first_note if first_note else f"{verdict.unresolved} of {verdict.trials} trials undecided"
     if verdict.outcome is Outcome.VIOLATED:
         return _violation(verdict)
     if verdict.violated:
@@ -228,15 +228,15 @@ def _violation(verdict: Verdict) -> str:
 
 def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
     """The symbols of all formulas with their meanings, in alphabetical order; those without one last, together."""
-    found: set[Any] = set()
+    used: set[Any] = set()
     for formula in statement.forms.values():
         premises = [side for pair in (formula.premise or {}).items() for side in pair]
         for expression in (*formula.parts, formula.lower, formula.failure, *premises):
             if expression is not None:
-                found |= sp.sympify(expression).free_symbols
+                used |= sp.sympify(expression).free_symbols
     meanings = {symbol: said for symbol, (_, said) in GLOSSARY.items()} | dict(statement.symbols)
-    known = [((s,), meanings[s]) for s in sorted(found & meanings.keys(), key=_name)]
-    own = tuple(sorted(found - meanings.keys(), key=_name))
+    known = [((s,), meanings[s]) for s in sorted(used & meanings.keys(), key=_name)]
+    own = tuple(sorted(used - meanings.keys(), key=_name))
     return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
 
 
@@ -278,8 +278,8 @@ def counts_lines(verdict: Verdict) -> list[str]:
 
 
 def _margins(verdict: Verdict) -> str:
-    found = ", ".join(f"{name} {margin:.3g}" for name, margin in verdict.margins.items())
-    return f"smallest of the admitted cases, by hypothesis: {found}" if found else ""
+    margins = ", ".join(f"{name} {margin:.3g}" for name, margin in verdict.margins.items())
+    return f"smallest of the admitted cases, by hypothesis: {margins}" if margins else ""
 
 
 def _side(side: Side | None) -> list[str]:
@@ -304,20 +304,20 @@ def mutants_lines(verdict: Verdict) -> list[str]:
         return ["none is run on this form"]
     if not verdict.trials:
         return [f"no case to run the {verdict.mutants_total} on"]
-    killed = [name for name, found in verdict.mutants.items() if found == KILLED]
+    killed = [name for name, fate in verdict.mutants.items() if fate == KILLED]
     lines = [
         f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")
     ]
-    survivors = [f"{name} ({found})" for name, found in verdict.mutants.items() if found != KILLED]
+    survivors = [f"{name} ({fate})" for name, fate in verdict.mutants.items() if fate != KILLED]
     said = "not told from it on these data" if verdict.own_data else "WEAKLY TESTED, survived"
     return lines + ([f"{said}: {', '.join(survivors)}"] if survivors else [])
 
 
 def run_with(verdict: Verdict) -> str:
     """The versions and the machine that the verdict was found with."""
-    found = verdict.provenance
-    versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
-    machine = [str(found[name]) for name in ("dtype", "device") if name in found]
-    brought = found.get("statement", {})
+    facts = verdict.provenance
+    versions = ", ".join(f"{name} {version}" for name, version in facts.get("versions", {}).items())
+    machine = [str(facts[name]) for name in ("dtype", "device") if name in facts]
+    brought = facts.get("statement", {})
     whose = [f"{name} {text[:12]}" if name == "sha256" else text for name, text in brought.items() if name != "module"]
     return ", ".join([*([versions] if versions else []), *machine, *([" ".join(whose)] if whose else [])])

@@ -51,8 +51,8 @@ class AlignedPair(NetworkPair):
         """Of every unit of the first network from every unit of the second, squared, exactly."""
         rows = [_rows(network) for network in self.networks]
         return [
-            [sum(((a - b) ** 2 for a, b in zip(one, two, strict=True)), Fraction()) for two in rows[1]]
-            for one in rows[0]
+            [sum(((a - b) ** 2 for a, b in zip(first_row, two, strict=True)), Fraction()) for two in rows[1]]
+            for first_row in rows[0]
         ]
 
     def cost(self, order: tuple[int, ...]) -> Fraction:

@@ -14,8 +14,8 @@ def _averaged_variance(window: int) -> sp.Expr:
     for lag in range(window + 1):
         past = sum(names[abs(lag - i)] for i in range(1, window + 1))
         equations.append(names[lag] - rho * past / window - (1 if lag == 0 else 0))
-    found = dict(zip(names, next(iter(sp.linsolve(equations, names))), strict=True))
-    pairs = sum(found[names[abs(i - j)]] for i in range(window) for j in range(window))
+    moments = dict(zip(names, next(iter(sp.linsolve(equations, names))), strict=True))
+    pairs = sum(moments[names[abs(i - j)]] for i in range(window) for j in range(window))
     return pairs / window**2
 
 

@@ -50,5 +50,5 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
     """A matrix of balls as an Estimate that is exactly 0 elsewhere."""
-    found = estimated(values)
-    return found * where
+    estimate = estimated(values)
+    return estimate * where

@@ -22,12 +22,12 @@ def _decomposed(bias: sp.MatrixSymbol, spread: sp.MatrixSymbol) -> sp.Expr:
 
 
 def _constants(case: Ensemble) -> dict:
-    found = {n: case.problem.n, M: case.draws}
+    constants = {n: case.problem.n, M: case.draws}
     for outputs, b, z in ((case.outputs[:, 0], bias, spread), (case.wens_outputs, wens_bias, wens_spread)):
         with precision():
             mean = outputs.sum(axis=0) / len(outputs)
-            found |= {b: estimated(case.labels - mean), z: estimated(outputs - mean)}
-    return found
+            constants |= {b: estimated(case.labels - mean), z: estimated(outputs - mean)}
+    return constants
 
 
 STATEMENTS = (

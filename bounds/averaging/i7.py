@@ -47,8 +47,8 @@ def _mean_rows(rows: np.ndarray) -> Estimate:
 def _with_kernel(case: KernelLadder) -> Estimate:
     """The smaller of the remainders of the U- and the V-statistic, MMD in the space of K: whichever was meant."""
     both = [abs(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
-    smaller = np.argmin([found.value for found in both], axis=0)
-    value, error = (np.choose(smaller, [getattr(found, part) for found in both]) for part in ("value", "error"))
+    smaller = np.argmin([kernel.value for kernel in both], axis=0)
+    value, error = (np.choose(smaller, [getattr(kernel, part) for kernel in both]) for part in ("value", "error"))
     return Estimate(value, error, "ball", Rigour.ENCLOSED)
 
 

@@ -81,8 +81,8 @@ class Ensemble:
                 self.readout.reshape(-1, self.readout.shape[2]),
                 strict=True,
             )
-            found = [forward(x, ball_matrix(hidden), [ball(v) for v in readout]) for hidden, readout in nets]
-            return ball_array(found).reshape(self.draws, self.clients, self.problem.n)
+            outputs = [forward(x, ball_matrix(hidden), [ball(v) for v in readout]) for hidden, readout in nets]
+            return ball_array(outputs).reshape(self.draws, self.clients, self.problem.n)
 
     @cached_property
     def wens_outputs(self) -> np.ndarray:
@@ -94,13 +94,13 @@ class Ensemble:
     def fma_outputs(self) -> np.ndarray:
         """Outputs of the averaged network sum_k (n_k/n) w_k as balls, (M, n)."""
         with precision():
-            x, found = ball_matrix(self.problem.x), []
+            x, outputs = ball_matrix(self.problem.x), []
             for hidden, readout in zip(self.hidden, self.readout, strict=True):
                 parts = [ball_matrix(u) * share for u, share in zip(hidden, self.shares, strict=True)]
                 total = sum(parts[1:], parts[0])
                 mean = (self.shares[:, None] * ball_array(readout)).sum(axis=0)
-                found.append(forward(x, total, list(mean)))
-            return ball_array(found)
+                outputs.append(forward(x, total, list(mean)))
+            return ball_array(outputs)
 
     @cached_property
     def mean_outputs(self) -> np.ndarray:
@@ -178,16 +178,16 @@ def squared(balls: np.ndarray) -> np.ndarray:
 
 def ball_array(values: Sequence | np.ndarray) -> np.ndarray:
     """Floats or balls, nested to any depth, as an array of balls."""
-    found = np.array(values, dtype=object)
-    flat = [value if isinstance(value, arb) else ball(value) for value in found.ravel()]
+    objects = np.array(values, dtype=object)
+    flat = [value if isinstance(value, arb) else ball(value) for value in objects.ravel()]
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
-    return result.reshape(found.shape)
+    return result.reshape(objects.shape)
 
 
 def estimated(values: arb | np.ndarray) -> Estimate:
     """A ball, or an array of balls, as an Estimate of that shape."""
     if isinstance(values, arb):
         return enclosure(values)
-    found = enclosure(list(values.ravel()))
-    return Estimate(found.value.reshape(values.shape), found.error.reshape(values.shape), "ball", Rigour.ENCLOSED)
+    flat = enclosure(list(values.ravel()))
+    return Estimate(flat.value.reshape(values.shape), flat.error.reshape(values.shape), "ball", Rigour.ENCLOSED)

@@ -112,15 +112,15 @@ class KernelCase:
         M is similar to a symmetric matrix by L, so that an error E of its entries moves no eigenvalue by more than
         n cond(L) |E| (Bauer and Fike, with room for their order).
         """
-        found = self.round_map
+        round_map = self.round_map
         with precision(BITS):
-            values = ball_matrix(found.value).eig(multiple=True)
+            values = ball_matrix(round_map.value).eig(multiple=True)
             real = enclosure([value.real for value in values])
             imaginary = enclosure([value.imag for value in values])
         order = np.argsort(-real.value)
-        moved = self.problem.n * np.linalg.cond(self.factor) * np.linalg.norm(found.error)
+        moved = self.problem.n * np.linalg.cond(self.factor) * np.linalg.norm(round_map.error)
         error = real.error + np.abs(imaginary.value) + imaginary.error + moved
-        return Estimate(real.value[order], error[order], found.method, found.rigour)
+        return Estimate(real.value[order], error[order], round_map.method, round_map.rigour)
 
     @cached_property
     def rate(self) -> Estimate:
@@ -156,18 +156,18 @@ def kernel_draws(options: Options, reach: float, most: int | None = None, steps:
     `reach`: up to which eta_l q goes. `most`: seeds, for statements that take long on each case. `steps`: whether the
     statement depends on them; where it does not, the rows of a user's file are one case, whatever the seed.
     """
-    user, found = options.data is not None, []
+    user, families = options.data is not None, []
     for base in federated_draws(options):
         name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
         of = (base, reach, user)
         if not steps and is_data_file(options.data or ""):
-            found.append(Family(name, _kernel_case, kernel_cases(), of, trials=1, needs=1))
+            families.append(Family(name, _kernel_case, kernel_cases(), of, trials=1, needs=1))
             continue
         known = None if user else base.n  # without loading the digits
         trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
         few = trials if most is None else min(most, trials)
-        found.append(Family(name, _kernel_case, kernel_cases(), of, few))
-    return tuple(found)
+        families.append(Family(name, _kernel_case, kernel_cases(), of, few))
+    return tuple(families)
 
 
 @cache

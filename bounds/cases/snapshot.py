@@ -93,10 +93,10 @@ class Snapshot:
         x = self.run.problem.x
         inner = np.abs(x) @ np.abs(x).T
         ours = gram.doubtful(x, self.hidden)
-        found = []
+        doubts = []
         for theirs in self.local_doubtful:
-            found.append(((ours[:, None] + theirs) / self.run.setup.width + 2 * (x.shape[1] + 4) * EPS) * inner)
-        return found
+            doubts.append(((ours[:, None] + theirs) / self.run.setup.width + 2 * (x.shape[1] + 4) * EPS) * inner)
+        return doubts
 
     @cached_property
     def local_doubtful(self) -> list[np.ndarray]:

@@ -34,8 +34,8 @@ def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
     regimes = [regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
-    known = [-one.residual(last, outputs) for one in regimes]
-    moved = [one.movement(last, outputs) ** 2 for one in regimes]
+    known = [-own_regime.residual(last, outputs) for own_regime in regimes]
+    moved = [own_regime.movement(last, outputs) ** 2 for own_regime in regimes]
     return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
 
 

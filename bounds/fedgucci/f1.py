@@ -29,9 +29,9 @@ def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]
 
 def _constants(case: CubeNetworks) -> dict:
     barriers, largest, farthest = _suprema(case)
-    places = [(loss, at) for loss, found in zip(LOSSES, barriers, strict=True) for at in (0.0, 1.0, found.at)]
+    places = [(loss, at) for loss, barrier in zip(LOSSES, barriers, strict=True) for at in (0.0, 1.0, barrier.at)]
     nothing = Estimate.exact(0.0)
-    alone = [loss_at(case, found.at, loss) for loss, found in zip(LOSSES, largest, strict=True)]
+    alone = [loss_at(case, barrier.at, loss) for loss, barrier in zip(LOSSES, largest, strict=True)]
     alone.append(mean_of(abs(gap(case, np.array([farthest.at])))))
     return {
         alpha: np.array([at for _, at in places] + [0.0] * len(alone)),
@@ -45,8 +45,8 @@ def _measure(case: CubeNetworks) -> Estimate:
     """0 at both ends, and the exact barrier, for each loss; the largest losses and the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
-    found = [part for barrier in barriers for part in (zero, zero, barrier.value)]
-    return Estimate.stacked([*found, *(each.value for each in largest), farthest.value])
+    parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
+    return Estimate.stacked([*parts, *(each.value for each in largest), farthest.value])
 
 
 STATEMENTS = (

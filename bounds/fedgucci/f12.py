@@ -30,10 +30,10 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    found = connectivity_loss(*pair(case), case.x, case.y)
+    loss = connectivity_loss(*pair(case), case.x, case.y)
     at_first = float(squared_error(Segment(*pair(case), case.x), case.y).at(1.0))
-    total = at_first + BETA * float(found.value)
-    return found, Estimate(total, 2 * float(found.error) + 4e-16 * total, found.method, found.rigour)
+    total = at_first + BETA * float(loss.value)
+    return loss, Estimate(total, 2 * float(loss.error) + 4e-16 * total, loss.method, loss.rigour)
 
 
 GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18

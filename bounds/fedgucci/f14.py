@@ -24,9 +24,9 @@ def _constants(case: CubeNetworks) -> dict:
     centre = TwoLayer(
         np.mean([net.hidden for net in case.networks], axis=0), np.mean([net.readout for net in case.networks], axis=0)
     )
-    found = [mean_loss(case, net) for net in case.networks]
-    total = float(sum(value.value for value in found))
-    spread = 4 * float(sum(value.error for value in found)) + 1e-15 * total
+    mean_losses = [mean_loss(case, net) for net in case.networks]
+    total = float(sum(value.value for value in mean_losses))
+    spread = 4 * float(sum(value.error for value in mean_losses)) + 1e-15 * total
     signs = _signs(case)
     return {
         K: case.count,

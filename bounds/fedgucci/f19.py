@@ -32,13 +32,13 @@ def _measure(case: AnchorWindow) -> tuple[Estimate, ...]:
     """Size of the store, its oldest and newest round, and the client's objective with the anchors in it."""
     held = case.store
     own_loss = float((_residual(case, case.client.readout) ** 2).mean())
-    found = [connectivity_loss(case.client, case.models[round_ - 1], case.x, case.y) for round_ in held]
-    total = own_loss + case.beta * float(np.mean([value.value for value in found]))
-    error = case.beta * max(float(value.error) for value in found) + 64 * EPS * abs(total)
+    losses = [connectivity_loss(case.client, case.models[round_ - 1], case.x, case.y) for round_ in held]
+    total = own_loss + case.beta * float(np.mean([value.value for value in losses]))
+    error = case.beta * max(float(value.error) for value in losses) + 64 * EPS * abs(total)
     rounds = (len(held), held[0], held[-1])
     return (
         *(Estimate.exact(count) for count in rounds),
-        Estimate(total, error, found[0].method, max(e.rigour for e in found)),
+        Estimate(total, error, losses[0].method, max(e.rigour for e in losses)),
     )
 
 

@@ -36,8 +36,8 @@ def _constants(case: CubeNetworks) -> dict:
 
 def _measure(case: CubeNetworks) -> Estimate:
     """1 - B: 1 at both ends, for B = 0 there, and at the barrier; so that the scale is never 0."""
-    found = accuracy_barrier(*pair(case), case.x, case.y).value
-    return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - found])
+    barrier = accuracy_barrier(*pair(case), case.x, case.y).value
+    return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - barrier])
 
 
 BOTH_ACCURATE = Hypothesis(

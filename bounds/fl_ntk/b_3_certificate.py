@@ -31,8 +31,8 @@ def _draws(options) -> tuple:
 
 
 def _constants(case: FederatedRun) -> dict:
-    found = certificate(case)
-    return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], R: found.radius}
+    known = certificate(case)
+    return {rate: known.rate, r0: case.initial_residual, t: case.rounds[1:], R: known.radius}
 
 
 STATEMENTS = (

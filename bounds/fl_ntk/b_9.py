@@ -62,13 +62,13 @@ def _farthest(case: FederatedRun, pairs) -> Estimate:
         moves = [local[1:] - server for local, server in pairs]
         squares = [(move * move).sum(axis=-1) for move in moves]  # a ball around 0 to the power 2 is not finite
         largest = [[[BALL.maximum(client) for client in step] for step in square] for square in squares]
-        found = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
-    return Estimate(found.value.swapaxes(1, 2), found.error.swapaxes(1, 2), found.method, found.rigour)
+        farthest = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
+    return Estimate(farthest.value.swapaxes(1, 2), farthest.error.swapaxes(1, 2), farthest.method, farthest.rigour)
 
 
 def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    found = _farthest(case, [(round_.local, round_.start) for round_ in weight_path(case).rounds])
-    return found, found
+    farthest = _farthest(case, [(round_.local, round_.start) for round_ in weight_path(case).rounds])
+    return farthest, farthest
 
 
 def _printed_distance_measure(case: FederatedRun) -> Estimate:

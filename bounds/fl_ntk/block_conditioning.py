@@ -58,11 +58,11 @@ def _searched(case: KernelCase) -> float:
         slopes = [2 * np.outer(h @ b @ vectors[:, i], vectors[:, i]) / values[i] for i in (-1, 0)]
         return float(np.log(values[-1] / values[0])), ((slopes[0] - slopes[1]) * own).ravel()
 
-    found = []
+    logarithms = []
     for start in _factors(case, case.setup.seed):
-        found.append(of(start.ravel())[0])
-        found.append(minimize(of, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": DESCENT}).fun)
-    return float(np.exp(min(found)))
+        logarithms.append(of(start.ravel())[0])
+        logarithms.append(minimize(of, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": DESCENT}).fun)
+    return float(np.exp(min(logarithms)))
 
 
 def _condition(case: KernelCase, value: float) -> Estimate:

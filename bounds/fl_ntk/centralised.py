@@ -42,8 +42,8 @@ def _constants(case: KernelCase) -> dict:
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
     """Another family's data on two or four equal clients, or the user's as they are; server step 1, four rounds."""
-    found = base.case(2 * seed + 1)  # an odd seed has two clients or four
-    return replace(found, setup=replace(found.setup, eta_global=1.0, rounds=ROUNDS))
+    case = base.case(2 * seed + 1)  # an odd seed has two clients or four
+    return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=ROUNDS))
 
 
 SERVER_STEP_ONE = kernel_cases().map(lambda case: replace(case, setup=replace(case.setup, eta_global=1.0)))
@@ -81,7 +81,7 @@ class StepLadder(Case):
     def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """At each rung: |M - M_c|, that less its leading term, and sup_t of the residuals' distance over |r_0|."""
         pooled = replace(self.problem, owner=np.zeros(self.problem.n, int))
-        clients, found = self.problem.n_clients, []
+        clients, columns = self.problem.n_clients, []
         for eta in self.sizes:
             setup = Setup(eta_local=float(eta), local_steps=self.steps)
             federated = algorithm1_limit(self.problem, setup)
@@ -95,8 +95,8 @@ class StepLadder(Case):
             rounds = np.unique(np.geomspace(1, 8 / slowest, 200).astype(int))
             between = np.linalg.norm(federated.outputs(rounds) - central.outputs(rounds), axis=1)
             size = np.linalg.norm(self.problem.y)
-            found.append((np.linalg.norm(apart), np.linalg.norm(apart - leading), between.max() / size))
-        return tuple(np.array(found).T)
+            columns.append((np.linalg.norm(apart), np.linalg.norm(apart - leading), between.max() / size))
+        return tuple(np.array(columns).T)
 
     describe = described("problem", "N", K="steps", reach="reach")
 

@@ -54,7 +54,7 @@ class DivergenceLadder(Rungs):
             state = run.round(state).state
         last = run.round(state, keep_ends=True)
         assert last.ends is not None
-        before, after = (one.model[MOVED].cpu().numpy() for one in (state, last.state))
+        before, after = (server_state.model[MOVED].cpu().numpy() for server_state in (state, last.state))
         apart = last.ends[MOVED].cpu().numpy() - after
         whole = np.linalg.norm(apart, axis=(1, 2)).mean()
         return float(whole / np.sqrt(width)), float(whole / np.linalg.norm(after - before))
@@ -103,7 +103,7 @@ LADDERS = tuple(
 
 
 def _measure(ladder: DivergenceLadder) -> tuple[Estimate, ...]:
-    neurons, whole = ([found[:, i] for found in ladder.seen] for i in range(2))
+    neurons, whole = ([network[:, i] for network in ladder.seen] for i in range(2))
     return slope(ladder.sizes, neurons), slope(ladder.sizes, whole), leading_coefficient(ladder.sizes, whole, 0.0).log()
 
 

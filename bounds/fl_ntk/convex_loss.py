@@ -49,7 +49,7 @@ def _rounds_constants(case: ConvexRun) -> dict:
 
 
 def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
-    found = []
+    trained_columns = []
     for part, loss in enumerate(LOSSES):
         trained = case.outputs(part)
         columns = case.setup.rounds
@@ -57,8 +57,9 @@ def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
         value = kernel_regime(many, case.setup, case.gram, loss=loss).outputs(1, trained.value[:, :-1])
         scale = float(np.abs(value).max()) + 1
         library = Estimate(value, np.full(value.shape, 1e-13 * scale + trained.error.max()), "rounding")
-        found += [trained[:, 1:], library]
-    return tuple(found) if case.setup.rounds > 1 else tuple(one[:, 0] for one in found)  # formulas give one column so
+        trained_columns += [trained[:, 1:], library]
+    # where there is one round, formulas give one column
+    return tuple(trained_columns) if case.setup.rounds > 1 else tuple(column[:, 0] for column in trained_columns)
 
 
 SHORT = Hypothesis(

@@ -61,7 +61,7 @@ def _stacked(numbers: Iterable[Iterable[Any]]) -> Estimate:
 def _constants(ladder: Ladder) -> dict:
     """The symbols of every run, each (sizes, seeds)."""
     values = [[constants(run) for run in row] for row in ladder.runs]
-    return {symbol: _stacked([one[symbol] for one in row] for row in values) for symbol in values[0][0]}
+    return {symbol: _stacked([terms[symbol] for terms in row] for row in values) for symbol in values[0][0]}
 
 
 def _runs(ladder: Ladder) -> Iterable[FederatedRun]:

@@ -24,15 +24,15 @@ def _operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
     response = (basis * ((1 - (1 - setup.eta_local * values) ** setup.local_steps) / values)) @ basis.T
     a, one, h2 = h @ response, np.eye(n), np.kron(h, h)
     blocks = np.diag(own.ravel())
-    found = count * (s - 1) / (s * (count - 1)) * np.kron(a, a)
-    found += count * (count - s) / (s * (count - 1)) * h2 @ blocks @ np.kron(response, response)
+    operator = count * (s - 1) / (s * (count - 1)) * np.kron(a, a)
+    operator += count * (count - s) / (s * (count - 1)) * h2 @ blocks @ np.kron(response, response)
     if case.batch is not None:
         sizes = np.bincount(owner)[owner]
         drawn = np.minimum(case.batch, sizes)
         gamma = sizes * (drawn - 1) / (drawn * (sizes - 1))
         noise = np.diag((own * (gamma - 1)).ravel()) + np.diag(np.diag(sizes / drawn - gamma).ravel())
-        found += count / s * setup.eta_local**2 * h2 @ noise
-    return np.kron(a, one) + np.kron(one, a), found
+        operator += count / s * setup.eta_local**2 * h2 @ noise
+    return np.kron(a, one) + np.kron(one, a), operator
 
 
 def _constants(case: RandomRound) -> dict:

@@ -34,8 +34,8 @@ def _moments() -> tuple[sp.MatrixExpr, sp.MatrixExpr]:
     mean = H * RESPONSE  # A
     every, one = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
     drawn = every * mean * C * mean.T + one * H * _own(RESPONSE * C * RESPONSE) * H + N / s * H * batches * H
-    found = C - SERVER * (mean * C + C * mean.T) + SERVER**2 * drawn
-    return found, found
+    expected = C - SERVER * (mean * C + C * mean.T) + SERVER**2 * drawn
+    return expected, expected
 
 
 def _constants(case: RandomRound) -> dict:

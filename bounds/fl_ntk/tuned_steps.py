@@ -58,20 +58,20 @@ def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
     assert nu is not None
     least = []
     for method, tuned in _tuned(float(nu[0]), float(nu[-1])):
-        found = []
+        rates = []
         for steps in choices(tuned):
             roots = linear_round(method, regime.blocks, 0.0, steps).roots
             assert roots is not None
-            found.append(float(np.abs(roots(steps["server_rate"] * nu)).max()))
-        least.append(min(found))
+            rates.append(float(np.abs(roots(steps["server_rate"] * nu)).max()))
+        least.append(min(rates))
     return least
 
 
 def _measured(choices: Choices) -> Callable[[KernelCase], tuple[Estimate, ...]]:
     def measure(case: KernelCase) -> tuple[Estimate, ...]:
-        found = case.regime.of(lambda regime, _: _rates(regime, choices), size=1.0)
+        rates = case.regime.of(lambda regime, _: _rates(regime, choices), size=1.0)
         return tuple(
-            Estimate(v, e + DOUBLE_ROOT * v, found.method) for v, e in zip(found.value, found.error, strict=True)
+            Estimate(v, e + DOUBLE_ROOT * v, rates.method) for v, e in zip(rates.value, rates.error, strict=True)
         )
 
     return measure

@@ -70,13 +70,13 @@ def _rounded_residual(ladder: WidthLadder) -> Estimate:
 
 def _farthest(ladder: WidthLadder) -> Estimate:
     """max_s |X^T (c_T * s)| over the initial patterns s of each network."""
-    found, x = evaluate(COEFFICIENTS, _kernel_constants(ladder)), ladder.problem.x
+    coefficients, x = evaluate(COEFFICIENTS, _kernel_constants(ladder)), ladder.problem.x
     largest = []
     for run in ladder.runs[-1][:NETWORKS]:
         patterns = np.unique(gram.activations(x, run.weights.hidden).T, axis=0)
-        largest.append(np.linalg.norm((patterns * found.value.ravel()) @ x, axis=1).max())
-    error = (found.error.ravel() + 1e-14 * np.abs(found.value.ravel())) @ np.linalg.norm(x, axis=1)
-    return Estimate(np.array(largest), np.full(NETWORKS, error), found.method, found.rigour)
+        largest.append(np.linalg.norm((patterns * coefficients.value.ravel()) @ x, axis=1).max())
+    error = (coefficients.error.ravel() + 1e-14 * np.abs(coefficients.value.ravel())) @ np.linalg.norm(x, axis=1)
+    return Estimate(np.array(largest), np.full(NETWORKS, error), coefficients.method, coefficients.rigour)
 
 
 def _observed(ladder: WidthLadder, name: str) -> Estimate:

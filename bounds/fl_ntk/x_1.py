@@ -31,8 +31,8 @@ def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
         return regime.outputs(1, case.trajectory.outputs[:-1].T[order]) - regime.problem.y
 
     terms = 2 * float(np.abs(known.value).max())  # y(t+1) - y and y(t) - y, whose difference a round is
-    found = MeasuredRegime(problem, case.setup, case.initial_gram.value).of(after, samples=(0,), size=terms)
-    return (known[:, 1:], found) if columns > 1 else (known[:, 1], found[:, 0])
+    curve = MeasuredRegime(problem, case.setup, case.initial_gram.value).of(after, samples=(0,), size=terms)
+    return (known[:, 1:], curve) if columns > 1 else (known[:, 1], curve[:, 0])
 
 
 STATEMENTS = (

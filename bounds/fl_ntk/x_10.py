@@ -44,15 +44,15 @@ def _watched(ladder: WidthLadder) -> list[int]:
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
     """Of the geometric mean over networks of max_t |.|_2: the remainders are heavy-tailed, a few would rule the RMS."""
-    lengths = [np.linalg.norm(found, axis=2).max(axis=1) for found in paths]
-    return slope(ladder.sizes, np.exp([np.log(found).mean() for found in lengths]), biased=biased)
+    lengths = [np.linalg.norm(path, axis=2).max(axis=1) for path in paths]
+    return slope(ladder.sizes, np.exp([np.log(length).mean() for length in lengths]), biased=biased)
 
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     (left, of_network), watched = _remainders(ladder), _watched(ladder)
     path = drift_correction(ladder.problem, ladder.setup).value
-    undrifted = [found - path / np.sqrt(m) for found, m in zip(of_network, ladder.sizes, strict=True)]
-    coefficient = leading_coefficient(ladder.sizes, [found[:, watched] for found in of_network], -0.5)
+    undrifted = [sample - path / np.sqrt(m) for sample, m in zip(of_network, ladder.sizes, strict=True)]
+    coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
         # Of second order in dH; what follows is odd in it, dH nearly symmetric: the bias is of order 1/m, not m^(-1/2).

@@ -10,8 +10,8 @@ from bounds.symbols import r0, t
 
 
 def _constants(case: FederatedRun) -> dict:
-    found = certificate(case)
-    return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], need: found.need}
+    known = certificate(case)
+    return {rate: known.rate, r0: case.initial_residual, t: case.rounds[1:], need: known.need}
 
 
 STATEMENTS = (

@@ -28,8 +28,8 @@ def _certificate(case: FederatedRun) -> StableStepCertificate:
 
 
 def _constants(case: FederatedRun) -> dict:
-    found = _certificate(case)
-    return {rate: found.rate, z0: found.norm, t: case.rounds[1:], need: found.need}
+    known = _certificate(case)
+    return {rate: known.rate, z0: known.norm, t: case.rounds[1:], need: known.need}
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:

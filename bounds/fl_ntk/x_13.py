@@ -66,10 +66,10 @@ def _constants(ladder: WidthLadder | ResidualLadder) -> dict:
     now = pairs_near_kinks(problem, setup, rounds, REACH * limit, starts=16)
     norms = np.linalg.norm(problem.x, axis=1)
     gaussian = 2 * REACH * limit * (1 / norms).mean() / (np.sqrt(2 * np.pi) * setup.sigma)
-    found = Estimate(now.value / problem.n, now.error / problem.n, now.method, now.rigour)
+    mean_squares = Estimate(now.value / problem.n, now.error / problem.n, now.method, now.rigour)
     if isinstance(ladder, WidthLadder):
-        return {q: found[0], q0: gaussian[0]}
-    return {q: found, q0: gaussian}
+        return {q: mean_squares[0], q0: gaussian[0]}
+    return {q: mean_squares, q0: gaussian}
 
 
 def _settled(ladder: WidthLadder | ResidualLadder) -> float:

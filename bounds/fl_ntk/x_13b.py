@@ -16,8 +16,8 @@ FINITE = 0.02  # what the next power of the step may still do to an exponent
 
 def _power(values: np.ndarray) -> Estimate:
     """Of the step, in values (etas, starts)."""
-    found = -slope(1 / STEP_SIZES, list(values), biased=False)
-    return replace(found, error=found.error + FINITE, method=f"{found.method}, {FINITE:g} for a finite step")
+    fitted = -slope(1 / STEP_SIZES, list(values), biased=False)
+    return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite step")
 
 
 def _repelled() -> SlidingLadder:

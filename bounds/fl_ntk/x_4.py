@@ -24,11 +24,11 @@ def _constants(case: KernelCase) -> dict:
 def limit_map(case: KernelCase) -> Estimate:
     """M with MANY local steps; what more of them would add to the clients' responses is in the error."""
     many = KernelCase(case.problem, replace(case.setup, local_steps=MANY))
-    found, q = many.regime.of(lambda regime, _: regime.round_map, samples=(0, 1)), case.block_eigenvalues
+    maps, q = many.regime.of(lambda regime, _: regime.round_map, samples=(0, 1)), case.block_eigenvalues
     with np.errstate(divide="ignore", over="ignore"):
         left = float((np.exp(MANY * np.log(np.abs(1 - case.setup.eta_local * q))) / np.abs(q)).max())
     more = case.setup.eta_global * case.problem.n * float(np.abs(many.regime.gram).max()) * left
-    return Estimate(found.value, found.error + more, found.method)
+    return Estimate(maps.value, maps.error + more, maps.method)
 
 
 STATEMENTS = (

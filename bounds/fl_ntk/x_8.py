@@ -61,11 +61,11 @@ def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     regime = MeasuredRegime(case.problem, case.setup, case.initial_gram.value)
     before, start = _output(case, case.weights.hidden), case.trajectory.outputs[0]
 
-    def predicted(found: KernelRegime, order: slice) -> np.ndarray:
-        return found.predict(None, last, start[order], before.value, cross_gram=cross[:, order])
+    def predicted(limit: KernelRegime, order: slice) -> np.ndarray:
+        return limit.predict(None, last, start[order], before.value, cross_gram=cross[:, order])
 
     prediction = regime.of(predicted, size=float(np.abs(before.value).max() + np.abs(trained.value).max()))
-    movement = regime.of(lambda found, order: found.movement([last], start[order]))
+    movement = regime.of(lambda limit, order: limit.movement([last], start[order]))
     return trained, moved, replace(prediction, error=prediction.error + before.error), movement.squared()
 
 

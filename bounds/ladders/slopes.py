@@ -56,8 +56,8 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
         raise ValueError(f"a slope needs at least 4 different sizes, got {len(np.unique(sizes))}")
     order = np.argsort(sizes)
     samples = [np.atleast_1d(np.asarray(values[i], float)) for i in order]
-    single = all(len(found) == 1 for found in samples)
-    root = np.array([found[0] if single else np.sqrt((found**2).mean()) for found in samples])
+    single = all(len(sample) == 1 for sample in samples)
+    root = np.array([sample[0] if single else np.sqrt((sample**2).mean()) for sample in samples])
     wrong = np.flatnonzero(~((root > 0) & (root < np.inf)))
     if len(wrong):
         size, value = sizes[order][wrong[0]], root[wrong[0]]
@@ -71,8 +71,8 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
     half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
     known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
-    spreads = np.array([(found**2).std(ddof=1) if len(found) > 1 else 0.0 for found in samples])
-    spreads /= 2 * root * np.sqrt([len(found) for found in samples])  # of the RMS, to first order
+    spreads = np.array([(sample**2).std(ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
+    spreads /= 2 * root * np.sqrt([len(sample) for sample in samples])  # of the RMS, to first order
     return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, sizes[order], root, spreads)
 
 
@@ -95,7 +95,7 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
 def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:
     """Standard deviation of the next-order exponent when every size draws its seeds anew from those it has."""
     rng = np.random.default_rng(0)
-    picks = [rng.choice(found, (RESAMPLES, len(found))) for found in samples]
+    picks = [rng.choice(sample, (RESAMPLES, len(sample))) for sample in samples]
     root = np.sqrt(np.stack([(picked**2).mean(axis=1) for picked in picks], axis=1))
     positive = root[(root > 0).all(axis=1)]
     return float(_exponent(logs, np.log(positive).T, biased).std()) if len(positive) else np.inf

@@ -81,7 +81,7 @@ class WidthLadder(Rungs):
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One statistic of every run by its name, (networks, ...) for each width."""
-        return [np.array([getattr(found, name) for found in row]) for row in self.statistics]
+        return [np.array([getattr(network, name) for network in row]) for row in self.statistics]
 
     def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """An array-valued statistic: the norm of its mean over the networks of a width, (widths,), and how far each
@@ -91,9 +91,9 @@ class WidthLadder(Rungs):
             NoSlope: the mean is lost in the noise, its square being estimated as negative.
         """
         means, spreads = [], []
-        for found in self.samples(name):
-            count, mean = len(found), found.mean(axis=0)
-            spread = np.linalg.norm((found - mean).reshape(count, -1), axis=1) * np.sqrt(count / (count - 1))
+        for sample in self.samples(name):
+            count, mean = len(sample), sample.mean(axis=0)
+            spread = np.linalg.norm((sample - mean).reshape(count, -1), axis=1) * np.sqrt(count / (count - 1))
             means.append((mean**2).sum() - (spread**2).mean() / count)
             spreads.append(spread)
         if min(means) < 0:

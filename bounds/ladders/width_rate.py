@@ -32,16 +32,16 @@ class Quantity:
 
     def exponent_on(self, ladder: Any) -> Estimate:
         """The measured exponent, with its interval."""
-        found = slope(ladder.sizes, self.values(ladder), biased=self.biased)
+        fitted = slope(ladder.sizes, self.values(ladder), biased=self.biased)
         if self.exact:
-            return found
-        known_by = f"{found.method}, {SYSTEMATIC:g} for rare patterns"
-        return replace(found, error=found.error + SYSTEMATIC, method=known_by)
+            return fitted
+        known_by = f"{fitted.method}, {SYSTEMATIC:g} for rare patterns"
+        return replace(fitted, error=fitted.error + SYSTEMATIC, method=known_by)
 
     def coefficient_on(self, ladder: Any) -> float:
         """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""
         scale = ladder.sizes ** float(self.exponent)
-        scaled = [np.atleast_1d(found) / unit for found, unit in zip(self.values(ladder), scale, strict=True)]
+        scaled = [np.atleast_1d(sample) / unit for sample, unit in zip(self.values(ladder), scale, strict=True)]
         return float(np.sqrt((np.concatenate(scaled[-WIDEST:]) ** 2).mean()))
 
 

@@ -40,9 +40,9 @@ def page(
                 left_out.setdefault((timing.candidate, timing.skipped), said(timing.sizes))
         reasons = [f"{candidate}, first at {case} ({why})" for (candidate, why), case in left_out.items()]
         lines += ["", f"Left out: {'; '.join(reasons)}."] if reasons else []
-        found = exponent(own, workload, workload.ours.name)
-        if found:
-            lines += ["", f"Time of `ntkfl` grows like {workload.along}^{found[0]:.2f} ({found[1]} cases)."]
+        growth = exponent(own, workload, workload.ours.name)
+        if growth:
+            lines += ["", f"Time of `ntkfl` grows like {workload.along}^{growth[0]:.2f} ({growth[1]} cases)."]
         lines.append("")
     return "\n".join(lines)
 

@@ -28,8 +28,8 @@ def main(workload: str, candidate: str, sizes: str) -> None:
     interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 
-    found = next(c for c in catalogue()[workload].candidates if c.name == candidate)
-    call = found.build(json.loads(sizes))
+    chosen = next(c for c in catalogue()[workload].candidates if c.name == candidate)
+    call = chosen.build(json.loads(sizes))
     result, *first = timed(call)
     result = np.asarray(result, float).ravel()
     numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
@@ -47,10 +47,10 @@ def _said(clock: float, processor: float) -> dict[str, float]:
 def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
     """The work done once, with its seconds: those that it measured itself, if it did."""
     clock, processor = time.perf_counter(), time.process_time()
-    found = call(*arguments)
-    if isinstance(found, Timed):
-        return found
-    return Timed(found, time.perf_counter() - clock, time.process_time() - processor)
+    returned = call(*arguments)
+    if isinstance(returned, Timed):
+        return returned
+    return Timed(returned, time.perf_counter() - clock, time.process_time() - processor)
 
 
 def _memory() -> int:

@@ -39,14 +39,14 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
     Raises:
         ValueError: another form, an unknown peer, or no file there.
     """
-    found = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    python_of = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     for pair in pairs:
         peer, _, path = pair.partition("=")
         if peer not in INSTALL:
             raise ValueError(f"--peer-python is {pair!r}; it must be PEER=PATH with PEER one of {', '.join(INSTALL)}")
         if not Path(path).is_file():
             raise ValueError(f"--peer-python {peer} is {path!r}; there is no such interpreter")
-    return found
+    return python_of
 
 
 def by_script(

@@ -28,7 +28,7 @@ def network(weights, rows):
 kernel = jax.jit(nt.empirical_ntk_fn(network, implementation=nt.NtkImplementation(implementation)))
 marks = []
 for _ in range(repetitions):
-    found = np.asarray(kernel(x, None, hidden))
+    entries = np.asarray(kernel(x, None, hidden))
     marks.append((time.perf_counter(), time.process_time()))
-np.save(folder / "result.npy", found)
+np.save(folder / "result.npy", entries)
 (folder / "times.json").write_text(json.dumps(marks))

@@ -83,8 +83,8 @@ def processor_seconds() -> float:
             parents[int(entry.name)] = int(fields[1])
             seconds[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     ours = {os.getpid()}
-    while found := {child for child, parent in parents.items() if parent in ours} - ours:
-        ours |= found
+    while children := {child for child, parent in parents.items() if parent in ours} - ours:
+        ours |= children
     return sum(seconds[process] for process in ours)
 
 

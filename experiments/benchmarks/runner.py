@@ -43,8 +43,8 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; what is not known is null."""
-        found = asdict(self)
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in found.items()}
+        numbers = asdict(self)
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in numbers.items()}
 
 
 Progress = Callable[[str], None]
@@ -102,8 +102,8 @@ def measured(
         if candidate.role != "limit" and off > allowed:
             raise RuntimeError(f"{candidate.name} on {said(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
         some = took[candidate.name]
-        clock, processor = (statistics.median(one[key] for one in some) for key in ("clock", "processor"))
-        memory = int(max(one["memory"] for one in some))
+        clock, processor = (statistics.median(answer[key] for answer in some) for key in ("clock", "processor"))
+        memory = int(max(answer["memory"] for answer in some))
         timings.append(replace(timing, clock=clock, processor=processor, memory=memory, off=off))
     return timings
 
@@ -152,10 +152,10 @@ class _Process:
         assert self._process.stdin
         self._process.stdin.write("once\n")
         self._process.stdin.flush()
-        found = self._answer()
-        if not found:
+        answer = self._answer()
+        if not answer:
             raise RuntimeError(f"a candidate ended with status {self._process.wait()} while it was measured")
-        return found
+        return answer
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout

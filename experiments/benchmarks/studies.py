@@ -128,8 +128,8 @@ def speed_up(work: int, cells: int, repeats: int, there: Path) -> None:
                 times[count].append(wall(grid_of(work, cells), folder, dask))
                 alone[count].append(bare(work * cells, count))
     print(f"two bare processes are {min(alone[1]) / min(alone[2]):.2f} times one")
-    for count, found in times.items():
-        print(f"{count} Dask worker(s): {', '.join(f'{seconds:.1f}' for seconds in found)} s for {cells} cells")
+    for count, times_of in times.items():
+        print(f"{count} Dask worker(s): {', '.join(f'{seconds:.1f}' for seconds in times_of)} s for {cells} cells")
     print(f"two Dask workers are {min(times[1]) / min(times[2]):.2f} times one")
 
 

@@ -166,9 +166,9 @@ def report(work: Workload, peers: dict[str, str], rounds: int, repetitions: int,
     seconds: dict[str, Seconds] = {}
     ends: dict[str, Params] = {}
     for _ in range(repetitions):
-        found = by_engine_and_loop(work, rounds)
-        found |= {peer: by_peer(peer, python, work, rounds, threads) for peer, python in peers.items() if work.given}
-        for name, (some, end) in found.items():
+        timings = by_engine_and_loop(work, rounds)
+        timings |= {peer: by_peer(peer, python, work, rounds, threads) for peer, python in peers.items() if work.given}
+        for name, (some, end) in timings.items():
             seconds.setdefault(name, []).extend(some)
             ends[name] = end
     medians = {name: np.median(some, axis=0) for name, some in seconds.items()}

@@ -51,10 +51,10 @@ def check(
     for line in _data_lines(problem):
         typer.echo(line)
     with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
-        found = first_look(catalogue().values(), options, progress)
-    for line in _statement_lines(found, options) + _kernel_lines(problem, options, kernel) + _next(found, options):
+        look = first_look(catalogue().values(), options, progress)
+    for line in _statement_lines(look, options) + _kernel_lines(problem, options, kernel) + _next(look, options):
         typer.echo(line)
-    if not found.checked or any(checked.outcome is Outcome.VIOLATED for checked in found.checked):
+    if not look.checked or any(checked.outcome is Outcome.VIOLATED for checked in look.checked):
         raise typer.Exit(1)
 
 
@@ -94,22 +94,22 @@ def _data_lines(problem: "Problem") -> list[str]:
     return [*_wrapped(text), *large, ""]
 
 
-def _statement_lines(found: "FirstLook", options: "Options") -> list[str]:
+def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     """The statements that were checked, one a line, what could not be, and the option that lets more apply."""
     from verification.applicability import Applies
 
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
-    head = f"of {len(found.looked)} forms about data these say most ({chosen}):"
-    rows = [("", "outcome", "left/right", "step"), *(_row(checked, options) for checked in found.checked)]
+    head = f"of {len(look.looked)} forms about data these say most ({chosen}):"
+    rows = [("", "outcome", "left/right", "step"), *(_row(checked, options) for checked in look.checked)]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 6)
     lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]
-    rest = f"{found.count(Applies.YES)} bounds and {found.count(Applies.IDENTITY)} identities apply in all"
-    missed = ", ".join(f"{name} {count}" for name, count in found.missed.most_common(4))
-    missed = f"; {found.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
+    rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
+    missed = ", ".join(f"{name} {count}" for name, count in look.missed.most_common(4))
+    missed = f"; {look.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
     lines += ["", *_wrapped(rest + missed)]
-    change, more = found.easiest
+    change, more = look.easiest
     if more:
         titles = "; ".join(statement.title for statement in more[:3])
         lines += _wrapped(f"{change} would let {len(more)} more be tested: {titles}{', ...' if len(more) > 3 else ''}")
@@ -123,16 +123,16 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join([title, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]).rstrip()
 
 
-def _row(one: "Checked", options: "Options") -> tuple[str, str, str, str]:
+def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
     """Title, outcome with the cases it was found on, left/right, and the step where it is the statement's own."""
     from verification.applicability import Applies
     from verification.verdict_page import ratio_text
 
-    own = one.looked.plan.options.eta_local
+    own = checked.looked.plan.options.eta_local
     step = "" if own is None or own == options.eta_local else f"{own:g}"
-    exact = one.looked.applies is Applies.IDENTITY
-    ratio = f"to {one.sharpest:.0e}" if exact else ratio_text(one.sharpest, 3)
-    return one.looked.statement.title, f"{one.outcome.value} {one.met}/{one.ran}", ratio, step
+    exact = checked.looked.applies is Applies.IDENTITY
+    ratio = f"to {checked.sharpest:.0e}" if exact else ratio_text(checked.sharpest, 3)
+    return checked.looked.statement.title, f"{checked.outcome.value} {checked.met}/{checked.ran}", ratio, step
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
@@ -151,27 +151,27 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
         f"eta_global {limits.eta_global:.3g} at this eta_local"
     )
     lines = _wrapped(text)
-    found = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
-    if found and found[0].rounds is not None:
+    best = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
+    if best and best[0].rounds is not None:
         lines += _wrapped(
-            f"fedavgm, one local step, momentum {found[0].options['momentum']:.4g} and the step in closed form: "
-            f"{found[0].rounds} rounds to {EPS:g} of the residual"
+            f"fedavgm, one local step, momentum {best[0].options['momentum']:.4g} and the step in closed form: "
+            f"{best[0].rounds} rounds to {EPS:g} of the residual"
         )
     return [*lines, ""]
 
 
-def _next(found: "FirstLook", options: "Options") -> list[str]:
+def _next(look: "FirstLook", options: "Options") -> list[str]:
     """Three commands that go on from here."""
     from verification.judging.replaying import option_words, replay_command
 
     words = " ".join(option_words(options))
     own = " ".join(option_words(replace(options, width=None, rounds=None, eta_local=None)))
-    change, more = found.easiest
+    change, more = look.easiest
     data, *others = option_words(replace(options, width=None, rounds=None, eta_local=None, n=None))
     again = " ".join(["ntkfl check", data.removeprefix("--data "), *others, change])
     lines = [again if more else f"ntkfl applies {words}"]
-    if found.checked:
-        plan = found.checked[0].looked.plan
+    if look.checked:
+        plan = look.checked[0].looked.plan
         lines.append(replay_command(plan.statement, plan.form, replace(plan.options, trials=None)))
     return ["next:", *(f"  {line}" for line in [*lines, f"ntkfl fastest {own}"])]
 

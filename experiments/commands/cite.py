@@ -23,5 +23,5 @@ def cite(
     from experiments.citing import citation
 
     with bad_input():
-        found = citation(what)
-    typer.echo(str(found))
+        cited = citation(what)
+    typer.echo(str(cited))

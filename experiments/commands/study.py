@@ -182,7 +182,7 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: a word that is no option, an option without a value, or one twice.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     left = list(words)
     while left:
         option, given, value = left.pop(0).partition("=")
@@ -192,10 +192,10 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
             if not left or left[0].startswith("--"):
                 raise ValueError(f"{option} has no value")
             value = left.pop(0)
-        if option[2:] in found:
+        if option[2:] in options:
             raise ValueError(f"{option} is given twice; give all its values at once, with commas between")
-        found[option[2:]] = value
-    return found
+        options[option[2:]] = value
+    return options
 
 
 def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster: "Cluster | None") -> int:

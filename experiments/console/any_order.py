@@ -82,47 +82,49 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
             if network is not None:
                 from ntkfl.any_order import certify_any_order
 
-                round_, found = 0, certify_any_order(problem, network)
+                round_, certificate = 0, certify_any_order(problem, network)
             else:
-                round_, found = _trained(problem, setup, asked, options.rounds)
+                round_, certificate = _trained(problem, setup, asked, options.rounds)
         where = f"network of {asked.weights}" if asked.weights else f"network after round {round_}"
-        typer.echo(f"{found}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
-        if not found.certified and found.shortfall:
-            typer.echo(f"  it would certify with a residual about {found.shortfall:g} times smaller (an estimate)")
-        tested = on_tests(found, problem) if asked.test else {}
-        attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
-        if asked.export is not None and found.certified:
-            _export(found, asked.export, problem.x_test if asked.test else None)
+        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
+        if not certificate.certified and certificate.shortfall:
+            typer.echo(
+                f"  it would certify with a residual about {certificate.shortfall:g} times smaller (an estimate)"
+            )
+        tested = on_tests(certificate, problem) if asked.test else {}
+        attacked = _attacked(certificate, asked.attack, options.seed) if asked.attack else {}
+        if asked.export is not None and certificate.certified:
+            _export(certificate, asked.export, problem.x_test if asked.test else None)
         elif asked.export is not None:
             typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds is", err=True)
         if draw and asked.plot is not None:
-            draw(_picture(found, problem, picture_kind(asked.plot)))
+            draw(_picture(certificate, problem, picture_kind(asked.plot)))
         if write:
-            record = _record(options, problem, setup, asked, round_, found) | ({"test": tested} if tested else {})
+            record = _record(options, problem, setup, asked, round_, certificate) | ({"test": tested} if tested else {})
             record |= {"attack": attacked} if attacked else {}
             write(as_json(record))
-    if not found.certified or (attacked and attacked["broken"]):
+    if not certificate.certified or (attacked and attacked["broken"]):
         raise typer.Exit(NOT_CERTIFIED)
 
 
-def _attacked(found: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
+def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
     """What an adversary finds against what is certified, or would have been, printed and as a record."""
     from ntkfl.any_order.adversary import attack_any_order
 
     with bad_input():
-        attack = attack_any_order(found, trials=trials, seed=seed)
+        attack = attack_any_order(certificate, trials=trials, seed=seed)
     typer.echo(f"  {attack}")
-    if found.certified and attack.broken:
+    if certificate.certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
     return attack.to_dict()
 
 
-def _export(found: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
+def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
     """Write the folder, checked, and say how anybody can check it again."""
     from ntkfl.any_order.export import CHECKER, export_any_order
 
     with bad_input():
-        proved = export_any_order(found, folder, x_test)
+        proved = export_any_order(certificate, folder, x_test)
     typer.echo(f"  checked in exact numbers, D <= {proved['distance']}; again: python {folder / CHECKER} {folder}")
 
 
@@ -152,7 +154,7 @@ def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None
     return last_judged(watch_any_order(problem, setup, limit, asked.every, momentum=asked.momentum))
 
 
-def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
+def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
     """Margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final whatever else is known."""
     from matplotlib.figure import Figure
 
@@ -160,14 +162,14 @@ def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
     from ntkfl.gram.error_free import row_norms
 
     assert problem.x_test is not None
-    outputs, final = found.enclosure(problem.x_test), found.final(problem.x_test)
+    outputs, final = certificate.enclosure(problem.x_test), certificate.final(problem.x_test)
     if outputs.value.size == len(final):
         margin = np.abs(outputs.value.reshape(-1))
     else:
         top = np.sort(outputs.value, axis=1)
         margin = (top[:, -1] - top[:, -2]) / 2
-    scale = found.prediction_radius * row_norms(problem.x_test)
-    ratio = margin / np.where(scale > 0, scale, np.inf) if found.certified else np.zeros(len(margin))
+    scale = certificate.prediction_radius * row_norms(problem.x_test)
+    ratio = margin / np.where(scale > 0, scale, np.inf) if certificate.certified else np.zeros(len(margin))
     order = np.argsort(ratio)
     share, settled = (np.arange(len(ratio)) + 0.5) / len(ratio), (final != "open")[order]
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -188,7 +190,7 @@ def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
 
 
 def _record(
-    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, found: AnyOrderCertificate
+    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: AnyOrderCertificate
 ) -> dict[str, Any]:
     """The certificate, what identifies the network, and the command that certifies it again."""
     from ntkfl.any_order.words import sentences
@@ -198,9 +200,9 @@ def _record(
     words += after_rounds(round_, asked.every)
     words += ["--momentum"] if asked.momentum and round_ else []
     return {
-        **found.to_dict(),
+        **certificate.to_dict(),
         "round": round_,
-        "proved": list(sentences(found)),
+        "proved": list(sentences(certificate)),
         "setting": setting(problem, setup, *FIELDS),
         "replay": replay("ntkfl certify --any-order", options, setup, *words),
         "provenance": provenance(weights=setup.seed),

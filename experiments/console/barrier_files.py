@@ -49,13 +49,13 @@ def compared(
 
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; it must be a positive integer")
-    found = [_network(path) for path in paths]
-    others = [path for path, network in zip(paths, found, strict=True) if network is None]
+    read_from = [_network(path) for path in paths]
+    others = [path for path, network in zip(paths, read_from, strict=True) if network is None]
     if len(others) == len(paths):
         return None
     if others:
         raise ValueError(f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare alike ones")
-    read = [network for network in found if network is not None]
+    read = [network for network in read_from if network is not None]
     check_shapes(read, [str(path) for path in paths])
     networks, constant, added = without_biases(read)
     if spec is None and paths[0].is_dir():

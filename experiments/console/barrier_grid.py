@@ -32,8 +32,8 @@ def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) ->
     models = [{name: w.double().cpu() for name, w in run.state.model.items()} for run in runs]
     pairs = {}
     for i, k in combinations(range(len(models)), 2):
-        found = segments(scores, _stacked(models[i]), _stacked(models[k]))
-        numbers = {"loss": float(found.loss_barriers()[0]), "accuracy": float(found.accuracy_barriers()[0])}
+        on_segment = segments(scores, _stacked(models[i]), _stacked(models[k]))
+        numbers = {"loss": float(on_segment.loss_barriers()[0]), "accuracy": float(on_segment.accuracy_barriers()[0])}
         pairs[f"{paths[i]} - {paths[k]}"] = numbers
     setting = {"data": name, "samples": len(x), "loss": loss, "model": runs[0].model.name, "grid points": POINTS}
     result: dict[str, Any] = setting | {"pairs": pairs}

@@ -28,12 +28,12 @@ def search(
     name = "eta_local" if steps else "width"
     certified: list[float] = []
 
-    def say(value: float, found: Certified | None) -> None:
-        if found is None:
+    def say(value: float, judged: Certified | None) -> None:
+        if judged is None:
             said = "training overflowed"
         else:
-            certified.extend([value] if found.found.certified else [])
-            said = "certified" if found.found.certified else f"needs {found.found.shortfall:.2g} times the radius"
+            certified.extend([value] if judged.found.certified else [])
+            said = "certified" if judged.found.certified else f"needs {judged.found.shortfall:.2g} times the radius"
         typer.echo(f"{name} {value:g}: {said}", err=True)
 
     def kept() -> str:
@@ -43,12 +43,12 @@ def search(
         return f"{name} {best:g} certifies; --{name.replace('_', '-')} {best:g} begins the search there"
 
     with if_stopped(kept):
-        found = searched(problem, setup, after, every, steps=steps, progress=say)
-    asked = requirements(problem, found.setup.eta_global, SHARE)
-    _show(name, found, asked)
-    value = getattr(found.setup, name) if found.certified.found.certified else None
-    record = {"search": {"of": name, "certifies": value, "fails": found.fails, "theorem_b_3": asdict(asked)}}
-    return found.setup, found.certified, record
+        result = searched(problem, setup, after, every, steps=steps, progress=say)
+    asked = requirements(problem, result.setup.eta_global, SHARE)
+    _show(name, result, asked)
+    value = getattr(result.setup, name) if result.certified.found.certified else None
+    record = {"search": {"of": name, "certifies": value, "fails": result.fails, "theorem_b_3": asdict(asked)}}
+    return result.setup, result.certified, record
 
 
 def _show(name: str, searched: Searched, asked: Requirements) -> None:

@@ -64,9 +64,11 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
 
     with if_stopped(kept):
         for judged in watched:
-            reached, found = judged
-            if not found.certified:
-                typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
+            reached, certificate = judged
+            if not certificate.certified:
+                typer.echo(
+                    f"round {reached}: |y - f| = {float(certificate.residual.hi):.3g}; {certificate.why}", err=True
+                )
     assert judged is not None  # round 0 is judged before any training
     return judged
 
@@ -77,12 +79,12 @@ def require_tests(problem: Problem) -> None:
         raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
 
 
-def on_tests(found: AnyOrderCertificate | NetworkCertificate, problem: Problem) -> dict[str, Any]:
+def on_tests(certificate: AnyOrderCertificate | NetworkCertificate, problem: Problem) -> dict[str, Any]:
     """How many test samples have a final class, and how many of these classes are right; printed too."""
     import numpy as np
 
     assert problem.x_test is not None and problem.y_test is not None
-    final = found.final(problem.x_test)
+    final = certificate.final(problem.x_test)
     settled = final != "open"
     labels = problem.y_test.reshape(len(final), -1)
     true = np.sign(labels[:, 0]) if labels.shape[1] == 1 else labels.argmax(axis=1)

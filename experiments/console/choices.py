@@ -205,18 +205,18 @@ def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str
     """
     from ntkfl.messages import did_you_mean
 
-    found = []
+    chosen = []
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
             raise ValueError(f"there is no {what} {name!r}.{hint} They are {', '.join(known)}{more}")
-        found.append(known[name])
-    return found
+        chosen.append(known[name])
+    return chosen
 
 
-def amount(found: "Estimate") -> str:
+def amount(estimate: "Estimate") -> str:
     """A number with its error."""
-    return f"{float(found.value):.9g} ± {float(found.error):.1e}"
+    return f"{float(estimate.value):.9g} ± {float(estimate.error):.1e}"
 
 
 def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:

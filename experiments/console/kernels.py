@@ -44,16 +44,16 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
 
     at_width = f"H(0) at width {setup.width}"
     if spec == TWO_LAYER:
-        found = {LIMIT: gram.infinite_estimate(problem.x)}
+        estimates = {LIMIT: gram.infinite_estimate(problem.x)}
         if finite:
             hidden = draw(setup.width, problem.d, setup.seed, setup.sigma).hidden
-            found[at_width] = gram.finite_estimate(problem.x, hidden)
-        return found
+            estimates[at_width] = gram.finite_estimate(problem.x, hidden)
+        return estimates
     model, wide = network_of(spec, problem, setup)
     if wide is None:
         return {f"H(0) of {model.name}": own_kernel(model, problem, setup)}
-    found = {LIMIT: wide.kernel_estimate(problem.x)}
-    return found | ({at_width: own_kernel(model, problem, setup)} if finite else {})
+    estimates = {LIMIT: wide.kernel_estimate(problem.x)}
+    return estimates | ({at_width: own_kernel(model, problem, setup)} if finite else {})
 
 
 def problem_and_gram(

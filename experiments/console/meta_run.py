@@ -61,20 +61,20 @@ def check_verifier(
     if len(forms) == 1:
         chosen = [only_form(s, forms[0], mutants=s.mutants if s.mutated_form is forms[0] else ()) for s in chosen]
     with _measured("mutants") as progress:
-        found, _ = mutation_matrix(chosen, options, progress)
+        mutants, _ = mutation_matrix(chosen, options, progress)
     complete = progress.complete
-    typer.echo(as_lines(report.matrix_table(found)) + "\n")
-    typer.echo(as_lines(report.sorts_table(found)) + "\n")
-    typer.echo(report.matrix_totals(found) + "\n")
+    typer.echo(as_lines(report.matrix_table(mutants)) + "\n")
+    typer.echo(as_lines(report.sorts_table(mutants)) + "\n")
+    typer.echo(report.matrix_totals(mutants) + "\n")
     faults, all_planted = _faults(planted, options)
     with _measured("false alarms") as progress:
         alarms = false_alarms(chosen, options, (RUNS if whole else 1) if complete and all_planted else 0, progress)
     complete = complete and all_planted and progress.complete
     typer.echo(as_lines(report.alarms_table(alarms)) + "\n")
-    typer.echo(report.matrix_totals(found))
+    typer.echo(report.matrix_totals(mutants))
     typer.echo(report.alarms_totals(alarms))
-    wrong = report.exposed(found, alarms) + noticed_faults.unnoticed(faults) if complete else []
-    content = report.meta_json(found, alarms) | {"library": noticed_faults.library_json(faults)}
+    wrong = report.exposed(mutants, alarms) + noticed_faults.unnoticed(faults) if complete else []
+    content = report.meta_json(mutants, alarms) | {"library": noticed_faults.library_json(faults)}
     _finish(started, wrong, complete, options, write_json, content)
 
 
@@ -86,10 +86,10 @@ def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[N
     if not planted:
         return [], True
     with _measured("faults of the library") as progress:
-        found = noticed(planted, options.seed, progress)
-    typer.echo(as_lines(noticed_faults.library_table(found)) + "\n")
-    typer.echo(noticed_faults.library_totals(found) + "\n")
-    return found, len(found) == len(planted)
+        seen_faults = noticed(planted, options.seed, progress)
+    typer.echo(as_lines(noticed_faults.library_table(seen_faults)) + "\n")
+    typer.echo(noticed_faults.library_totals(seen_faults) + "\n")
+    return seen_faults, len(seen_faults) == len(planted)
 
 
 def _finish(

@@ -59,11 +59,13 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
             require_tests(problem)
     with reserved(asked.json_file, inputs=(options.data,)) as (write,):
         with bad_input(ValueError, FloatingPointError):
-            round_, found = _judged(problem, setup, network, asked, options.rounds)
-        typer.echo(f"{found}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} after round {round_}")
-        record: dict[str, Any] = {**found.to_dict(), "round": round_, "network": network.name}
+            round_, certificate = _judged(problem, setup, network, asked, options.rounds)
+        typer.echo(
+            f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} after round {round_}"
+        )
+        record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         if asked.test:
-            record["test"] = on_tests(found, problem)
+            record["test"] = on_tests(certificate, problem)
         if write:
             from ntkfl.trajectory import provenance
 
@@ -76,7 +78,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
                 "provenance": provenance(weights=setup.seed),
             }
             write(as_json(record))
-    if not found.certified:
+    if not certificate.certified:
         raise typer.Exit(NOT_CERTIFIED)
 
 

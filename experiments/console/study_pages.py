@@ -95,10 +95,14 @@ def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer])
     return [*lines, f"{counted(answer.outcome for answer in answers)}; from {total - missing} of {total} cells"]
 
 
-def _measured(found: Estimate | None) -> str:
-    if found is None:
+def _measured(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "-"
-    return f"{float(found.value):.4g} ± {float(found.error):.2g}" if found.error.any() else f"{float(found.value):.4g}"
+    return (
+        f"{float(estimate.value):.4g} ± {float(estimate.error):.2g}"
+        if estimate.error.any()
+        else f"{float(estimate.value):.4g}"
+    )
 
 
 def _shape(grid: Grid) -> str:

@@ -15,11 +15,11 @@ def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, sp.MatrixSymbol | None, sp
 
     Without such a matrix, or where the name is taken: the formula, None, None.
     """
-    found = _worth_a_name(formula)
-    if found is None or any(symbol.name == NAME for symbol in formula.free_symbols):
+    product = _worth_a_name(formula)
+    if product is None or any(symbol.name == NAME for symbol in formula.free_symbols):
         return formula, None, None
-    symbol = sp.MatrixSymbol(NAME, *found.shape)
-    return formula.xreplace({found: symbol, _transposed(found): symbol.T}), symbol, found
+    symbol = sp.MatrixSymbol(NAME, *product.shape)
+    return formula.xreplace({product: symbol, _transposed(product): symbol.T}), symbol, product
 
 
 def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:

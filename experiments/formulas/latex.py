@@ -155,14 +155,14 @@ class _Latex(LatexPrinter):
 
     def _row(self, number: sp.Rational, factors: Sequence[sp.Basic], root: sp.Basic) -> str:
         """Factors side by side: what comes first, symbols, roots drawn as one, sums and functions; 1 of none."""
-        found = [] if number == 1 else [self._print(number)]
+        pieces = [] if number == 1 else [self._print(number)]
         others = in_order(factors)
-        if not found and root == 1 and len(others) == 1:
+        if not pieces and root == 1 and len(others) == 1:
             return self._print(others[0])
-        found += [self._factor(f) for f in others if not _comes_last(f)]
-        found += [] if root == 1 else [rf"\sqrt{{{self._print(root)}}}"]
-        found += [(r"\, " if found and _is_function(f) else "") + self._factor(f) for f in others if _comes_last(f)]
-        return " ".join(found) or "1"
+        pieces += [self._factor(f) for f in others if not _comes_last(f)]
+        pieces += [] if root == 1 else [rf"\sqrt{{{self._print(root)}}}"]
+        pieces += [(r"\, " if pieces and _is_function(f) else "") + self._factor(f) for f in others if _comes_last(f)]
+        return " ".join(pieces) or "1"
 
     def _factor(self, expr: sp.Basic) -> str:
         text = self._print(expr)

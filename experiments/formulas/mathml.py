@@ -101,10 +101,10 @@ def _last(kind: Kind, whole: sp.Tuple) -> str:
     return in_parentheses(text) if kind is Kind.ORDER and isinstance(whole[-1], sp.Add) else text
 
 
-def _filled(found: Sequence[str]) -> Iterator[str]:
+def _filled(row_terms: Sequence[str]) -> Iterator[str]:
     """Terms side by side as long as a row has room."""
-    row = found[0]
-    for term in found[1:]:
+    row = row_terms[0]
+    for term in row_terms[1:]:
         if width(f"{row} {term}") > WIDEST:
             yield row
             row = term

@@ -14,4 +14,4 @@ WORDS = re.compile(
 
 def prose(text: str) -> str:
     """Greek letters, comparisons and roots by their signs: "lambda <= sqrt(n)" is "λ ≤ √(n)"."""
-    return WORDS.sub(lambda found: LETTERS.get(found[0]) or SIGNS.get(found[0], "√"), text)
+    return WORDS.sub(lambda match: LETTERS.get(match[0]) or SIGNS.get(match[0], "√"), text)

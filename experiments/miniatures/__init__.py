@@ -9,5 +9,5 @@ from ntkfl.extensions import modules_of
 @cache
 def catalogue() -> dict[str, Miniature]:
     """The miniatures by name: every module of this package that has a MINIATURE."""
-    found = [module.MINIATURE for module in modules_of(__name__) if hasattr(module, "MINIATURE")]
-    return {miniature.name: miniature for miniature in found}
+    miniatures = [module.MINIATURE for module in modules_of(__name__) if hasattr(module, "MINIATURE")]
+    return {miniature.name: miniature for miniature in miniatures}

@@ -115,13 +115,13 @@ def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
     if out is not None and miniature.keeps_rounds:
         keys["keep"] = str(out / miniature.label / "runs")
     try:
-        found = dict(miniature.measure(keys, cell.seed))
+        measured = dict(miniature.measure(keys, cell.seed))
     except FloatingPointError as error:  # a result as well: this setting diverges
         return replace(cell, failure=str(error), seconds=time.process_time() - begun)
     wanted = {quantity.name: quantity for quantity in miniature.quantities}
-    if sorted(found) != sorted(wanted):
-        raise KeyError(f"{miniature.name} measured {sorted(found)}; its quantities are {sorted(wanted)}")
-    values = {name: np.asarray(value, float) for name, value in found.items()}
+    if sorted(measured) != sorted(wanted):
+        raise KeyError(f"{miniature.name} measured {sorted(measured)}; its quantities are {sorted(wanted)}")
+    values = {name: np.asarray(value, float) for name, value in measured.items()}
     curves = {name: value.tolist() for name, value in values.items() if value.ndim}
     numbers = {
         name: float(value[-wanted[name].last :].mean() if value.ndim else value) for name, value in values.items()
@@ -138,10 +138,10 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
     for key in {**there.keys, **cell.keys}:
-        found, wanted = there.keys.get(key), _plain(cell.keys).get(key)
-        if found != wanted and key != "path":  # data may be moved
+        value_there, wanted = there.keys.get(key), _plain(cell.keys).get(key)
+        if value_there != wanted and key != "path":  # data may be moved
             raise ValueError(
-                f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder"
+                f"{path} is of another run: {key} is {value_there!r} there and {wanted!r} here; name a new folder"
             )
     return there
 

@@ -164,7 +164,7 @@ def _comparison(
         paper_difference = paper.mean - base_paper.mean
         claim = _claim(paper_difference, math.hypot(*np.nan_to_num([paper.deviation, base_paper.deviation])))
         verdict = OWN_NOISE if claim is None else ""
-        if any(_at_chance(Difference(*one), quantity) for one in (paper, base_paper)):
+        if any(_at_chance(Difference(*difference), quantity) for difference in (paper, base_paper)):
             claim, verdict = None, f"{NO_CLAIM} in the paper"
     if failed:
         finding = f"diverged with seed {', '.join(failed)}"
@@ -173,7 +173,7 @@ def _comparison(
         if any(_at_chance(mean_and_error(list(values(name).values())), quantity) for name in (setting.name, base.name)):
             claim, verdict = None, f"{NO_CLAIM} here"
     there = [name for name in (setting.name, setting.against, setting.control, base_control) if name]
-    states = {one.state for name in there if (one := plateau(name))}
+    states = {plateau_of.state for name in there if (plateau_of := plateau(name))}
     return Comparison(
         setting.name,
         quantity.name,

@@ -75,16 +75,16 @@ def settings(
     names already is; several methods share it where they have the same step size.
     """
     printed = printed or {}
-    found: dict[str, Setting] = {}
+    chosen: dict[str, Setting] = {}
     runs = {name: {**common, **own} for name, own in variations.items()}
     controls = {name: None if name == baseline else control(keys) for name, keys in runs.items()}
     for name, keys in runs.items():
         theirs = controls[name]
         same = next((other for other, run in runs.items() if run == theirs), None)
-        same = same or next((other for other, setting in found.items() if setting.keys == theirs), None)
+        same = same or next((other for other, setting in chosen.items() if setting.keys == theirs), None)
         if theirs is not None and same is None:
             same = f"control of {name}"
-        found[name] = Setting(
+        chosen[name] = Setting(
             named.format(name),
             keys,
             None if name == baseline else named.format(baseline),
@@ -92,17 +92,19 @@ def settings(
             EMPTY if name == baseline else claim,
             None if same in (None, name, baseline) else named.format(same),
         )
-        if theirs is not None and same is not None and same not in runs and same not in found:
-            found[same] = Setting(named.format(same), theirs, named.format(baseline))
-    return tuple(found.values())
+        if theirs is not None and same is not None and same not in runs and same not in chosen:
+            chosen[same] = Setting(named.format(same), theirs, named.format(baseline))
+    return tuple(chosen.values())
 
 
 def of_rounds(miniature: Miniature, rounds: int) -> Miniature:
     """The miniature with so many rounds in place of its own; step sizes of controls depend on their number."""
-    found = {one.name: replace(one, keys={**one.keys, "rounds": rounds}) for one in miniature.settings}
-    for one in tuple(found.values()):
-        if one.control and (theirs := control(one.keys)):
-            found[one.control] = replace(found[one.control], keys=theirs)
+    setting_of = {
+        setting.name: replace(setting, keys={**setting.keys, "rounds": rounds}) for setting in miniature.settings
+    }
+    for setting in tuple(setting_of.values()):
+        if setting.control and (theirs := control(setting.keys)):
+            setting_of[setting.control] = replace(setting_of[setting.control], keys=theirs)
     shares = {"rounds": f"{rounds}", "rounds, averaging from": f"{rounds}, from the same shares of them on"}
     scale = {what: (paper, shares.get(what, here)) for what, (paper, here) in miniature.scale.items()}
-    return replace(miniature, settings=tuple(found.values()), scale=scale)
+    return replace(miniature, settings=tuple(setting_of.values()), scale=scale)

@@ -36,11 +36,11 @@ def segments(scores: Scores, first: Params, second: Params, points: int = POINTS
 
     Source: FedGuCci, Definition 2.1 and Table 1.
     """
-    found = [
+    curves = [
         scores(tree_map(lambda a, b, t=t: (1 - t) * a + t * b, first, second))
         for t in torch.linspace(0, 1, points, dtype=torch.float64).tolist()
     ]
-    losses, accuracies = (torch.stack(parts) for parts in zip(*found, strict=True))
+    losses, accuracies = (torch.stack(parts) for parts in zip(*curves, strict=True))
     return Segments(losses, accuracies)
 
 

@@ -65,8 +65,8 @@ PRINTED |= {name: PRINTED[name.removesuffix(", as released")] for name in VARIAT
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
     """The accuracy after each round, and how it jumps from round to round at the end."""
-    found = accuracies(trained(keys, seed)).tolist()
-    return {ACCURACY: found, ROUND_TO_ROUND: stdev(found[-LAST:])}
+    per_round = accuracies(trained(keys, seed)).tolist()
+    return {ACCURACY: per_round, ROUND_TO_ROUND: stdev(per_round[-LAST:])}
 
 
 MINIATURE = Miniature(

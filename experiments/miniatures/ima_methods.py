@@ -21,17 +21,17 @@ OF_CNN: dict[str, Keys] = {"FedASAM": {"method": "fedasam", "options": {"rho": 0
 
 
 def _settings(common: Keys, methods: dict[str, Keys]) -> tuple[Setting, ...]:
-    found: list[Setting] = []
+    listed: list[Setting] = []
     for label, keys in methods.items():
         suffixes = {"": {}, "+IMA": IMA, ", faster decay only": IMA | {"ima_window": 1}}
         printed = label.partition(",")[0]
-        found += settings(
+        listed += settings(
             {**common, **keys},
             {f"{label}{suffix}": more for suffix, more in suffixes.items()},
             label,
             {label + ending: {"method": printed + ending, "setting": "#C=2", "table": "I"} for ending in ("", "+IMA")},
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 MINIATURE = Miniature(

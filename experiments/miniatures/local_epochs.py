@@ -12,11 +12,11 @@ METHODS: dict[str, Keys] = {
 
 
 def _settings(common: Keys) -> tuple[Setting, ...]:
-    found: tuple[Setting, ...] = ()
+    listed: tuple[Setting, ...] = ()
     for passes in PASSES:
         keys, named = {**common, "epochs": passes}, f"{{}}, {passes} passes"
-        found += settings(keys, METHODS, "FedAvg", named=named, claim={ACCURACY: "higher"})
-    return found
+        listed += settings(keys, METHODS, "FedAvg", named=named, claim={ACCURACY: "higher"})
+    return listed
 
 
 MINIATURE = Miniature(

@@ -130,11 +130,11 @@ class Miniature:
         """
         if scale not in SCALES:
             raise ValueError(f"there is no scale {scale!r}.{did_you_mean(scale, SCALES)} They are {', '.join(SCALES)}")
-        found = {self.at: self, **self.larger}
-        if scale not in found:
+        by_scale = {self.at: self, **self.larger}
+        if scale not in by_scale:
             why = f": {self.no_paper}" if scale == PAPER and self.no_paper else ""
-            raise ValueError(f"{self.name} is not there on the scale {scale!r}{why}; it is on {', '.join(found)}")
-        return found[scale]
+            raise ValueError(f"{self.name} is not there on the scale {scale!r}{why}; it is on {', '.join(by_scale)}")
+        return by_scale[scale]
 
     def also(
         self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any

@@ -36,10 +36,10 @@ def looked_up(wanted: Keys) -> Printed:
     Raises:
         ValueError: none, or several.
     """
-    found = [row for row in _rows() if all(row[name] == value for name, value in wanted.items())]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} rows of {FILE.name} have {dict(wanted)}; it must be one")
-    return Printed(*(float(found[0][name] or math.nan) for name in ("mean", "std")))
+    rows = [row for row in _rows() if all(row[name] == value for name, value in wanted.items())]
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows of {FILE.name} have {dict(wanted)}; it must be one")
+    return Printed(*(float(rows[0][name] or math.nan) for name in ("mean", "std")))
 
 
 @cache

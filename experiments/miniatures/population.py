@@ -12,12 +12,12 @@ CLIENTS = {20: "100", 40: "200"}  # here, in the paper
 
 
 def _settings(common: Keys, clients: Mapping[int, str]) -> tuple[Setting, ...]:
-    found: tuple[Setting, ...] = ()
+    listed: tuple[Setting, ...] = ()
     for here, there in clients.items():
         for share in (0.3, 0.6):
             keys, which = {**common, "clients": here, "participation": share}, f"{share:.0%} of {here} clients"
-            found += of_methods(keys, which, f"M={there},participation={share:g},Dir alpha=1.0,T=150,E=3,B=64,lr=0.04")
-    return found
+            listed += of_methods(keys, which, f"M={there},participation={share:g},Dir alpha=1.0,T=150,E=3,B=64,lr=0.04")
+    return listed
 
 
 MINIATURE = Miniature(

@@ -39,15 +39,15 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     models = solo.trained(solo.starts(keys["models"], seed), anchor, keys["beta"], seed)
     pairs = segments(solo.scores, models, tree_map(lambda w: w.roll(-1, 0), models))
     anchored = segments(solo.scores, models, anchor)
-    found = {
+    barriers = {
         "accuracy": 100 * pairs.accuracies[0].mean(),
         "accuracy midway": 100 * pairs.accuracies[POINTS // 2].mean(),
         "accuracy barrier": pairs.accuracy_barriers().mean(),
         "loss barrier": pairs.loss_barriers().mean(),
         "barrier to the anchor": anchored.accuracy_barriers().mean(),
     }
-    found |= {f"group of {size}": group_barriers(solo.scores, models, size).mean() for size in GROUPS}
-    return {name: float(value) for name, value in found.items()}
+    barriers |= {f"group of {size}": group_barriers(solo.scores, models, size).mean() for size in GROUPS}
+    return {name: float(value) for name, value in barriers.items()}
 
 
 MINIATURE = Miniature(

@@ -55,7 +55,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     title = textwrap.wrap(f"{statement.id}: {statement.title}", int(width * TITLE_LETTERS))
     caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
     stored = any(STORED in form_seen.families for form_seen in seen.values())
-    violated = any(SEVERITY[o] is Outcome.VIOLATED for one in seen.values() for o in one.outcome)
+    violated = any(SEVERITY[o] is Outcome.VIOLATED for cases in seen.values() for o in cases.outcome)
     marks = _legend(statement, styles, stored, violated)
     small = 6 if len(marks) > CROWD else 7
     legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * (max(map(len, marks)) + TAB)))))
@@ -124,7 +124,7 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
 
 
 def _styles(seen: Mapping[Form, Seen]) -> Styles:
-    return Styles(tuple(dict.fromkeys(name for one in seen.values() for name in one.families if name != STORED)))
+    return Styles(tuple(dict.fromkeys(name for cases in seen.values() for name in cases.families if name != STORED)))
 
 
 def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:

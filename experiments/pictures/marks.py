@@ -62,8 +62,8 @@ def points(
 def by_family(seen: Seen) -> list[tuple[str, list[int]]]:
     """The rows of each family, without those that have an infinite side."""
     finite = [i for i in range(len(seen.x)) if math.isfinite(seen.x[i]) and math.isfinite(seen.y[i])]
-    found = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
-    return [(name, chosen) for name, chosen in found if chosen]
+    numbered = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
+    return [(name, chosen) for name, chosen in numbered if chosen]
 
 
 def shade_refuted(axes: Axes, kind: Kind, xs: Scale, ys: Scale) -> None:

@@ -31,28 +31,28 @@ Draw = Callable[["Axes"], None]
 
 def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
     """A panel a form, then what the ratio of the sides goes with, then the failures: titles, and what draws them."""
-    found: list[tuple[str, Draw]] = []
-    for form, one in seen.items():
-        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}"
-        sides = partial(_sides, statement, form, one, styles)
-        found.append((head, partial(_exponents, statement, one, styles) if one.exponents else sides))
+    panels: list[tuple[str, Draw]] = []
+    for form, marks in seen.items():
+        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, marks)}"
+        sides = partial(_sides, statement, form, marks, styles)
+        panels.append((head, partial(_exponents, statement, marks, styles) if marks.exponents else sides))
     main = main_form(statement, seen)
-    one, more = seen[main], []
+    marks, more = seen[main], []
     said = f"{main.value}: " if len(seen) > 1 else ""
-    sizes = [line for line in one.curves if line.along == "size"]
+    sizes = [line for line in marks.curves if line.along == "size"]
     if sizes:
         more.append((f"{said}over the size", partial(_ladder, statement, sizes, styles)))
-    elif one.curves:
-        along = "rounds" if one.curves[0].along == "round" else "entries"
+    elif marks.curves:
+        along = "rounds" if marks.curves[0].along == "round" else "entries"
         head = f"{said}over the {along} of the\nsharpest case of a family"
-        more.append((head, partial(_along, statement, one, styles)))
-    if not one.exponents:
-        more += [(f"{said}over {short(k)}", partial(_knob, statement, one, k, styles)) for k in one.knobs]
+        more.append((head, partial(_along, statement, marks, styles)))
+    if not marks.exponents:
+        more += [(f"{said}over {short(k)}", partial(_knob, statement, marks, k, styles)) for k in marks.knobs]
     if any(other.allowed for other in seen.values()):
         more.append(("how often it fails", partial(_shares, seen)))
-    if not more and statement.kind is not Kind.RATE and len(set(one.ratio)) >= FEW:
-        more.append((f"{said}all cases", partial(_spread, statement, one)))
-    return found + more
+    if not more and statement.kind is not Kind.RATE and len(set(marks.ratio)) >= FEW:
+        more.append((f"{said}all cases", partial(_spread, statement, marks)))
+    return panels + more
 
 
 def main_form(statement: Statement, seen: Mapping[Form, Seen]) -> Form:
@@ -104,11 +104,11 @@ def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> 
     parts = sorted({exponent.part for exponent in seen.exponents})
     ends = [0.0]
     for part in parts:
-        rows = [one for one in seen.exponents if one.part == part]
-        for number, one in enumerate(rows):
+        rows = [exponent for exponent in seen.exponents if exponent.part == part]
+        for number, measured in enumerate(rows):
             at = part + 1 + (0.0 if len(rows) == 1 else 0.7 * (number / (len(rows) - 1) - 0.5))
-            color, marker = styles(one.family)
-            off, half = one.value - one.claimed, one.error + one.claimed_error
+            color, marker = styles(measured.family)
+            off, half = measured.value - measured.claimed, measured.error + measured.claimed_error
             if not math.isfinite(off):
                 continue
             half = half if math.isfinite(half) else 0.0
@@ -124,13 +124,15 @@ def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> 
     axes.set_ylim(low, max(high, pad) if order else high)
     axes.set_xlim(0.4, max(parts) + 1.6)
     axes.grid(False, axis="x")
-    claimed = {part: {f"{one.claimed:.3g}" for one in seen.exponents if one.part == part} for part in parts}
+    claimed = {
+        part: {f"{exponent.claimed:.3g}" for exponent in seen.exponents if exponent.part == part} for part in parts
+    }
     if order:
         axes.set_xticks([])
         axes.set_xlabel("ladders of sizes")
         axes.set_ylabel("exponent of left/right in the size")
     else:
-        named = len(parts) <= PARTS and all(len(one) == 1 for one in claimed.values())
+        named = len(parts) <= PARTS and all(len(numbers) == 1 for numbers in claimed.values())
         axes.set_xticks([part + 1 for part in parts])
         labels = [next(iter(claimed[part])) if named else f"{part + 1}" for part in parts]
         axes.set_xticklabels(labels, size=7 if len(parts) < 10 else 5.5)
@@ -216,7 +218,7 @@ def _spread(statement: Statement, seen: Seen, axes: Axes) -> None:
 
 def _shares(seen: Mapping[Form, Seen], axes: Axes) -> None:
     """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
-    forms = [(form, one.cases, one.failed, one.allowed) for form, one in seen.items() if one.cases]
+    forms = [(form, cases.cases, cases.failed, cases.allowed) for form, cases in seen.items() if cases.cases]
     rows = []
     for form, cases, failed, pair in forms:
         if failed is not None and pair is not None:

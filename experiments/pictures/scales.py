@@ -47,12 +47,12 @@ class Scale:
             places, said = [10.0**p for p in powers], {10.0**p: _power(p) for p in powers}
             if len(powers) < 2:
                 some = [s * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for s in (1, 2, 3, 5, 7)]
-                some = [one for one in some if self.low <= one <= self.high and one >= first]
+                some = [place for place in some if self.low <= place <= self.high and place >= first]
                 some = some[:: max(1, math.ceil(len(some) / 4))]
-                places, said = (some, {one: f"{one:.3g}" for one in some}) if len(some) > 1 else (places, said)
+                places, said = (some, {place: f"{place:.3g}" for place in some}) if len(some) > 1 else (places, said)
             if len(places) < 2 and self.floor is None:
                 places = [self.low * (self.high / self.low) ** share for share in (0.15, 0.85)]
-                said = {one: f"{one:.3g}" for one in places}
+                said = {place: f"{place:.3g}" for place in places}
             if self.floor is not None:
                 places, said = [self.floor, *places], said | {self.floor: "0"}
             span, apart, kept = math.log(self.high) - math.log(self.low), NEAR[name], list[float]()

@@ -24,7 +24,7 @@ def themed(svg: bytes) -> bytes:
         svg: as matplotlib writes it, with #-colours in styles.
     """
     head, rest = re.match(rb"(.*?<svg [^>]*>)(.*)", svg, re.DOTALL).groups()  # type: ignore[union-attr]
-    text = COLOR.sub(lambda found: f"var({_name(found[0])})" if found[0] in DARK else found[0], rest.decode())
+    text = COLOR.sub(lambda match: f"var({_name(match[0])})" if match[0] in DARK else match[0], rest.decode())
     light = "".join(f"{_name(color)}:{color};" for color in DARK)
     dark = "".join(f"{_name(color)}:{shade};" for color, shade in DARK.items())
     style = f"svg{{{light}fill:var({_name('#000000')})}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"

@@ -41,17 +41,17 @@ def sharpest(statement: Statement, seen: Seen) -> str:
 def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
     """What is drawn, in a line."""
     total = max(form_seen.cases for form_seen in seen.values())
-    rows = max(len(one.family) - sum(one.families[at] == STORED for at in one.family) for one in seen.values())
+    rows = max(len(cases.family) - sum(cases.families[at] == STORED for at in cases.family) for cases in seen.values())
     said = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
     said[0] += f", from seed {seed}"
-    if not any(one.exponents for one in seen.values()):
-        places = [pair for one in seen.values() for pair in zip(one.x, one.y, strict=True)]
+    if not any(cases.exponents for cases in seen.values()):
+        places = [pair for cases in seen.values() for pair in zip(cases.x, cases.y, strict=True)]
         lost = sum(not all(map(math.isfinite, pair)) for pair in places)
         if lost:
             said.append(f"{lost} with an infinite side are not drawn")
-        if any(0 in (*one.x, *one.y) for one in seen.values()):
+        if any(0 in (*cases.x, *cases.y) for cases in seen.values()):
             said.append("a tick 0 on a logarithmic axis stands for exactly 0")
-        if any(line.along != "size" for one in seen.values() for line in one.curves):
+        if any(line.along != "size" for cases in seen.values() for line in cases.curves):
             said.append("of a left side with many entries the sharpest is drawn")
         elif any(len(statement.forms[form].parts) > 1 for form in seen):
             said.append("of several parts the sharpest is drawn")
@@ -67,17 +67,23 @@ def knob_words(statement: Statement, name: str) -> str:
     known = {str(s): (s, meaning) for s, (_, meaning) in GLOSSARY.items()} | own
     if symbol not in known:
         return name.replace("_", " ")
-    found, meaning = known[symbol]
+    named, meaning = known[symbol]
     words = meaning.partition(",")[0].partition(";")[0]
-    drawn_symbol = _math(found)
+    drawn_symbol = _math(named)
     return f"{words}, {drawn_symbol}" if len(words) <= WORDS_LETTERS else drawn_symbol
 
 
 def short(name: str) -> str:
     """A knob's symbol."""
     symbol = SYMBOLS.get(name, name)
-    found = next((s for s in GLOSSARY if str(s) == symbol), None)
-    return _math(found) if found is not None else _math(sp.Symbol(name)) if len(name) <= 6 else name.replace("_", " ")
+    glossary_symbol = next((s for s in GLOSSARY if str(s) == symbol), None)
+    return (
+        _math(glossary_symbol)
+        if glossary_symbol is not None
+        else _math(sp.Symbol(name))
+        if len(name) <= 6
+        else name.replace("_", " ")
+    )
 
 
 def left_words(statement: Statement, form: Form) -> str:

@@ -109,13 +109,13 @@ def _said(verdict: Verdict, against: bool) -> str:
 
 
 def _numbers(before: Verdict, now: Verdict, factor: float) -> Sequence[Change]:
-    found = []
+    changes = []
     for name in ("sharpest", "stored case"):
         was, is_now = ((v.tightness or {}).get(name) for v in (before, now))
         if _far(was, is_now, factor):
-            found.append(Change(now.id, now.form, "tightness", _ratio(name, was), _ratio(name, is_now)))
+            changes.append(Change(now.id, now.form, "tightness", _ratio(name, was), _ratio(name, is_now)))
     killed = [f"{v.mutants_killed} of {v.mutants_total} killed" for v in (before, now)]
-    return found + ([Change(now.id, now.form, "mutants", killed[0], killed[1])] if killed[0] != killed[1] else [])
+    return changes + ([Change(now.id, now.form, "mutants", killed[0], killed[1])] if killed[0] != killed[1] else [])
 
 
 def _ratio(name: str, ratio: float | None) -> str:

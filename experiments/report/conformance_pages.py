@@ -39,16 +39,16 @@ def conformance_page(path: Path) -> ConformancePage:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        found, version, date = from_json(content), str(content["ntkfl"]), str(content["date"])
+        conformance, version, date = from_json(content), str(content["ntkfl"]), str(content["date"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a file that `ntkfl conform run --json` wrote: {error}") from error
-    name, peer = Path(found.adapter).stem, found.peer
-    rows, left_out = table(found)
+    name, peer = Path(conformance.adapter).stem, conformance.peer
+    rows, left_out = table(conformance)
     return ConformancePage(
         name,
-        found.adapter,
+        conformance.adapter,
         f"conformance/{slug(name).replace('_', '-')}.html",
-        summary(found),
+        summary(conformance),
         [(method, VERDICTS[said], *rest) for method, said, *rest in rows],
         left_out,
         [*peer.packages.items(), *peer.runs_with.items(), ("kit of ntkfl", version), ("date", date)],

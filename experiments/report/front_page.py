@@ -20,17 +20,17 @@ WORDS: dict[str, str] = {
 
 def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
     """For each paper, how many of its forms have which outcome; nothing where it has no such form."""
-    found = []
+    rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
-        found.append((paper, [", ".join(f"{n[w]} {said}" for w, said in WORDS.items() if n[w]) for n in by_form]))
-    return found
+        rows.append((paper, [", ".join(f"{n[w]} {said}" for w, said in WORDS.items() if n[w]) for n in by_form]))
+    return rows
 
 
 def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
     """The outcomes that occur, worst first."""
-    found = {shown(v.outcome, untried=v.would_exclude is not None) for v in verdicts}
-    return sorted(found, key=lambda one: one.rank)
+    shown_outcomes = {shown(v.outcome, untried=v.would_exclude is not None) for v in verdicts}
+    return sorted(shown_outcomes, key=lambda outcome: outcome.rank)
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:

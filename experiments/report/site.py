@@ -33,8 +33,8 @@ def built(
     Raises:
         ValueError: two studies, or two adapters, of one name.
     """
-    said = [("folders have the study", one.name, one.path) for one in studies]
-    said += [("files have the adapter", one.name, one.path) for one in implementations]
+    said = [("folders have the study", study.name, study.path) for study in studies]
+    said += [("files have the adapter", adapter.name, adapter.path) for adapter in implementations]
     paths = [path for _, _, path in said]
     for what, name, path in said:
         if paths.count(path) > 1:

@@ -108,8 +108,8 @@ def _folder(name: str) -> str:
 
 
 def _answer(answer: Answer) -> AnswerRow:
-    found = answer.measured
-    measured = "" if found is None else _measured(float(found.value), float(found.error))
+    measured_value = answer.measured
+    measured = "" if measured_value is None else _measured(float(measured_value.value), float(measured_value.error))
     outcome = shown(answer.outcome, answer.recorded if answer.surprises else None)
     return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, outcome)
 

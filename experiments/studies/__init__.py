@@ -33,13 +33,13 @@ def catalogue() -> dict[str, Study]:
     """The studies by name; a package's study that cannot be used is left out, with a warning."""
     from ntkfl.extensions import ExtensionError
 
-    found: dict[str, Study] = {}
+    studies: dict[str, Study] = {}
     for name in names():
         try:
-            found[name] = find(name)
+            studies[name] = find(name)
         except ExtensionError as error:
             warnings.warn(f"{error}; it is left out", stacklevel=2)
-    return found
+    return studies
 
 
 def module_file(spec: str) -> Path:

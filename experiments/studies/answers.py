@@ -28,7 +28,7 @@ def along(values: Numbers, name: str) -> list[np.ndarray]:
         values: of all cells.
         name: of the axis.
     """
-    return [found[np.isfinite(found)] for found in samples(values, name)]
+    return [sample[np.isfinite(sample)] for sample in samples(values, name)]
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
@@ -39,7 +39,7 @@ def samples(values: Numbers, name: str) -> list[np.ndarray]:
         name: of the axis.
     """
     rows = [np.ravel(row) for row in values.transpose(name, ...).to_numpy()]
-    return [found[~np.isnan(found)] for found in rows]
+    return [sample[~np.isnan(sample)] for sample in rows]
 
 
 def errors(cells: Cells, name: str) -> Numbers:
@@ -74,16 +74,16 @@ def exponent(
         biased: whether the interval admits finite-width bias.
         note: beside the answer.
     """
-    pairs = [(size, found) for size, found in zip(sizes, samples, strict=True) if len(found)]
-    cells = sum(len(found) for _, found in pairs)
+    pairs = [(size, sample) for size, sample in zip(sizes, samples, strict=True) if len(sample)]
+    cells = sum(len(sample) for _, sample in pairs)
     if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < FEWEST_CELLS:
         said = f"{cells} cells at {len(pairs)} sizes; {FEWEST_CELLS} at {FEWEST_SIZES} or more are needed"
         return untested(claim, source, theory, said)
-    if any(np.isinf(found).any() for _, found in pairs):
+    if any(np.isinf(sample).any() for _, sample in pairs):
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE))
 
     def measure() -> Estimate:
-        return slope(np.array([size for size, _ in pairs]), [found for _, found in pairs], biased=biased)
+        return slope(np.array([size for size, _ in pairs]), [sample for _, sample in pairs], biased=biased)
 
     return measured_exponent(claim, source, theory, measure, note)
 
@@ -142,26 +142,26 @@ def measured_exponent(
         note: beside the answer.
     """
     try:
-        found = measure()
+        estimate = measure()
     except NoSlope as error:
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
-    answer = interval(claim, source, theory, found, note)
+    answer = interval(claim, source, theory, estimate, note)
     if answer.outcome is not Outcome.UNRESOLVED:
         return answer
-    return replace(answer, note=joined(answer.note, f"{_seeds_needed(found)}, or more sizes, would tell"))
+    return replace(answer, note=joined(answer.note, f"{_seeds_needed(estimate)}, or more sizes, would tell"))
 
 
-def at_most(claim: str, source: str, found: Estimate, bound: float, note: str = "") -> Answer:
+def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
     """A number that theory only bounds: it holds where its interval is below, and is violated where it is above.
 
     Args:
         claim: in words.
         source: of the theory.
-        found: with its interval.
+        measured: with its interval.
         bound: the most it may be.
         note: beside the answer.
     """
-    return Answer(claim, source, None, found, compare(Kind.UPPER, found, Estimate.exact(bound)).outcome, note)
+    return Answer(claim, source, None, measured, compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome, note)
 
 
 def half_width(values: np.ndarray, level: float) -> float:
@@ -174,9 +174,9 @@ def half_width(values: np.ndarray, level: float) -> float:
     return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _seeds_needed(found: Estimate) -> str:
+def _seeds_needed(estimate: Estimate) -> str:
     """About how many times the seeds a half-width that falls with their root takes to be fine enough."""
-    return f"about {np.ceil((float(found.error) / COARSE) ** 2):.0f} times the seeds"
+    return f"about {np.ceil((float(estimate.error) / COARSE) ** 2):.0f} times the seeds"
 
 
 def interval(claim: str, source: str, theory: float, measured: Estimate, note: str = "") -> Answer:
@@ -245,8 +245,8 @@ def upper(
         for low, high, less_sure, bound_error in zip(*(array[there] for array in arrays), strict=True)
     ]
     tally = Tally()
-    for one in seen:
-        tally.add(one, {}, 1, failure)
+    for comparison in seen:
+        tally.add(comparison, {}, 1, failure)
     outcome, said = tally.settle(Kind.UPPER, FEWEST_COMPARED)
     if outcome is Outcome.UNTESTED or tally.worst is None:
         return untested(claim, source, None, f"{tally.trials} cells; {FEWEST_COMPARED} are needed")
@@ -255,7 +255,7 @@ def upper(
     worst = tally.worst
     if outcome in (Outcome.HOLDS, Outcome.TOUCHES):
         settled = (answer for answer in seen if answer.outcome is not Outcome.UNRESOLVED)
-        worst = max(settled, key=lambda one: one.tightness)
+        worst = max(settled, key=lambda comparison: comparison.tightness)
     ratio = _ratio(worst, f"left/right of the worst of {tally.trials} cells")
     return Answer(claim, source, None, ratio, outcome, joined(note, *said))
 
@@ -290,15 +290,15 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
     """
     values, known = np.broadcast_arrays(difference, _known(error, difference))
     there = ~np.isnan(values)
-    found, errors = values[there], known[there]
-    if not len(found):
+    differences, errors = values[there], known[there]
+    if not len(differences):
         return untested(claim, source, 0.0, f"no cells; {FEWEST_COMPARED} are needed")
-    left = Estimate(1 + found / scale, errors / scale, "rounding bound")
-    seen = compare(Kind.EQUALITY, left, Estimate.exact(np.ones_like(found)))
-    if seen.outcome is not Outcome.VIOLATED and len(found) < FEWEST_COMPARED:
-        return untested(claim, source, 0.0, f"{len(found)} cells; {FEWEST_COMPARED} are needed")
-    worst = int(np.argmax(np.abs(found)))
-    measured = Estimate(found[worst] / scale, errors[worst] / scale, "largest relative difference")
+    left = Estimate(1 + differences / scale, errors / scale, "rounding bound")
+    seen = compare(Kind.EQUALITY, left, Estimate.exact(np.ones_like(differences)))
+    if seen.outcome is not Outcome.VIOLATED and len(differences) < FEWEST_COMPARED:
+        return untested(claim, source, 0.0, f"{len(differences)} cells; {FEWEST_COMPARED} are needed")
+    worst = int(np.argmax(np.abs(differences)))
+    measured = Estimate(differences[worst] / scale, errors[worst] / scale, "largest relative difference")
     return Answer(claim, source, 0.0, measured, seen.outcome, note)
 
 

@@ -24,12 +24,12 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)
     charts = [Chart(study.name, f"{study.question} {seeds}.", f"{shown}, each along an axis of the grid.", panels)]
-    found = [answer for answer in study.answers(cells) if answer.theory is not None and answer.measured is not None]
-    if found:
-        at = [float(row) for row in range(len(found))]
-        measured = measured_numbers("measured", at, [answer.measured for answer in found])
-        theory = Series("theory", "theory", at, [float(answer.theory or 0.0) for answer in found])
-        panel = numbers_panel("answers", [answer.claim for answer in found], (measured, theory), "number")
+    answers = [answer for answer in study.answers(cells) if answer.theory is not None and answer.measured is not None]
+    if answers:
+        at = [float(row) for row in range(len(answers))]
+        measured = measured_numbers("measured", at, [answer.measured for answer in answers])
+        theory = Series("theory", "theory", at, [float(answer.theory or 0.0) for answer in answers])
+        panel = numbers_panel("answers", [answer.claim for answer in answers], (measured, theory), "number")
         said = f"What was measured, with its interval, beside theory. {study.question}"
         charts.append(
             Chart(f"{study.name}-answers", said, "Measured numbers beside theory's, a claim a line.", (panel,))
@@ -49,7 +49,7 @@ def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
     series = tuple(
         _series(quantity, cells, along, dict(zip(others, place, strict=True))) for place in at[:: -(-len(at) // MOST)]
     )
-    y = np.array([value for one in series for value in one.y])
+    y = np.array([value for line in series for value in line.y])
     names = tuple(cells[along.name].to_numpy().tolist()) if isinstance(along.values[0], str) else ()
     x = Label(along.name, along.unit, log=not names and _spans(cells[along.name].to_numpy()), names=names)
     return Panel(f"{quantity.name}: {quantity.says}", x, Label(quantity.name, quantity.unit, log=_spans(y)), series)

@@ -74,7 +74,7 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
     given = {flag.replace("_", "-"): text for flag, text in (replaced or {}).items()}
     for flag in given:
         if flag not in flags:
-            offered = f"Its options are {', '.join(f'--{one}' for one in flags)}"
+            offered = f"Its options are {', '.join(f'--{flag}' for flag in flags)}"
             raise ValueError(f"{study.name} has no option --{flag}.{did_you_mean(flag, flags)} {offered}")
     axes = (replace(axis, values=_parsed(axis, given[flag])) if flag in given else axis for flag, axis in flags.items())
     return Grid(spec, tuple(axes))

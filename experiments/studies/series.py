@@ -21,28 +21,28 @@ Over = Callable[[Sequence[np.ndarray]], Columns]
 
 def root_mean_square(samples: Sequence[np.ndarray]) -> Columns:
     """RMS of the cells of each place, and the ends of its bootstrap interval; NaN where there is no cell."""
-    return _columns([_resampled(found) for found in samples])
+    return _columns([_resampled(sample) for sample in samples])
 
 
-def _resampled(found: np.ndarray) -> tuple[float, float, float]:
-    if not len(found):
+def _resampled(sample: np.ndarray) -> tuple[float, float, float]:
+    if not len(sample):
         return np.nan, np.nan, np.nan
-    value = float(np.sqrt((found**2).mean()))
-    picks = np.random.default_rng(0).choice(found, (RESAMPLES, len(found)))
+    value = float(np.sqrt((sample**2).mean()))
+    picks = np.random.default_rng(0).choice(sample, (RESAMPLES, len(sample)))
     low, high = np.quantile(np.sqrt((picks**2).mean(axis=1)), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return value, min(value, float(low)), max(value, float(high))
 
 
 def mean(samples: Sequence[np.ndarray]) -> Columns:
     """Mean of the cells of each place, and the ends of Student's interval; one cell has the interval of no width."""
-    return _columns([_student(found) for found in samples])
+    return _columns([_student(sample) for sample in samples])
 
 
-def _student(found: np.ndarray) -> tuple[float, float, float]:
-    if not len(found):
+def _student(sample: np.ndarray) -> tuple[float, float, float]:
+    if not len(sample):
         return np.nan, np.nan, np.nan
-    value = float(found.mean())
-    half = half_width(found, LEVEL) if len(found) > 1 else 0.0
+    value = float(sample.mean())
+    half = half_width(sample, LEVEL) if len(sample) > 1 else 0.0
     return value, value - half, value + half
 
 
@@ -80,16 +80,17 @@ def width_panels(
     widths, panels = places(values, "width"), []
     for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
         measured = [points(place, values.sel({axis: place}), "width") for place in some]
-        last = float(np.mean([one.y[-1] for one in measured]))
+        last = float(np.mean([measured_line.y[-1] for measured_line in measured]))
         theory = (power_line(power, widths, last, name=name) for power, name in powers.items())
         panels.append(Panel(title, WIDTHS, y, (*measured, *theory)))
     return panels
 
 
-def measured_numbers(name: str, at: Sequence[float], found: Sequence[Estimate | None]) -> Series:
+def measured_numbers(name: str, at: Sequence[float], estimates: Sequence[Estimate | None]) -> Series:
     """Numbers with their intervals at these places; NaN where none was measured."""
     value, low, high = (
-        [np.nan if number is None else float(getattr(number, end)) for number in found] for end in ("value", "lo", "hi")
+        [np.nan if number is None else float(getattr(number, end)) for number in estimates]
+        for end in ("value", "lo", "hi")
     )
     return Series(name, "measured", at, value, low, high)
 

@@ -56,9 +56,9 @@ class Axis:
             raise ValueError(f"the axis {self.name!r} has no values; it needs at least one")
         kinds = {type(value) for value in self.values}
         if len(kinds) > 1 or not kinds <= {int, float, str}:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            types = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(
-                f"the axis {self.name!r} has values of type {found}; all must be int, all float or all str"
+                f"the axis {self.name!r} has values of type {types}; all must be int, all float or all str"
             )
         if len(set(self.values)) < len(self.values):
             raise ValueError(f"the axis {self.name!r} has a value twice in {list(self.values)}; each makes a cell once")
@@ -131,11 +131,11 @@ def counted(outcomes: Iterable[Outcome]) -> str:
     Args:
         outcomes: of the answers.
     """
-    found = Counter(outcomes)
+    by_outcome = Counter(outcomes)
     plural = {Outcome.HOLDS: "hold", Outcome.TOUCHES: "touch"}
-    counts = [(found[outcome], outcome) for outcome in Outcome if found[outcome]]
+    counts = [(by_outcome[outcome], outcome) for outcome in Outcome if by_outcome[outcome]]
     said = ", ".join(f"{n} {outcome.value if n == 1 else plural.get(outcome, outcome.value)}" for n, outcome in counts)
-    return f"{found.total()} answer{'' if found.total() == 1 else 's'}: {said or 'none'}"
+    return f"{by_outcome.total()} answer{'' if by_outcome.total() == 1 else 's'}: {said or 'none'}"
 
 
 @dataclass(frozen=True)

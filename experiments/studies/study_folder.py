@@ -167,8 +167,12 @@ class StudyFolder:
 
 
 def _as_json(answer: Answer) -> dict:
-    found = answer.measured
+    measured_value = answer.measured
     measured = None
-    if found is not None:
-        measured = {"value": found.value.tolist(), "error": found.error.tolist(), "method": found.method}
+    if measured_value is not None:
+        measured = {
+            "value": measured_value.value.tolist(),
+            "error": measured_value.error.tolist(),
+            "method": measured_value.method,
+        }
     return {**vars(answer), "measured": measured}

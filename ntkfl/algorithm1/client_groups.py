@@ -51,7 +51,7 @@ def run(
     size = min(fit, max(1, ROWS // samples))
     x, y = in_groups(x.astype(dtype), y.astype(dtype), size)
     with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
-        found = _run(
+        arrays = _run(
             x,
             y,
             *(_shared(np.asarray(array, dtype), devices) for array in weights),
@@ -62,9 +62,9 @@ def run(
             linearised=linearised,
             by_weights=in_weight_space(samples, d),
         )
-    local, last = (np.asarray(p).reshape(*p.shape[:-3], -1, samples)[..., :n_clients, :] for p in found[:2])
-    where = ", ".join(sorted(map(str, found[1].devices())))
-    return Outputs(local, last, np.asarray(found[2])[:, :width], where)
+    local, last = (np.asarray(p).reshape(*p.shape[:-3], -1, samples)[..., :n_clients, :] for p in arrays[:2])
+    where = ", ".join(sorted(map(str, arrays[1].devices())))
+    return Outputs(local, last, np.asarray(arrays[2])[:, :width], where)
 
 
 def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.ndarray:

@@ -156,15 +156,15 @@ class ClientProducts:
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> None:
         """Fill in the outputs, before and after each local step, and add up the changes."""
-        found = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
+        prepared = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
         rate = self.network.scale.dtype.type(eta_local) * self.network.scale
         each: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
         for first in range(0, len(self.groups), self.at_once):
             some = range(first, min(first + self.at_once, len(self.groups)))
-            list(each(lambda room, g: self._train(room, self.groups[g], rate, found[:, g]), self.rooms, some))
+            list(each(lambda room, g: self._train(room, self.groups[g], rate, prepared[:, g]), self.rooms, some))
             if len(outputs) > 1:
                 list(self.pool.map(lambda piece: self._add(some, piece), self.pieces))  # noqa: B023
-        outputs[:] = found.reshape(len(outputs), -1)[:, : outputs.shape[1]]
+        outputs[:] = prepared.reshape(len(outputs), -1)[:, : outputs.shape[1]]
 
     def _train(self, room: Room, group: Group, rate: np.floating, outputs: np.ndarray) -> None:
         each: Callable[..., Iterable] = map if len(self.rooms) > 1 else self.pool.map

@@ -154,11 +154,11 @@ def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
     Raises:
         ValueError: one that is not run.
     """
-    found = np.array(sorted(set(keep)), int)
-    if len(found) and (found[0] < 0 or found[-1] > rounds):
-        wrong = found[0] if found[0] < 0 else found[-1]
+    rounds_kept = np.array(sorted(set(keep)), int)
+    if len(rounds_kept) and (rounds_kept[0] < 0 or rounds_kept[-1] > rounds):
+        wrong = rounds_kept[0] if rounds_kept[0] < 0 else rounds_kept[-1]
         raise ValueError(f"keep names round {wrong}; the run has rounds 0..{rounds}")
-    return found
+    return rounds_kept
 
 
 # Arrays of `Trajectory` by name, samples in the padded order; the weights at the rounds to keep; the device.
@@ -235,7 +235,7 @@ def _run_in_groups(
     elsewhere = len(devices) > 0 or jax.default_backend() != "cpu"
     here = partial(client_threads.run, tracked=tracked)
     run = partial(client_groups.run, devices=devices) if elsewhere else here
-    found = run(
+    result = run(
         layout.x,
         layout.y.reshape(layout.x.shape[:2]),
         weights,
@@ -245,10 +245,10 @@ def _run_in_groups(
         dtype=dtype,
         memory=memory if elsewhere or np.isinf(room) else room,
     )
-    local = found.local.astype(float).reshape(setup.rounds, setup.local_steps + 1, -1)
-    outputs = np.concatenate([local[:, 0], found.last.astype(float).reshape(1, -1)])
-    kept = {int(t): u.astype(float) for t, u in zip(keep, found.kept, strict=True)}
-    return {"outputs": outputs, "local_outputs": local}, kept, found.device
+    local = result.local.astype(float).reshape(setup.rounds, setup.local_steps + 1, -1)
+    outputs = np.concatenate([local[:, 0], result.last.astype(float).reshape(1, -1)])
+    kept = {int(t): u.astype(float) for t, u in zip(keep, result.kept, strict=True)}
+    return {"outputs": outputs, "local_outputs": local}, kept, result.device
 
 
 def _not_finite(rounds: np.ndarray) -> np.ndarray:

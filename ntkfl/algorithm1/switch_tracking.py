@@ -155,7 +155,7 @@ class SwitchTracking:
     def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """Outputs' sums over the neurons of some chunks, their share of entries and, up to the most, the entries."""
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
-        room, found = self.room[number], 0
+        room, count = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
         for chunk in piece:
             signs, words = self.network.signs[chunk], self.words[2 * chunk : 2 * chunk + 2]
@@ -164,14 +164,14 @@ class SwitchTracking:
                 rows = self.x[first : first + ROWS]
                 tile = np.matmul(rows, self.network.weights[chunk], out=z[: len(rows)])
                 near = self.passes.look(tile, signs, reach, self.fixed, words, first, sums)
-                if near and (found + near) / pairs <= self.most:
-                    if found + near > len(room):
-                        larger = np.empty(found + max(found, 2 * near), room.dtype)
-                        larger[:found] = room[:found]
+                if near and (count + near) / pairs <= self.most:
+                    if count + near > len(room):
+                        larger = np.empty(count + max(count, 2 * near), room.dtype)
+                        larger[:count] = room[:count]
                         room = self.room[number] = larger
-                    self.passes.gather(tile, signs, reach, first, chunk * LANES, samples, heads, found, room)
-                found += near
-        return sums, found / pairs, room[:found]
+                    self.passes.gather(tile, signs, reach, first, chunk * LANES, samples, heads, count, room)
+                count += near
+        return sums, count / pairs, room[:count]
 
     def _make_room(self) -> None:
         """Forget all entries: the next round begins without those of the round before."""

@@ -70,7 +70,7 @@ class Attack:
 
 
 def attack_any_order(
-    found: AnyOrderCertificate, *, trials: int = 2000, seed: int = 0, longer: float = 1.0, server: float = 1.0
+    certificate: AnyOrderCertificate, *, trials: int = 2000, seed: int = 0, longer: float = 1.0, server: float = 1.0
 ) -> Attack:
     """Look for an order of training that breaks what the theorem of `ntkfl.any_order` promises.
 
@@ -80,7 +80,7 @@ def attack_any_order(
     network is not certified, W* is that of no held pairs.
 
     Args:
-        found: of the network that is attacked, certified or not.
+        certificate: of the network that is attacked, certified or not.
         trials: steps looked at, at most.
         seed: of all draws.
         longer: factor on the clients' steps, default 1; above 1 it breaks the theorem's rules.
@@ -93,7 +93,7 @@ def attack_any_order(
     for name, factor in (("longer", longer), ("server", server)):
         if not 0 < factor < np.inf:
             raise ValueError(f"{name} is {factor!r}; it must be a positive number")
-    return _Search(found, int(trials), seed, longer, server).run()
+    return _Search(certificate, int(trials), seed, longer, server).run()
 
 
 def replayed(
@@ -115,9 +115,9 @@ def replayed(
         yield w
 
 
-def _mean(network: Network, w: np.ndarray, one: Round) -> np.ndarray:
+def _mean(network: Network, w: np.ndarray, visits: Round) -> np.ndarray:
     total = np.zeros_like(w)
-    for share, steps in zip(one.shares, one.models, strict=True):
+    for share, steps in zip(visits.shares, visits.models, strict=True):
         model = w
         for batch in steps:
             model, _ = network.step(model, batch)
@@ -134,20 +134,20 @@ class _Spent(Exception):
 
 
 class _Search:
-    def __init__(self, found: AnyOrderCertificate, trials: int, seed: int, longer: float, server: float) -> None:
-        self.network, self.rng = Network(found.problem, found.weights), np.random.default_rng([seed, 13])
+    def __init__(self, certificate: AnyOrderCertificate, trials: int, seed: int, longer: float, server: float) -> None:
+        self.network, self.rng = Network(certificate.problem, certificate.weights), np.random.default_rng([seed, 13])
         self.left = self.trials = trials
         self.order: list[Round] = []
         self.longer, self.server, self.kept = longer, server, 0.0
-        point, nearest = found.claimed_point()
+        point, nearest = certificate.claimed_point()
         self.point, distance = point, float(nearest.distance.hi)
         self.rounding = float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
-        lipschitz = np.linalg.norm(self.network.readout.astype(float), 2) * np.linalg.norm(found.problem.x, 2)
+        lipschitz = np.linalg.norm(self.network.readout.astype(float), 2) * np.linalg.norm(certificate.problem.x, 2)
         self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
         z = (point @ self.network.x.T).astype(float)
         self.patterns = z >= 0
-        if len(found.held) and found.certified:  # on A no side is W*'s
-            z[found.held[:, 0], found.held[:, 1]] = np.inf
+        if len(certificate.held) and certificate.certified:  # on A no side is W*'s
+            z[certificate.held[:, 0], certificate.held[:, 1]] = np.inf
         self.kinks = np.stack(np.unravel_index(np.argsort(np.abs(z), axis=None)[:NEAREST], z.shape), axis=1)
 
     def run(self) -> Attack:

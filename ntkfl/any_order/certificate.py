@@ -102,7 +102,7 @@ class AnyOrderCertificate:
         if not self.certified:
             return float("inf")
         assert self._grown is not None
-        net = self._grown.rows.found.network
+        net = self._grown.rows.neuron_pass.network
         lengths = np.sqrt(above((1 + gamma(net.width)) * (net.readout**2).sum(axis=1))).max() * float(net.factor)
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
@@ -121,8 +121,8 @@ class AnyOrderCertificate:
         shape = (len(x), *self.problem.y.shape[1:])
         if not self.certified or self._grown is None or self._grown.nearest is None:
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
-        found = future_outputs(self._grown.rows, self._grown.nearest, x)
-        return Estimate(found.value.reshape(shape), found.error.reshape(shape), found.method)
+        outputs = future_outputs(self._grown.rows, self._grown.nearest, x)
+        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), outputs.method)
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
         """W* in long precision, as far as float64 has found it; None where there is none."""
@@ -153,7 +153,7 @@ class AnyOrderCertificate:
             raise ValueError(f"there is no W*: {self.why}")
         rows = self._grown.rows
         if not self.certified:
-            rows = ConstraintRows(rows.found, NO_PAIRS.neuron, NO_PAIRS.row)
+            rows = ConstraintRows(rows.neuron_pass, NO_PAIRS.neuron, NO_PAIRS.row)
         try:
             nearest = rows.nearest()
         except Dependent:
@@ -185,7 +185,7 @@ class AnyOrderCertificate:
         while high - low > 1:
             interruption.check()
             middle = (low + high) // 2
-            fine = not grown(self._grown.rows.found, scale=0.5**middle, **self._limits).why
+            fine = not grown(self._grown.rows.neuron_pass, scale=0.5**middle, **self._limits).why
             low, high = (low, middle) if fine else (middle, high)
         return None if high > _TRIES else 2.0**high
 
@@ -246,8 +246,8 @@ def certify_any_order(
         )
     room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
     limits = {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}
-    found = passed(network)
-    search = grown(found, **limits)
+    neurons = passed(network)
+    search = grown(neurons, **limits)
     certified = search.why == "" and search.margin > 0  # NaN is not
     nearest, neuron, row = search.nearest, search.rows.neuron, search.rows.row
     return AnyOrderCertificate(
@@ -256,7 +256,7 @@ def certify_any_order(
         margin=search.margin,
         distance=_UNKNOWN if nearest is None else nearest.distance,
         held=np.stack([neuron, network.sample[row]], axis=1),
-        residual=_residual(found),
+        residual=_residual(neurons),
         smallest_eigenvalue=None if nearest is None else search.rows.smallest,
         width=network.width,
         problem=problem,
@@ -271,12 +271,12 @@ def _refused(why: str, problem: Problem, weights: Weights | TwoLayer) -> AnyOrde
     return AnyOrderCertificate(False, why, float("-inf"), _UNKNOWN, none, _UNKNOWN, None, width, problem, weights)
 
 
-def _residual(found: Pass) -> Estimate:
+def _residual(neurons: Pass) -> Estimate:
     """|y - f(W0)| over all given samples."""
-    net = found.network
+    net = neurons.network
     scale = (net.exponent - net.gain)[:, None]
-    residual = np.ldexp((net.y - net.factor * found.sums).astype(float)[net.row], scale)
-    error = np.ldexp((float(net.factor) * found.sums_error + gamma(2) * np.abs(net.y))[net.row], scale)
+    residual = np.ldexp((net.y - net.factor * neurons.sums).astype(float)[net.row], scale)
+    error = np.ldexp((float(net.factor) * neurons.sums_error + gamma(2) * np.abs(net.y))[net.row], scale)
     error = length(error + gamma(2) * np.abs(residual))
     norm = float(np.linalg.norm(residual))
     return Estimate(norm, above(error + gamma(residual.size) * norm), "rounding bound")

@@ -32,7 +32,7 @@ class ConstraintRows:
         Dependent: by `smallest`, or by what needs it, where C is not shown to have full row rank.
     """
 
-    found: Pass  # the pass over the neurons
+    neuron_pass: Pass  # the pass over the neurons
     # neuron, row: the pairs of A, (q,) each
     neuron: Int[np.ndarray, " q"]
     row: Int[np.ndarray, " q"]
@@ -45,16 +45,16 @@ class ConstraintRows:
     @property
     def n_samples(self) -> int:
         """Number of rows of samples, n C."""
-        return self.found.network.n * self.found.network.n_outputs
+        return self.neuron_pass.network.n * self.neuron_pass.network.n_outputs
 
     def patterns(self, neurons: Int[np.ndarray, " k"]) -> Bool[np.ndarray, "k n"]:
         """s_ri of these neurons, 0 on A."""
-        on = self.found.patterns(neurons)
+        on = self.neuron_pass.patterns(neurons)
         if len(self.neuron) and len(neurons):
             ordered, place = np.unique(neurons, return_inverse=True)
             at = np.minimum(np.searchsorted(ordered, self.neuron), len(ordered) - 1)
             here = ordered[at] == self.neuron
-            own = self.found.patterns(ordered)
+            own = self.neuron_pass.patterns(ordered)
             own[at[here], self.row[here]] = False
             on = own[place.reshape(-1)]
         return on
@@ -62,21 +62,21 @@ class ConstraintRows:
     @cached_property
     def pairs(self) -> Float[np.ndarray, "C C n n"]:
         """sum_r b_ar b_br s_ri s_rj with s = 0 on A: only the neurons of A differ from what the pass has found."""
-        out, touched = self.found.pairs.copy(), np.unique(self.neuron)
+        out, touched = self.neuron_pass.pairs.copy(), np.unique(self.neuron)
         if len(touched):
-            readout = self.found.network.readout[:, touched]
-            add_pairs(out, readout, self.found.patterns(touched), -1.0)
+            readout = self.neuron_pass.network.readout[:, touched]
+            add_pairs(out, readout, self.neuron_pass.patterns(touched), -1.0)
             add_pairs(out, readout, self.patterns(touched), 1.0)
         return out
 
     @cached_property
     def gram(self) -> tuple[Float[np.ndarray, "p p"], float, float]:
         """C C', exactly symmetric in float64; a bound on the norm of its error; and the norm of its absolute value."""
-        net, p, k = self.found.network, self.size, self.n_samples
-        x_gram, x_error = self.found.gram, self.found.gram_error
+        net, p, k = self.neuron_pass.network, self.size, self.n_samples
+        x_gram, x_error = self.neuron_pass.gram, self.neuron_pass.gram_error
         middle, error = np.zeros((p, p)), np.zeros((p, p))
         weight = self.pairs.transpose(2, 0, 3, 1).reshape(k, k) * net.factor_squared
-        doubt = np.kron(np.ones((net.n, net.n)), self.found.pairs_error) * net.factor_squared
+        doubt = np.kron(np.ones((net.n, net.n)), self.neuron_pass.pairs_error) * net.factor_squared
         inner = np.kron(x_gram, np.ones((net.n_outputs, net.n_outputs)))
         middle[:k, :k] = inner * weight
         error[:k, :k] = np.abs(weight) * x_error + doubt * (np.abs(inner) + x_error)
@@ -96,13 +96,13 @@ class ConstraintRows:
         return columns, length(error + gamma(6) * np.abs(columns), axis=0)
 
     def _columns(self, neuron: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        net, inner = self.found.network, self.found.gram[:, row]
+        net, inner = self.neuron_pass.network, self.neuron_pass.gram[:, row]
         readout = net.readout[:, neuron] * float(net.factor)  # (C, k)
         sample = self.patterns(neuron).T[:, None, :] * readout  # (n, C, k)
         same = self.neuron[:, None] == neuron
         held = same * inner[self.row]
         columns = np.concatenate([(sample * inner[:, None, :]).reshape(self.n_samples, len(neuron)), held])
-        error = np.concatenate([np.abs(sample).reshape(self.n_samples, -1), same]) * self.found.gram_error
+        error = np.concatenate([np.abs(sample).reshape(self.n_samples, -1), same]) * self.neuron_pass.gram_error
         return columns, error
 
     @cached_property
@@ -112,10 +112,10 @@ class ConstraintRows:
         if not np.isfinite(middle).all() or not np.isfinite(radius):
             raise Dependent(np.full(self.size, np.nan))
         inner = smallest_eigenvalue(middle)
-        found = Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method)
-        if not below(found.lo) > 0:
+        smallest = Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method)
+        if not below(smallest.lo) > 0:
             raise Dependent(lapack.lowest_vector(middle.T.copy(order="F")))
-        return found
+        return smallest
 
     @cached_property
     def _factor(self) -> np.ndarray:
@@ -153,10 +153,10 @@ class ConstraintRows:
 
         With a scale s below 1 the labels are f + s (y - f) in place of y, f the outputs at W0: nearer to the outputs.
         """
-        net, found = self.found.network, self.found
+        net, neurons = self.neuron_pass.network, self.neuron_pass
         held, held_error = preactivations(net, Pairs(self.neuron, self.row))
-        on = found.patterns(self.neuron)[np.arange(len(self.neuron)), self.row]
-        sums, errors = found.sums.copy(), found.sums_error.copy()
+        on = neurons.patterns(self.neuron)[np.arange(len(self.neuron)), self.row]
+        sums, errors = neurons.sums.copy(), neurons.sums_error.copy()
         moved, sizes = (on * held) * net.readout[:, self.neuron], np.abs(sums).astype(float)
         for output in range(net.n_outputs):
             np.subtract.at(sums[:, output], self.row, moved[output].astype(LONG))
@@ -165,7 +165,7 @@ class ConstraintRows:
             np.add.at(sizes[:, output], self.row, np.abs(moved[output]))
         rest = net.y.astype(LONG) - net.factor * sums
         if scale != 1:
-            rest = scale * (net.y - net.factor * found.sums) + net.factor * (found.sums - sums)
+            rest = scale * (net.y - net.factor * neurons.sums) + net.factor * (neurons.sums - sums)
         value = np.concatenate([rest.astype(float).reshape(-1), -held])
         rounding = 2 * (len(held) + 8) * LONG_EPS * float(net.factor) * sizes
         error = float(net.factor) * errors + rounding + 4 * LONG_EPS * np.abs(net.y)

@@ -19,11 +19,11 @@ CHECKER = "ntkfl_check.py"
 _BITS = 40  # of each entry of Y: fewer make the integers shorter
 
 
-def export_any_order(found: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
+def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
     """Write a certificate, its network, its data and a witness, and have the folder checked by the script beside them.
 
     Args:
-        found: a certificate that holds.
+        certificate: a certified network.
         folder: where to; a new one, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
@@ -33,7 +33,7 @@ def export_any_order(found: AnyOrderCertificate, folder: Path, x_test: np.ndarra
         ValueError: a certificate that does not hold; the checker cannot confirm it, and what it says.
         OSError: the folder is not empty, or cannot be written.
     """
-    content, arrays = _content(found, x_test)
+    content, arrays = _content(certificate, x_test)
     require_new(folder)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     part.mkdir(parents=True)
@@ -65,10 +65,10 @@ def _write(folder: Path, content: dict) -> None:
     (folder / "certificate.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
-def _content(found: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
+def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
     """What certificate.json says but for what the checker finds, and the arrays."""
-    rows, nearest = found.proof
-    problem, weights, net = found.problem, found.weights, rows.found.network
+    rows, nearest = certificate.proof
+    problem, weights, net = certificate.problem, certificate.weights, rows.neuron_pass.network
     readout = np.atleast_2d(weights.readout if isinstance(weights, TwoLayer) else weights.signs).astype(float)
     tests = np.zeros((0, problem.d)) if x_test is None else x_test
     solution, inverse_root = _witness(rows, nearest)
@@ -85,9 +85,9 @@ def _content(found: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dic
         "schema": ntkfl_check.SCHEMA,
         "features": problem.d,
         "outputs": net.n_outputs,
-        "root_of": 1 if isinstance(weights, TwoLayer) else found.width,
+        "root_of": 1 if isinstance(weights, TwoLayer) else certificate.width,
         "owner": problem.owner.tolist(),
-        "held": found.held.tolist(),
+        "held": certificate.held.tolist(),
         "sha256": {},
     }
     return content, arrays
@@ -95,7 +95,7 @@ def _content(found: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dic
 
 def _witness(rows: ConstraintRows, nearest: Nearest) -> tuple[np.ndarray, np.ndarray]:
     """a and Y of the checker, for rows of C that are not divided by powers of two."""
-    net = rows.found.network
+    net = rows.neuron_pass.network
     exponent = net.exponent[net.sample]
     scale = np.ldexp(1 / np.sqrt(net.width) if net.signs else 2.0**net.gain, -np.repeat(exponent, net.n_outputs))
     scale = np.concatenate([scale, np.ldexp(1.0, -exponent[rows.row])])

@@ -27,11 +27,11 @@ class Grown:
     failing: Pairs  # the pairs that failed last
 
 
-def grown(found: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
+def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
     """A, from the empty set on."""
     failing, pairs, nearest, margin = NO_PAIRS, NO_PAIRS, None, -np.inf
     reach, first = 0.0, 0
-    rows = ConstraintRows(found, NO_PAIRS.neuron, NO_PAIRS.row)
+    rows = ConstraintRows(neurons, NO_PAIRS.neuron, NO_PAIRS.row)
     for round_ in range(ROUNDS):
         try:
             nearest = rows.nearest(scale)
@@ -44,7 +44,7 @@ def grown(found: Pass, *, most_held: int, most_near: int, scale: float = 1.0) ->
             return Grown("the distance to W* has no bound in float64", rows, nearest, -np.inf, failing)
         if not reach > 2.5 * distance:
             reach = max(MARGIN * distance, 1e-300)
-            looked_at = near_pairs(found, reach, most_near)
+            looked_at = near_pairs(neurons, reach, most_near)
             if looked_at is None:
                 why = f"W* is too far: more than {most_near} pairs lie within {reach:.2g} |x_i| of their kinks"
                 return Grown(why, rows, nearest, -np.inf, failing)
@@ -56,18 +56,18 @@ def grown(found: Pass, *, most_held: int, most_near: int, scale: float = 1.0) ->
         count = len(failing)
         if len(rows.neuron) + count > most_held:
             why = f"A is too large: {len(rows.neuron) + count} or more pairs would be held, the limit is {most_held}"
-            return Grown(f"{why}; {_named(found, failing)}", rows, nearest, margin, failing)
+            return Grown(f"{why}; {_named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ and count > max(first, FEW):
             why = f"a chain reaction: {first} pairs failed at first, and with {len(rows.neuron)} held {count} more fail"
-            return Grown(f"{why}; {_named(found, failing)}", rows, nearest, margin, failing)
+            return Grown(f"{why}; {_named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ == ROUNDS - 1:
             break  # the next A would have no W*
         first = max(first, count) if round_ == 0 else first
         neuron, row = np.append(rows.neuron, failing.neuron), np.append(rows.row, failing.row)
         order = np.lexsort((row, neuron))
-        rows = ConstraintRows(found, neuron[order], row[order])
+        rows = ConstraintRows(neurons, neuron[order], row[order])
     return Grown(
-        f"no end after {ROUNDS} rounds of adding pairs; {_named(found, failing)}", rows, nearest, margin, failing
+        f"no end after {ROUNDS} rounds of adding pairs; {_named(neurons, failing)}", rows, nearest, margin, failing
     )
 
 
@@ -76,7 +76,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
 
     It stops looking once more than `most` fail.
     """
-    net = rows.found.network
+    net = rows.neuron_pass.network
     held = np.zeros(len(pairs), bool)
     if len(rows.neuron):
         held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
@@ -97,9 +97,9 @@ def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.nd
 
     W* differs from what is computed by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
     """
-    net, solution = rows.found.network, nearest.solution
+    net, solution = rows.neuron_pass.network, nearest.solution
     columns, error = rows.columns(pairs.neuron, pairs.row)
-    on = rows.found.patterns(pairs.neuron)[np.arange(len(pairs)), pairs.row]
+    on = rows.neuron_pass.patterns(pairs.neuron)[np.arange(len(pairs)), pairs.row]
     value, error_of_value = preactivations(net, pairs)
     size, long = length(columns, axis=0), length(solution)
     z = value + solution @ columns
@@ -116,16 +116,16 @@ def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.nd
     return np.where(margin > 0, below(margin / above(norms)), margin / norms)
 
 
-def _named(found: Pass, failing: Pairs, most: int = 3) -> str:
+def _named(neurons: Pass, failing: Pairs, most: int = 3) -> str:
     """The first of some pairs, in words."""
-    sample = found.network.sample[failing.row[:most]]
+    sample = neurons.network.sample[failing.row[:most]]
     named = ", ".join(f"({r}, {i})" for r, i in zip(failing.neuron[:most].tolist(), sample.tolist(), strict=True))
     return f"the first pairs (neuron, sample) that fail are {named}"
 
 
 def _dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
     """Which rows of C depend on each other, by the eigenvector of the smallest eigenvalue."""
-    net = rows.found.network
+    net = rows.neuron_pass.network
     if not np.isfinite(vector).all():
         return "C has no full row rank that float64 could show: its numbers are beyond the range"
     large = np.flatnonzero(np.abs(vector) > 0.1 * np.abs(vector).max())

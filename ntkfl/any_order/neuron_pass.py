@@ -75,9 +75,9 @@ def add_pairs(
 
     The sum is added in place; `sign` is 1.0 to add and -1.0 to take away.
     """
-    for first, one in enumerate(readout):
+    for first, output_weight in enumerate(readout):
         for second in range(first, len(readout)):
-            pairs[first, second] += sign * weighted_pairs(active, one * readout[second])
+            pairs[first, second] += sign * weighted_pairs(active, output_weight * readout[second])
             if second > first:
                 pairs[second, first] = pairs[first, second].T
 
@@ -111,19 +111,19 @@ class Pairs:
 NO_PAIRS = Pairs(np.zeros(0, int), np.zeros(0, int))
 
 
-def near_pairs(found: Pass, reach: float, most: int) -> Pairs | None:
+def near_pairs(neurons: Pass, reach: float, most: int) -> Pairs | None:
     """Every pair with |w_r.x_i| <= reach |x_i|, and perhaps others, nearest first; None if there are more than `most`.
 
     All pairs left out have |w_r.x_i| > reach |x_i|, and the sign that the pass has found.
     """
-    network = found.network
+    network = neurons.network
     x, norms = network.x, np.linalg.norm(network.x, axis=1)
     parts, values = [], []
     for block in neuron_blocks(network):
         w = network.hidden[block]
         z = w @ x.T
         error = above(gamma(x.shape[1]) * length(w, axis=1)[:, None] * norms)
-        bit = np.unpackbits(found.bits[block], axis=1, count=network.n).astype(bool)
+        bit = np.unpackbits(neurons.bits[block], axis=1, count=network.n).astype(bool)
         surely = (np.abs(z) > above(reach * norms) + error) & ((z >= 0) == bit)
         neuron, row = np.nonzero(~surely)
         parts.append(np.stack([neuron + block.start, row]))

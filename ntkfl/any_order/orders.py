@@ -118,11 +118,11 @@ def run_in_order(
     rows = []
 
     def advance(w: np.ndarray) -> tuple[np.ndarray, np.floating]:
-        found = [
+        candidates = [
             network.step(w, Batch(batch.samples, longer * batch.steps))
             for batch in batches(network, w, rng, eps, 1 if aim == "random" else tries)
         ]
-        return max(found, key=lambda after: score[aim](after[0])) if found else (w, LONG(0))
+        return max(candidates, key=lambda after: score[aim](after[0])) if candidates else (w, LONG(0))
 
     for t in range(steps + 1):
         distance, residual = (np.sqrt(score[name](w)) for name in ("distance", "residual"))

@@ -30,7 +30,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 
     |f_W(x) - f_W*(x)|^2 is at most |W - W*|^2 |x|^2 times the sum of a_r^2 over the neurons that can be active on x.
     """
-    net = rows.found.network
+    net = rows.neuron_pass.network
     radius = above(float(nearest.distance.hi) + nearest.slack)
     factor = float(above(float(net.factor)))
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs) * float(net.factor)
@@ -64,7 +64,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 
 def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
     """The computed W*, W0 + C' a, in long precision, (m, d); at most `slack` (and its own rounding) from the exact."""
-    net = rows.found.network
+    net = rows.neuron_pass.network
     out = net.hidden.astype(LONG)
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs).astype(LONG) * net.factor
     for block in neuron_blocks(net):

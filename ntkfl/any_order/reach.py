@@ -7,18 +7,18 @@ from ntkfl.any_order.held_pairs import Grown, grown
 RATIO, MOST = 1.2, 100  # of labels' distances; and how many such factors are tried
 
 
-def reach(found: AnyOrderCertificate) -> Grown | None:
+def reach(certificate: AnyOrderCertificate) -> Grown | None:
     """What would be certified, were the labels as near the outputs as that takes: f + s (y - f), s at most 1.
 
     s is known to a factor 1.2: the next larger fails, though one larger still may not. Its A and W* are returned; the
     distance of W* is the largest that certifies. None where no s above 1e-8 would do, or where no W* exists.
     """
-    if found._grown is None:
+    if certificate._grown is None:
         return None
-    neurons = found._grown.rows.found
+    neurons = certificate._grown.rows.neuron_pass
 
     def at(power: int) -> Grown:
-        return grown(neurons, scale=RATIO**-power, **found._limits)
+        return grown(neurons, scale=RATIO**-power, **certificate._limits)
 
     low, high, best = -1, MOST, at(MOST)  # powers: too few, enough
     if best.why:

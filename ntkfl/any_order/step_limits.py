@@ -47,23 +47,26 @@ def gradient_products(rows: ConstraintRows) -> GradientProducts:
 
     Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj, so that with s on A free it lies between two sums.
     """
-    found, net = rows.found, rows.found.network
+    neurons, net = rows.neuron_pass, rows.neuron_pass.network
     outputs, touched = net.n_outputs, np.unique(rows.neuron)
     off = rows.patterns(touched)
     on = off.copy()
     on[np.searchsorted(touched, rows.neuron), rows.row] = True
-    up, down = np.zeros_like(found.pairs), np.zeros_like(found.pairs)  # what the patterns on A may add, and take away
+    up, down = (
+        np.zeros_like(neurons.pairs),
+        np.zeros_like(neurons.pairs),
+    )  # what the patterns on A may add, and take away
     for first, second in np.ndindex(outputs, outputs):
         weight = net.readout[first, touched] * net.readout[second, touched]
         for part, of in ((up, np.maximum(weight, 0)), (down, np.maximum(-weight, 0))):
             part[first, second] = np.maximum(weighted_pairs(on, of) - weighted_pairs(off, of), 0)
     absolute = np.abs(net.readout[:, touched]) @ np.abs(net.readout[:, touched]).T
-    rounding = above(4 * gamma(len(touched) + 4) * absolute) + found.pairs_error
+    rounding = above(4 * gamma(len(touched) + 4) * absolute) + neurons.pairs_error
     counts = rows.pairs + (up - down) / 2
     spread = (up + down) / 2 + rounding[:, :, None, None] + gamma(4) * np.abs(counts)
     row, power = net.row, net.exponent[:, None] + net.exponent
-    gram = np.ldexp(found.gram[np.ix_(row, row)], power)
-    doubt = np.ldexp(np.full_like(gram, found.gram_error), power)
+    gram = np.ldexp(neurons.gram[np.ix_(row, row)], power)
+    doubt = np.ldexp(np.full_like(gram, neurons.gram_error), power)
     size, each = len(row) * outputs, np.ones((outputs, outputs))
 
     def by_sample(pairs: np.ndarray) -> Float[np.ndarray, "NC NC"]:

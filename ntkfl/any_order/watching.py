@@ -79,9 +79,9 @@ def watch_any_order(
         momentum: at the server, tuned, until a round certifies; what is certified holds for plain steps from there on.
     """
     for reached, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
-        found = certify_any_order(problem, weights)
-        yield reached, found
-        if found.certified:
+        certificate = certify_any_order(problem, weights)
+        yield reached, certificate
+        if certificate.certified:
             return
 
 

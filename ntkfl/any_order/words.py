@@ -12,67 +12,74 @@ if TYPE_CHECKING:
     from ntkfl.any_order.certificate import AnyOrderCertificate
 
 
-def sentences(found: AnyOrderCertificate) -> tuple[str, str]:
+def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and what is in the way."""
-    if not found.certified:
-        return "NOT CERTIFIED for any order.", f"In the way: {found.why}."
-    radius = found.prediction_radius
+    if not certificate.certified:
+        return "NOT CERTIFIED for any order.", f"In the way: {certificate.why}."
+    radius = certificate.prediction_radius
     settled = f"a sign whose output is larger than {_up(radius)} is final"
-    if found.problem.y.size > found.problem.n:  # two outputs may come closer to each other by twice what one moves
+    if (
+        certificate.problem.y.size > certificate.problem.n
+    ):  # two outputs may come closer to each other by twice what one moves
         settled = f"a class that leads every other by more than {_up(2 * radius)} is final"
     return (
         "CERTIFIED for any order: from these weights on the training loss tends to 0 whatever the batches, the order "
         "of the clients and their numbers of local steps are, if every sample is visited again and again, every "
         "client's steps on half the sum of squares over a batch of distinct samples keep between two numbers above 0 "
-        f"and below {_down(found.step_limit)}, and the server's step on the clients' mean keeps between a number above "
-        "0 and 1.",
-        f"No later model is farther than {_up(2 * float(found.distance.hi))} from this one, and none of its outputs "
-        f"on an input of length 1 differs by more than {_up(radius)}: {settled}.",
+        f"and below {_down(certificate.step_limit)}, and the server's step on the clients' mean keeps between a number "
+        "above 0 and 1.",
+        f"No later model is farther than {_up(2 * float(certificate.distance.hi))} from this one, and none of its "
+        f"outputs on an input of length 1 differs by more than {_up(radius)}: {settled}.",
     )
 
 
-def page(found: AnyOrderCertificate) -> str:
+def page(certificate: AnyOrderCertificate) -> str:
     """The sentences, and the numbers that they rest on."""
-    lines = [*sentences(found), ""]
+    lines = [*sentences(certificate), ""]
     numbers = {
-        "samples, neurons": f"{found.problem.n}, {found.width}",
-        "|y - f|": _up(float(found.residual.hi)),
-        "D, distance to the fit": _up(float(found.distance.hi)),
-        "pairs held at kinks, |A|": str(len(found.held)),
-        "margin off A": _down(found.margin),
+        "samples, neurons": f"{certificate.problem.n}, {certificate.width}",
+        "|y - f|": _up(float(certificate.residual.hi)),
+        "D, distance to the fit": _up(float(certificate.distance.hi)),
+        "pairs held at kinks, |A|": str(len(certificate.held)),
+        "margin off A": _down(certificate.margin),
     }
-    if found.smallest_eigenvalue is not None:
-        numbers["lambda_min(C C')"] = _down(float(found.smallest_eigenvalue.lo))
-    if found.certified:
-        limits = found.client_step_limits, found.universal_step_limits
+    if certificate.smallest_eigenvalue is not None:
+        numbers["lambda_min(C C')"] = _down(float(certificate.smallest_eigenvalue.lo))
+    if certificate.certified:
+        limits = certificate.client_step_limits, certificate.universal_step_limits
         ranges = [" to ".join(dict.fromkeys((_down(limit.min()), _down(limit.max())))) for limit in limits]
         numbers |= {
             "steps allowed, by client": ranges[0],
             "whatever the patterns": ranges[1],
-            "one sample at a time": _down(found.step_limit_for(1)),
-            "all samples in one batch": _down(found.pooled_step_limit),
+            "one sample at a time": _down(certificate.step_limit_for(1)),
+            "all samples in one batch": _down(certificate.pooled_step_limit),
         }
     return "\n".join(lines + [f"  {name:<28}{shown}" for name, shown in numbers.items()])
 
 
-def as_numbers(found: AnyOrderCertificate) -> dict[str, Any]:
+def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
     """Everything as JSON-safe values, `certified` first; what has no number is None."""
     numbers = {
-        "margin": found.margin,
-        "distance": float(found.distance.hi),
-        "distance_at_least": float(found.distance.lo),
-        "residual": float(found.residual.hi),
-        "smallest_eigenvalue": None if found.smallest_eigenvalue is None else float(found.smallest_eigenvalue.lo),
-        "step_limit": found.step_limit,
-        "pooled_step_limit": found.pooled_step_limit,
-        "prediction_radius": found.prediction_radius,
+        "margin": certificate.margin,
+        "distance": float(certificate.distance.hi),
+        "distance_at_least": float(certificate.distance.lo),
+        "residual": float(certificate.residual.hi),
+        "smallest_eigenvalue": None
+        if certificate.smallest_eigenvalue is None
+        else float(certificate.smallest_eigenvalue.lo),
+        "step_limit": certificate.step_limit,
+        "pooled_step_limit": certificate.pooled_step_limit,
+        "prediction_radius": certificate.prediction_radius,
     }
-    limits = {"client_step_limits": found.client_step_limits, "universal_step_limits": found.universal_step_limits}
+    limits = {
+        "client_step_limits": certificate.client_step_limits,
+        "universal_step_limits": certificate.universal_step_limits,
+    }
     return (
-        {"certified": found.certified, "why": found.why}
+        {"certified": certificate.certified, "why": certificate.why}
         | {name: _finite(value) for name, value in numbers.items()}
         | {name: [_finite(v) for v in values.tolist()] for name, values in limits.items()}
-        | {"held": found.held.tolist(), "width": found.width, "n": found.problem.n}
+        | {"held": certificate.held.tolist(), "width": certificate.width, "n": certificate.problem.n}
     )
 
 

@@ -55,8 +55,8 @@ class Case:
         self.rounds = len(document["rounds"])
         self.rates = [round_["rate"] for round_ in document["rounds"]]
         self._steps = [
-            {own["client"]: [self._batch(step) for step in own["steps"]] for own in one["clients"]}
-            for one in document["rounds"]
+            {own["client"]: [self._batch(step) for step in own["steps"]] for own in entry["clients"]}
+            for entry in document["rounds"]
         ]
 
     @classmethod

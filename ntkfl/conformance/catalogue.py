@@ -45,8 +45,8 @@ class KitCase:
 
 def trajectory(case: Case, run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]) -> Trajectory:
     """What `run` yields after every round, by name, stacked over the rounds."""
-    found = list(run(case))
-    return {name: np.array([kept[name] for kept in found]) for name in found[0]}
+    rounds = list(run(case))
+    return {name: np.array([kept[name] for kept in rounds]) for name in rounds[0]}
 
 
 def loops_of(method: str) -> Any:

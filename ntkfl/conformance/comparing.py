@@ -22,11 +22,11 @@ class Difference:
     size: float
 
 
-def first_difference(found: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
+def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
     """The first round, and in it the first name, where `found` is farther off than is allowed in that round."""
     for number, most in enumerate(allowed):
-        for name in (name for name in reference if name in found):
-            size = float(np.abs(found[name][number] - reference[name][number]).max())
+        for name in (name for name in reference if name in answered):
+            size = float(np.abs(answered[name][number] - reference[name][number]).max())
             if not size <= most:
                 return Difference(number + 1, name, size)
     return None

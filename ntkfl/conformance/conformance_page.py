@@ -22,22 +22,22 @@ FAIR = (
 )
 
 
-def as_json(found: Conformance) -> dict[str, Any]:
+def as_json(result: Conformance) -> dict[str, Any]:
     """Everything, as JSON types.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
     """
     return {
         "ntkfl": VERSION,
         "date": _today(),
-        "adapter": found.adapter,
-        **asdict(found.peer),
-        "conforms": found.conforms,
+        "adapter": result.adapter,
+        **asdict(result.peer),
+        "conforms": result.conforms,
         "methods": [
             asdict(method)
             | {"in_part": [{"variant": asdict(variant), "cases": count} for variant, count in method.in_part]}
-            for method in found.methods
+            for method in result.methods
         ],
     }
 
@@ -64,57 +64,57 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
         raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
 
-def as_text(found: Conformance) -> str:
+def as_text(result: Conformance) -> str:
     """A line a method, under it the first difference and a line for every case that failed; then the sum.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
     """
-    width = max(len(one.method) for one in found.methods)
-    lines = [line for method in found.methods for line in method_lines(method, width)]
-    return "\n".join([*lines, "", summary(found)])
+    width = max(len(verdict.method) for verdict in result.methods)
+    lines = [line for method in result.methods for line in method_lines(method, width)]
+    return "\n".join([*lines, "", summary(result)])
 
 
-def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
+def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
     """The lines of one method.
 
     Args:
-        one: the verdict on a method.
+        verdict: on a method.
         width: columns that names are filled up to, default 0.
     """
-    yield f"{one.method:<{width}}  {one.outcome.value:<8}  {_counted(one)}"
-    for text in _explained(one):
+    yield f"{verdict.method:<{width}}  {verdict.outcome.value:<8}  {_counted(verdict)}"
+    for text in _explained(verdict):
         yield f"{'':<{width}}  {text}"
-    for case in _first_differing(one):
+    for case in _first_differing(verdict):
         yield f"{'':<{width}}  first: {_where(case)}"
-    for case in one.cases:
+    for case in verdict.cases:
         if case.outcome is Outcome.FAILED:
             yield f"{'':<{width}}  {case.case}: {case.remark}"
 
 
-def summary(found: Conformance) -> str:
+def summary(result: Conformance) -> str:
     """One line: how many methods are what.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
     """
-    return f"{number_of(len(found.methods), 'method')}: {_tally(one.outcome for one in found.methods)}"
+    return f"{number_of(len(result.methods), 'method')}: {_tally(verdict.outcome for verdict in result.methods)}"
 
 
-def as_markdown(found: Conformance) -> str:
+def as_markdown(result: Conformance) -> str:
     """A table of the methods, with versions, the date and a badge.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
     """
-    versions = ", ".join(f"{name} {version}" for name, version in found.peer.packages.items())
-    rows, left_out = table(found)
+    versions = ", ".join(f"{name} {version}" for name, version in result.peer.packages.items())
+    rows, left_out = table(result)
     lines = [
-        f"# {found.adapter}",
+        f"# {result.adapter}",
         "",
-        badge(found),
+        badge(result),
         "",
-        f"{summary(found)}. {versions + '; ' if versions else ''}ntkfl {VERSION}, {_today()}. {FAIR}",
+        f"{summary(result)}. {versions + '; ' if versions else ''}ntkfl {VERSION}, {_today()}. {FAIR}",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
@@ -125,32 +125,32 @@ def as_markdown(found: Conformance) -> str:
     return "\n".join([*lines, ""])
 
 
-def table(found: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
+def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
     """A row of COLUMNS for every method that was tried, and the names of those that were left out.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
 
     Returns: the rows, and the names of the methods that the adapter leaves out.
     """
     rows: list[tuple[str, ...]] = []
-    for one in (method for method in found.methods if method.outcome is not Outcome.LEFT_OUT):
-        says = "; ".join(_explained(one)) or "; ".join(dict.fromkeys(c.remark for c in one.cases if c.remark))
-        first = "; ".join(map(_where, _first_differing(one)))
-        rows.append((one.method, one.outcome.value, _counted(one), says, first))
-    return rows, [one.method for one in found.methods if one.outcome is Outcome.LEFT_OUT]
+    for verdict in (method for method in result.methods if method.outcome is not Outcome.LEFT_OUT):
+        says = "; ".join(_explained(verdict)) or "; ".join(dict.fromkeys(c.remark for c in verdict.cases if c.remark))
+        first = "; ".join(map(_where, _first_differing(verdict)))
+        rows.append((verdict.method, verdict.outcome.value, _counted(verdict), says, first))
+    return rows, [verdict.method for verdict in result.methods if verdict.outcome is Outcome.LEFT_OUT]
 
 
-def badge(found: Conformance) -> str:
+def badge(result: Conformance) -> str:
     """A line of Markdown that shows how many of the methods tried are equal to the reference.
 
     Args:
-        found: what was found of an implementation.
+        result: what was measured of an implementation.
     """
-    tried = [method for method in found.methods if method.outcome is not Outcome.LEFT_OUT]
-    equal = sum(one.outcome is Outcome.EQUAL for one in tried)
+    tried = [method for method in result.methods if method.outcome is not Outcome.LEFT_OUT]
+    equal = sum(verdict.outcome is Outcome.EQUAL for verdict in tried)
     said = f"{equal} of {len(tried)} methods equal"
-    colour = "brightgreen" if found.conforms else "orange" if equal else "red"
+    colour = "brightgreen" if result.conforms else "orange" if equal else "red"
     label, message = (quote(text.replace("-", "--"), safe="") for text in ("ntkfl conform", said))
     return f"![ntkfl conform: {said}](https://img.shields.io/badge/{label}-{message}-{colour})"
 
@@ -164,20 +164,22 @@ def described(together: tuple[Variant, ...]) -> str:
     return ", and ".join(f"{variant.name}: {variant.says}" for variant in together)
 
 
-def _explained(one: MethodVerdict) -> list[str]:
-    if not any(case.outcome is Outcome.DIFFERS for case in one.cases):
+def _explained(verdict: MethodVerdict) -> list[str]:
+    if not any(case.outcome is Outcome.DIFFERS for case in verdict.cases):
         return []
-    if not one.explained:
-        differing = one.counts()[Outcome.DIFFERS]
-        some = [f"in {count} of {differing} cases {described((variant,))}" for variant, count in one.in_part[:NAMED]]
+    if not verdict.explained:
+        differing = verdict.counts()[Outcome.DIFFERS]
+        some = [
+            f"in {count} of {differing} cases {described((variant,))}" for variant, count in verdict.in_part[:NAMED]
+        ]
         return ["; ".join(["no known variant in all cases", *some] if some else ["no known variant"])]
-    found = [described(together) for together in one.explained[:NAMED]]
-    more = len(one.explained) - len(found)
-    return [" -- or ".join(found) + (f" -- or {more} more" if more else "")]
+    named = [described(together) for together in verdict.explained[:NAMED]]
+    more = len(verdict.explained) - len(named)
+    return [" -- or ".join(named) + (f" -- or {more} more" if more else "")]
 
 
-def _first_differing(one: MethodVerdict) -> list[CaseVerdict]:
-    return [case for case in one.cases if case.difference][:1]
+def _first_differing(verdict: MethodVerdict) -> list[CaseVerdict]:
+    return [case for case in verdict.cases if case.difference][:1]
 
 
 def _where(case: CaseVerdict) -> str:
@@ -187,9 +189,9 @@ def _where(case: CaseVerdict) -> str:
     return f"{case.case}, round {there.round}, {there.name}, off by {there.size:.2g}{limit}"
 
 
-def _counted(one: MethodVerdict) -> str:
-    precisions = sorted({case.precision for case in one.cases if case.precision} - {"float64"})
-    said = _tally(case.outcome for case in one.cases)
+def _counted(verdict: MethodVerdict) -> str:
+    precisions = sorted({case.precision for case in verdict.cases if case.precision} - {"float64"})
+    said = _tally(case.outcome for case in verdict.cases)
     return said + (f" ({', '.join(precisions)})" if precisions else "")
 
 

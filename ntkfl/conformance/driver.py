@@ -57,10 +57,10 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
     import numpy
 
     try:
-        found = run(case)
-        if isinstance(found, (dict, str, bytes)) or not hasattr(found, "__iter__"):
-            raise TypeError(f"run returned {type(found).__name__}; {WANTED}")
-        rounds = [copied(kept) for kept in itertools.islice(found, case.rounds + 1)]  # it may never end
+        returned = run(case)
+        if isinstance(returned, (dict, str, bytes)) or not hasattr(returned, "__iter__"):
+            raise TypeError(f"run returned {type(returned).__name__}; {WANTED}")
+        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # it may never end
         if len({tuple(sorted(kept)) for kept in rounds}) > 1:
             raise ValueError("the rounds do not all have the same names")
         stacked = {name: numpy.array([kept[name] for kept in rounds]) for name in (rounds or [{}])[0]}
@@ -72,7 +72,7 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
         return {"left_out": str(error) or "not implemented"}
     except BaseException as error:  # SystemExit too: the other cases go on
         return {"fault": described(error)}
-    return {"one_memory": one_memory(found)} if isinstance(found, (list, tuple)) else {}
+    return {"one_memory": one_memory(returned)} if isinstance(returned, (list, tuple)) else {}
 
 
 def copied(kept: Any) -> dict[str, Any]:

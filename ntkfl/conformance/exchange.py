@@ -144,12 +144,12 @@ def _loaded(process: _Process, folder: Path, limit: float, peer: Peer) -> None:
         why = process.how() if process.ended else f"it was not loaded within {limit:g} s"
         raise AdapterError(f"the adapter cannot be loaded: {why}")
     try:
-        found = received.document(folder / START)
+        content = received.document(folder / START)
         for key, kept in (("packages", peer.packages), ("with", peer.runs_with)):
-            kept |= {_line(str(name), 60): _line(str(value), 60) for name, value in dict(found.get(key, {})).items()}
+            kept |= {_line(str(name), 60): _line(str(value), 60) for name, value in dict(content.get(key, {})).items()}
     except (TypeError, ValueError) as error:
         raise AdapterError(f"the adapter cannot be loaded: {START} is not what the driver writes") from error
-    if fault := _words(found, "fault"):
+    if fault := _words(content, "fault"):
         raise AdapterError(f"the adapter cannot be loaded: {fault}")
 
 
@@ -162,14 +162,14 @@ def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: flo
         return Answer(fault=f"no answer within {limit:g} s", seconds=time.monotonic() - begun, hung=True)
     seconds = time.monotonic() - begun
     try:
-        found = received.document(folder / f"{at}.json")
-        if left_out := _words(found, "left_out"):
+        content = received.document(folder / f"{at}.json")
+        if left_out := _words(content, "left_out"):
             return Answer(left_out=left_out, seconds=seconds)
-        if fault := _words(found, "fault"):
+        if fault := _words(content, "fault"):
             return Answer(fault=fault, seconds=seconds)
         shapes = {name: value.shape for name, value in case.expected.items()}  # trains the plain loop
         values = received.arrays(folder / f"{at}.npz", shapes, case.required)
-        shared = found.get("one_memory")
+        shared = content.get("one_memory")
         named = tuple(name for name in values if isinstance(shared, list) and name in shared)
         return Answer(values, seconds=seconds, one_memory=named)
     except Refused as error:
@@ -190,8 +190,8 @@ def _there(process: _Process, path: Path, limit: float) -> bool:
     return True
 
 
-def _words(found: dict[str, object], key: str) -> str:
-    return _line(str(found.get(key, "")), 300)
+def _words(content: dict[str, object], key: str) -> str:
+    return _line(str(content.get(key, "")), 300)
 
 
 def _line(text: str, length: int) -> str:

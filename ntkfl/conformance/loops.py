@@ -115,13 +115,13 @@ def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The client's model with its hidden units in the order nearest to w; other models stay as they are."""
     if case.model != "network":
         return end
-    found, own = end, case.tensors(end)
+    closest, own = end, case.tensors(end)
     for order in map(list, permutations(range(len(own["body.0.bias"])))):
         turned = {name: own[name][order] for name in ("body.0.weight", "body.0.bias")}
         turned |= {"head.weight": own["head.weight"][:, order], "head.bias": own["head.bias"]}
-        if np.sum((case.flat(turned) - w) ** 2) < np.sum((found - w) ** 2):
-            found = case.flat(turned)
-    return found
+        if np.sum((case.flat(turned) - w) ** 2) < np.sum((closest - w) ** 2):
+            closest = case.flat(turned)
+    return closest
 
 
 def fed_avg_m(case: Case, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:

@@ -17,7 +17,7 @@ Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
     """The variants that agree with every answer; where there is none, the pairs of them that do (plain numpy only)."""
     # the cases with the fewest numbers first: most candidates are excluded there
-    answered = sorted(answered, key=lambda one: (one[0].case.start.size, len(one[0].case.x)))
+    answered = sorted(answered, key=lambda answer: (answer[0].case.start.size, len(answer[0].case.x)))
     method = answered[0][0].case.method
     known = variants.of(method)
     if single := tuple(_agreeing(((variant,) for variant in known), answered)):
@@ -32,19 +32,19 @@ def explained_in_part(answered: Answered) -> dict[Variant, int]:
     known, counts = variants.of(answered[0][0].case.method), dict[Variant, int]()
     for case, values in answered:
         if _differs(case, values):
-            for (variant,) in _agreeing(((one,) for one in known), [(case, values)]):
+            for (variant,) in _agreeing(((variant,) for variant in known), [(case, values)]):
                 counts[variant] = counts.get(variant, 0) + 1
-    return dict(sorted(counts.items(), key=lambda one: -one[1]))
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
     """The pairs that may explain the first case that differs: both change it, or one alone explains it."""
-    case, values = next(one for one in answered if _differs(*one))
+    case, values = next(answer for answer in answered if _differs(*answer))
     active = [variant for variant in known if not _agrees(case, case.expected, (variant,))]
-    settling = [one for one in active if _agrees(case, values, (one,))]
+    settling = [variant for variant in active if _agrees(case, values, (variant,))]
     for pair in combinations(known, 2):
-        changed = [old for one in pair for old, _ in one.changes]
-        both, either = all(one in active for one in pair), any(one in settling for one in pair)
+        changed = [old for variant in pair for old, _ in variant.changes]
+        both, either = all(variant in active for variant in pair), any(variant in settling for variant in pair)
         if len(set(changed)) == len(changed) and (both or either):
             yield pair
 
@@ -66,7 +66,7 @@ def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> 
     A variant may amplify rounding more than the method does: in float32 it is allowed what it loses itself.
     """
     rounds, precision = 0, _precision(values)
-    for kept, most in rounds_allowed(lambda one: variants.followed(one, *changed), case.case, values, precision):
+    for kept, most in rounds_allowed(lambda case: variants.followed(case, *changed), case.case, values, precision):
         if not all(np.abs(values[name][rounds] - kept[name]).max() <= most for name in values):
             return False
         rounds += 1

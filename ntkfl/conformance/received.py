@@ -36,12 +36,12 @@ def document(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise Refused(f"{path.name} has {path.stat().st_size} bytes; a few words were expected")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise Refused(f"{path.name} cannot be read as JSON") from error
-    if not isinstance(found, dict):
-        raise Refused(f"{path.name} is {type(found).__name__}; it must be an object")
-    return found
+    if not isinstance(content, dict):
+        raise Refused(f"{path.name} is {type(content).__name__}; it must be an object")
+    return content
 
 
 def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collection[str]) -> dict[str, np.ndarray]:
@@ -59,15 +59,15 @@ def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collecti
             for name in names:
                 if name not in shapes:
                     raise Refused(f"{name!r} is no name of this case's; they are {_listed(shapes)}")
-            found = {name: _array(file, name, shapes[name]) for name in names}
+            by_name = {name: _array(file, name, shapes[name]) for name in names}
     except Refused:
         raise
     except UNREADABLE as error:
         raise Refused(f"{path.name} cannot be read: {type(error).__name__}") from error
-    precisions = {value.dtype for value in found.values()}
+    precisions = {value.dtype for value in by_name.values()}
     if len(precisions) > 1:
         raise Refused("some arrays are float64 and some float32; all must be of one precision")
-    return found
+    return by_name
 
 
 def _array(file: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -82,8 +82,8 @@ def _array(file: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> np.ndarr
         size = int(np.prod(shape)) * dtype.itemsize
         content = stream.read(size)
     value = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
-    for number, one in enumerate(value):
-        if not np.isfinite(one).all():
+    for number, tensor in enumerate(value):
+        if not np.isfinite(tensor).all():
             raise Refused(f"{name!r} has NaN or infinity after round {number + 1}; every number must be finite")
     return value.astype(dtype.newbyteorder("="))
 

@@ -68,8 +68,8 @@ def plus(w: W, v: W, scale: float = 1.0) -> W:
 def gradient(loss: Loss, w: W) -> W:
     """Of the loss, at w."""
     leaf = {name: value.clone().requires_grad_() for name, value in w.items()}
-    found = torch.autograd.grad(loss(leaf), list(leaf.values()), allow_unused=True)
-    return {name: torch.zeros_like(w[name]) if g is None else g for name, g in zip(w, found, strict=True)}
+    gradients = torch.autograd.grad(loss(leaf), list(leaf.values()), allow_unused=True)
+    return {name: torch.zeros_like(w[name]) if g is None else g for name, g in zip(w, gradients, strict=True)}
 
 
 def sharp(rho: float, eta: float | None = None) -> Callable[[Loss, W], W]:
@@ -299,9 +299,9 @@ def fed_gucci(
 
     def direction(loss: Loss, w: W) -> W:
         """Of the released code: an anchor's gradient at w is still there when that of the second pass is added."""
-        found = sharp(rho)(loss, w) if rho else gradient(loss, w)
+        sharpened = sharp(rho)(loss, w) if rho else gradient(loss, w)
         uncleared = released and rho and loss.__name__ == "along"
-        return plus(found, gradient(loss, w)) if uncleared else found
+        return plus(sharpened, gradient(loss, w)) if uncleared else sharpened
 
     def train(w: W, t: int, i: int) -> W:
         if len(sent) == t:
@@ -327,7 +327,7 @@ def fed_gucci(
             terms = [term(k) for k in range(len(held))]
             if step == "sequential":
                 return [plain, *terms]
-            return [lambda v: plain(v) + sum(one(v) for one in terms)]
+            return [lambda v: plain(v) + sum(term(v) for term in terms)]
 
         return descend(case, w, t, i, losses, direction)
 

@@ -50,12 +50,12 @@ class Variant:
 @cache
 def catalogue() -> tuple[Variant, ...]:
     """All variants."""
-    found = []
+    variants = []
     for line in tomllib.loads(TABLE.read_text(encoding="utf-8"))["line"]:
-        for name, one in line["variants"].items():
-            changes = ((line["old"], one["new"]), *((tuple(one["also"]),) if "also" in one else ()))
-            found.append(Variant(name, one["says"], changes, tuple(line.get("methods", ()))))
-    return tuple(found)
+        for name, entry in line["variants"].items():
+            changes = ((line["old"], entry["new"]), *((tuple(entry["also"]),) if "also" in entry else ()))
+            variants.append(Variant(name, entry["says"], changes, tuple(line.get("methods", ()))))
+    return tuple(variants)
 
 
 def of(method: str) -> tuple[Variant, ...]:
@@ -112,4 +112,4 @@ def _passed(method: str) -> frozenset[str]:
         waiting = (named & functions.keys()) - reached
     lines = text.split("\n")
     own = (functions[name] for name in reached)
-    return frozenset(line.strip() for one in own for line in lines[one.lineno - 1 : one.end_lineno])
+    return frozenset(line.strip() for part in own for line in lines[part.lineno - 1 : part.end_lineno])

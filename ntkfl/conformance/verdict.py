@@ -98,12 +98,12 @@ def conformance(
     for path, what in ((Path(adapter), "adapter"), (Path(python), "interpreter")):
         if not path.is_file():
             raise AdapterError(f"the {what} is {str(path)!r}; there is no such file")
-    chosen, peer, found = cases(methods), Peer(), []
+    chosen, peer, verdicts = cases(methods), Peer(), []
     answered = zip(chosen, answers(Path(adapter), chosen, python, limit, peer), strict=True)
-    for _, of_method in groupby(answered, key=lambda one: one[0].case.method):
-        found.append(judged(list(of_method)))
-        seen(found[-1])
-    return Conformance(Path(adapter).name, tuple(found), peer)
+    for _, of_method in groupby(answered, key=lambda answer: answer[0].case.method):
+        verdicts.append(judged(list(of_method)))
+        seen(verdicts[-1])
+    return Conformance(Path(adapter).name, tuple(verdicts), peer)
 
 
 def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
@@ -113,10 +113,10 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
         answered: the cases of one method, each with its answer.
     """
     verdicts = tuple(_case_verdict(case, answer) for case, answer in answered)
-    outcome = max((one.outcome for one in verdicts), key=_WORST.index)
+    outcome = max((verdict.outcome for verdict in verdicts), key=_WORST.index)
     explained: tuple[tuple[Variant, ...], ...] = ()
     in_part: tuple[tuple[Variant, int], ...] = ()
-    if any(one.outcome is Outcome.DIFFERS for one in verdicts):
+    if any(verdict.outcome is Outcome.DIFFERS for verdict in verdicts):
         told = zip(answered, verdicts, strict=True)
         there = [(case, answer.values) for (case, answer), verdict in told if verdict.outcome in _TOLD]
         explained = explanations(there)

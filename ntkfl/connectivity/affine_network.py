@@ -36,11 +36,11 @@ class AffineTwoLayer:
         for name, size in sizes.items():
             if (given := getattr(self, name)) is None:
                 continue
-            found = finite_array(name, given)
-            if found.ndim > 1 or found.size != size:
+            array = finite_array(name, given)
+            if array.ndim > 1 or array.size != size:
                 where = "hidden unit" if name == "bias" else "output"
-                raise ValueError(f"{name} has shape {found.shape}, hidden {network.hidden.shape}; one for each {where}")
-            fields[name] = found.reshape(-1)
+                raise ValueError(f"{name} has shape {array.shape}, hidden {network.hidden.shape}; one for each {where}")
+            fields[name] = array.reshape(-1)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

@@ -178,10 +178,10 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
     Raises:
         ValueError: no permutation of 0..units - 1.
     """
-    found = number_array(name, order)
-    if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found, axis=None), np.arange(units)):
-        raise ValueError(f"{name} is {found.tolist()!s:.60}; it must be a permutation of the integers 0..{units - 1}")
-    return found.reshape(units)
+    indices = number_array(name, order)
+    if indices.dtype.kind not in "iu" or not np.array_equal(np.sort(indices, axis=None), np.arange(units)):
+        raise ValueError(f"{name} is {indices.tolist()!s:.60}; it must be a permutation of the integers 0..{units - 1}")
+    return indices.reshape(units)
 
 
 def balanced(network: TwoLayer) -> TwoLayer:
@@ -211,8 +211,8 @@ def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> I
     The sum of squared distances is smallest where that of inner products is largest.
     """
     scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0  # so that products stay in range
-    found = linear_sum_assignment((target.value / scale) @ (rows.value / scale).T, maximize=True)[1]
-    return found if squared_distance(target, rows[found]).hi < squared_distance(target, rows[order]).lo else order
+    better = linear_sum_assignment((target.value / scale) @ (rows.value / scale).T, maximize=True)[1]
+    return better if squared_distance(target, rows[better]).hi < squared_distance(target, rows[order]).lo else order
 
 
 def squared_distance(target: Estimate, rows: Estimate) -> Estimate:

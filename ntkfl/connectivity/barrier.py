@@ -84,12 +84,12 @@ def loss_barrier(
         excess = path.minus_line(float(path.at(0.0)), float(path.at(1.0)))
         return _barrier(excess.supremum(), 2 * _rounding(segment, chosen, path), len(path.coefficients))
     require_size("most_points", most_points)
-    found, bound = convex_supremum(segment, y, chosen, TOLERANCE, most_points)
+    taken, bound = convex_supremum(segment, y, chosen, TOLERANCE, most_points)
     rounding = 2 * _deviation(segment, chosen)
-    value = Estimate.between(max(found.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
-    open_ = bound - found.value > TOLERANCE
-    stopped = f"bounded to {bound - found.value:.2g}, not {TOLERANCE:g}, by {most_points} points" if open_ else ""
-    return Barrier(value, found.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1, stopped)
+    value = Estimate.between(max(taken.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
+    open_ = bound - taken.value > TOLERANCE
+    stopped = f"bounded to {bound - taken.value:.2g}, not {TOLERANCE:g}, by {most_points} points" if open_ else ""
+    return Barrier(value, taken.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1, stopped)
 
 
 def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray) -> Barrier:
@@ -369,6 +369,6 @@ def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
     return np.asarray((len(networks) + 4) * EPS * (np.abs(x) @ least[0].T @ least[1].T + TINY * paths))
 
 
-def _barrier(found: Supremum, error: float, pieces: int) -> Barrier:
+def _barrier(supremum: Supremum, error: float, pieces: int) -> Barrier:
     """A supremum that is at least 0."""
-    return Barrier(Estimate(max(found.value, 0.0), error, "exact pieces, rounding bound"), found.at, pieces)
+    return Barrier(Estimate(max(supremum.value, 0.0), error, "exact pieces, rounding bound"), supremum.at, pieces)

@@ -45,11 +45,11 @@ def rational(values: Any) -> np.ndarray:
     Args:
         values: numbers or arrays of them.
     """
-    found = np.asarray(values, object)
-    flat = [v if isinstance(v, fmpq | arb) else fmpq(*float(v).as_integer_ratio()) for v in found.ravel()]
+    objects = np.asarray(values, object)
+    flat = [v if isinstance(v, fmpq | arb) else fmpq(*float(v).as_integer_ratio()) for v in objects.ravel()]
     exact = np.empty(len(flat), object)
     exact[:] = flat
-    return exact.reshape(found.shape)
+    return exact.reshape(objects.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,11 @@ class LinearRounds:
         n, p = np.shape(self.features)
         count = len(self.weights)
         for name, shape in {"labels": (n,), "owner": (n,), "scale": (count,), "start": (p,)}.items():
-            found = np.shape(getattr(self, name))
-            if found != shape:
-                raise ValueError(f"{name} has shape {found}; {n} samples, {p} features, {count} clients need {shape}")
+            shape_given = np.shape(getattr(self, name))
+            if shape_given != shape:
+                raise ValueError(
+                    f"{name} has shape {shape_given}; {n} samples, {p} features, {count} clients need {shape}"
+                )
         for name in ("features", "labels", "scale", "weights", "start", "eta_local", "eta_global", "decay"):
             finite_array(name, getattr(self, name))
         owners = sorted({int(c) for c in checked_owner(self.owner, n)})

@@ -39,12 +39,12 @@ def load_network(path: Path) -> TwoLayer:
     Raises:
         FileNotFoundError, ValueError: as `load_affine_network`; biases.
     """
-    found = load_affine_network(path)
-    if found.bias is not None or found.shifts:
+    network = load_affine_network(path)
+    if network.bias is not None or network.shifts:
         raise ValueError(
             f"{path} has an array 'bias'; here networks are f(x) = readout . relu(hidden x), without biases"
         )
-    return TwoLayer(found.hidden, found.readout)
+    return TwoLayer(network.hidden, network.readout)
 
 
 def load_biased_network(path: Path) -> tuple[TwoLayer, bool]:
@@ -58,10 +58,12 @@ def load_biased_network(path: Path) -> tuple[TwoLayer, bool]:
     Raises:
         FileNotFoundError, ValueError: as `load_affine_network`; a bias of the output.
     """
-    found = load_affine_network(path)
-    if found.shifts:
+    network = load_affine_network(path)
+    if network.shifts:
         raise ValueError(f"{path} has a bias of the output that is not 0; subtract it from the labels and set it to 0")
-    return (TwoLayer(found.hidden, found.readout), False) if found.bias is None else (found.with_feature(), True)
+    return (
+        (TwoLayer(network.hidden, network.readout), False) if network.bias is None else (network.with_feature(), True)
+    )
 
 
 def load_affine_network(path: Path) -> AffineTwoLayer:
@@ -95,8 +97,8 @@ def from_arrays(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> 
         named = {name: arrays[name] for name in OURS if name in arrays}
     missing = [name for name in NAMES if name not in named]
     if missing:
-        found = ", ".join(arrays)
-        raise ValueError(f"{where} has no array {missing[0]!r}; a network needs hidden and readout, found: {found}")
+        present = ", ".join(arrays)
+        raise ValueError(f"{where} has no array {missing[0]!r}; a network needs hidden and readout, found: {present}")
     try:
         return AffineTwoLayer(**named)
     except ValueError as error:

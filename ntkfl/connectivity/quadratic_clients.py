@@ -71,15 +71,17 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     minimisers = [np.ldexp(client.minimiser, -length) for client in clients]
     total = sum(p * h for p, h in zip(weights, hessians, strict=True))
     pull = sum(p * h @ w for p, h, w in zip(weights, hessians, minimisers, strict=True))
-    found = np.linalg.solve(total, pull)
+    minimiser = np.linalg.solve(total, pull)
     eigenvalues = np.linalg.eigvalsh(total)
     lowest = eigenvalues[0] - 4 * len(total) * EPS * eigenvalues[-1]
     # ||w - w*|| <= ||residual|| / lambda_min; the second summand is the rounding of the residual and of the sums
     terms = sum(p * np.abs(h) @ np.abs(w) for p, h, w in zip(weights, hessians, minimisers, strict=True))
-    size = np.linalg.norm(np.abs(total) @ np.abs(found) + terms)
-    left = np.linalg.norm(total @ found - pull) + 2 * (len(found) + len(clients) + 4) * EPS * size + UNDERFLOW
+    size = np.linalg.norm(np.abs(total) @ np.abs(minimiser) + terms)
+    left = np.linalg.norm(total @ minimiser - pull) + 2 * (len(minimiser) + len(clients) + 4) * EPS * size + UNDERFLOW
     error = np.ldexp(1.01 * left / lowest, length) + LEAST
-    return Estimate(np.ldexp(found, length), np.full(len(found), error), "residual over the smallest eigenvalue")
+    return Estimate(
+        np.ldexp(minimiser, length), np.full(len(minimiser), error), "residual over the smallest eigenvalue"
+    )
 
 
 def _exponent(values: Sequence[float | np.ndarray]) -> int:

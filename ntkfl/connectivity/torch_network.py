@@ -75,8 +75,8 @@ class TorchNetwork:
         if np.shape(vector) != (sum(sizes),):
             raise ValueError(f"the weights have shape {np.shape(vector)}; this network has ({sum(sizes)},)")
         parts = np.split(vector, np.cumsum(sizes)[:-1])
-        found = {n: torch.as_tensor(p).reshape(v.shape).to(v) for (n, v), p in zip(weights, parts, strict=True)}
-        return TorchNetwork(self.module, {**self.state, **found})
+        replaced = {n: torch.as_tensor(p).reshape(v.shape).to(v) for (n, v), p in zip(weights, parts, strict=True)}
+        return TorchNetwork(self.module, {**self.state, **replaced})
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
         """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight.
@@ -109,13 +109,13 @@ class TorchNetwork:
         training = {part: part.training for part in self.module.modules()}
         self.module.eval()
         try:
-            found: Tensor = torch.func.functional_call(
+            outputs: Tensor = torch.func.functional_call(
                 self.module, {**self.state, **weights}, (inputs,), tie_weights=False
             )
         finally:
             for part, was in training.items():
                 part.training = was
-        return found
+        return outputs
 
     def tied(self) -> list[list[str]]:
         """The names of weights that are one tensor of the module."""

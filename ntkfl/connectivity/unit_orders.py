@@ -71,12 +71,12 @@ def least_barrier(
         return loss_barrier(first, permuted(second, order), x, y, loss).value
 
     if units <= ALL:
-        found = [(np.array(order), barrier(np.array(order))) for order in permutations(range(units))]
-        order, _ = min(found, key=lambda pair: float(pair[1].value))
-        low, high = (min(float(end) for end in ends) for ends in zip(*((b.lo, b.hi) for _, b in found), strict=True))
-        rigour = max(each.rigour for _, each in found)
+        barriers = [(np.array(order), barrier(np.array(order))) for order in permutations(range(units))]
+        order, _ = min(barriers, key=lambda pair: float(pair[1].value))
+        low, high = (min(float(end) for end in ends) for ends in zip(*((b.lo, b.hi) for _, b in barriers), strict=True))
+        rigour = max(each.rigour for _, each in barriers)
         smallest = Estimate.between(low, high, "smallest of all orders", rigour)
-        return LeastBarrier(order, smallest, len(found), True, True)
+        return LeastBarrier(order, smallest, len(barriers), True, True)
     lowest, tried, lower = barrier(best), 1, True
     while lower and tried < evaluations:
         interruption.check()

@@ -68,10 +68,10 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     """All images, (1797, 64), and their classes; the file is read once."""
     from sklearn.datasets import load_digits  # here because it takes a second or more, which other data need not wait
 
-    found = load_digits(return_X_y=True)
-    for array in found:
+    arrays = load_digits(return_X_y=True)
+    for array in arrays:
         array.flags.writeable = False
-    return found
+    return arrays
 
 
 def fashion_mnist(

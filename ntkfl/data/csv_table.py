@@ -90,7 +90,7 @@ def _is_gz(path: Path) -> bool:
 
 def _delimiter(line: str) -> str:
     """Comma, semicolon or tab: what cuts the header into most cells."""
-    return max(DELIMITERS, key=lambda one: sum(len(row) for row in csv.reader([line], delimiter=one)))
+    return max(DELIMITERS, key=lambda mark: sum(len(row) for row in csv.reader([line], delimiter=mark)))
 
 
 def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
@@ -124,8 +124,8 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
 
 
 def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int], where: str) -> int | None:
-    found = taken(names, [name for j, name in enumerate(header) if j not in numbering], where)
-    return None if found is None else header.index(found)
+    column = taken(names, [name for j, name in enumerate(header) if j not in numbering], where)
+    return None if column is None else header.index(column)
 
 
 def _what_is_missing(header: list[str], label: bool) -> str:

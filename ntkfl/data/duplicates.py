@@ -47,11 +47,11 @@ def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Pro
             f"client {without[0]} owns no row that is not equal to an earlier one of another client; give the samples "
             "other owners, or a partition"
         )
-    found = replace(problem, x=problem.x[kept], y=y[kept], owner=problem.owner[kept])
+    distinct = replace(problem, x=problem.x[kept], y=y[kept], owner=problem.owner[kept])
     labels = ", with the mean of their labels" if differing else ""
     warnings.warn(
         f"{count} of {problem.n} rows of {problem.name} are left out: of the equal rows {said_groups(groups)} "
         f"the first stays, with its client{labels}",
         stacklevel=3,
     )
-    return found
+    return distinct

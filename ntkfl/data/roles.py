@@ -9,15 +9,15 @@ OWNERS = ("owner", "client", "client_id", "clientid", "cid", "partition_id", "us
 INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 
 
-def taken(names: tuple[str, ...], found: Sequence[str], where: str) -> str | None:
+def taken(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | None:
     """The name in the file that is among `names`, in upper or lower case; an exact match of the first name wins.
 
     Raises:
         ValueError: several are.
     """
-    if names[0] in found:
+    if names[0] in columns:
         return names[0]
-    alike = [name for name in found if name.lower() in names]
+    alike = [name for name in columns if name.lower() in names]
     if len(alike) > 1:
         listed = " and ".join(map(repr, alike))
         raise ValueError(

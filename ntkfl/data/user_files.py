@@ -69,8 +69,8 @@ def require_file(path: Path) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file; computed once while it stands unchanged."""
-    found = path.stat()
-    return _digest_of(str(path.resolve()), found.st_mtime_ns, found.st_size)
+    status = path.stat()
+    return _digest_of(str(path.resolve()), status.st_mtime_ns, status.st_size)
 
 
 @cache
@@ -90,8 +90,8 @@ def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
         names = {role: taken(known, archive.files, str(path)) for role, known in ROLES.items()}
         missing = [role for role in ("x", "y") if names[role] is None]
         if missing:
-            found = ", ".join(archive.files) or "none"
-            raise ValueError(f"{path} has no array {missing[0]!r}; it needs x and y, and its arrays are: {found}")
+            present = ", ".join(archive.files) or "none"
+            raise ValueError(f"{path} has no array {missing[0]!r}; it needs x and y, and its arrays are: {present}")
         used = {role: name for role, name in names.items() if name is not None}
         arrays = {role: array_of(archive, name, path, words=role in ("y", "owner")) for role, name in used.items()}
         others = [name for name in archive.files if name not in used.values()]

@@ -29,13 +29,13 @@ def pairs_near_kinks(
     if rounds.size and not 0 <= rounds.min() <= rounds.max() <= setup.rounds:
         wrong = rounds.min() if rounds.min() < 0 else rounds.max()
         raise ValueError(f"rounds contains {wrong}; the run has rounds 0..{setup.rounds}")
-    found = np.zeros((REPLICATES, len(rounds)))
+    fractions = np.zeros((REPLICATES, len(rounds)))
     margin = float(radii.max(initial=0.0))
     for layer in kink_layers(problem, setup, draws=draws, starts=starts, margin=margin, seed=seed):
         for i in np.flatnonzero(rounds == 0):
-            found[:, i] += layer.mean(np.abs(layer.start) < radii[i])
+            fractions[:, i] += layer.mean(np.abs(layer.start) < radii[i])
         for step in layer.walk():
             if step.local_step == setup.local_steps:
                 for i in np.flatnonzero(rounds == step.round + 1):
-                    found[:, i] += layer.mean(np.abs(step.after) < radii[i])
-    return over_replicates(found)
+                    fractions[:, i] += layer.mean(np.abs(step.after) < radii[i])
+    return over_replicates(fractions)

@@ -122,17 +122,21 @@ def _entries(
     pairs = _patches(_between_pixels(x, z, s, t, phi), s, t, phi)
     for layer, (a, b) in enumerate(norms, start=2):
         left, right = Rows(a.norm[..., None, None], a.error), Rows(b.norm[:, None, None], b.error)
-        found = phi.dual(pairs, left, right)
-        below = theta * found.slope
-        passed = found.covariance + below
+        layer_pairs = phi.dual(pairs, left, right)
+        below = theta * layer_pairs.slope
+        passed = layer_pairs.covariance + below
         if bounded:
-            off = found.covariance_error + off * np.abs(found.slope) + (np.abs(theta) + off) * found.slope_error
-            off += 4 * U * (np.abs(found.covariance) + np.abs(below))
+            off = (
+                layer_pairs.covariance_error
+                + off * np.abs(layer_pairs.slope)
+                + (np.abs(theta) + off) * layer_pairs.slope_error
+            )
+            off += 4 * U * (np.abs(layer_pairs.covariance) + np.abs(below))
         if layer < depth:
             theta = phi.gain * _sums(np.pad(passed, _BORDER))
             if bounded:
                 off = phi.gain * _sums(np.pad(off + _SUMMED * np.abs(passed), _BORDER))
-            pairs = _patches(found.pairs, phi.rows(a), phi.rows(b), phi)
+            pairs = _patches(layer_pairs.pairs, phi.rows(a), phi.rows(b), phi)
     if bounded:
         off = 1.01 * _mean(off + (sum(passed.shape[1:]) + 8) * U * np.abs(passed))
     return _mean(passed), off
@@ -206,14 +210,14 @@ def _shares(norms: np.ndarray) -> list[np.ndarray]:
 
 def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
     """Root variances of the pre-activations of every pixel, (n, h, w), layer by layer."""
-    squares, gain, found = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
+    squares, gain, rows = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
     error = images.shape[1] * U  # of the squares, relative
     for _ in range(depth - 1):
         norms = np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1)))))
-        found.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))
-        after = phi.rows(found[-1])
+        rows.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))
+        after = phi.rows(rows[-1])
         squares, gain, error = after.norm**2, phi.gain, 2 * after.error + U
-    return found
+    return rows
 
 
 def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:

@@ -176,14 +176,14 @@ def _directed(x: np.ndarray) -> np.ndarray:
 
 def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
     """The rows at every layer before its bias."""
-    found = [Rows(row_norms(x), (x.shape[1] / 2 + 4) * U)]
+    rows = [Rows(row_norms(x), (x.shape[1] / 2 + 4) * U)]
     for _ in range(network.depth - 2):
-        after = network.activation.rows(biased(found[-1], network.bias) if network.bias else found[-1])
+        after = network.activation.rows(biased(rows[-1], network.bias) if network.bias else rows[-1])
         if network.homogeneous:
-            found.append(found[0])  # He's factor makes up for the halved variance exactly
+            rows.append(rows[0])  # He's factor makes up for the halved variance exactly
         else:
-            found.append(Rows(after.norm * math.sqrt(network.activation.gain), after.error + 2 * U))
-    return found
+            rows.append(Rows(after.norm * math.sqrt(network.activation.gain), after.error + 2 * U))
+    return rows
 
 
 def _block(
@@ -203,12 +203,12 @@ def _block(
             left, right = biased(left, bias), biased(right, bias)
             theta += bias * bias
             off += U * (np.abs(theta) + 2 * bias * bias)
-        found = activation.dual(pairs, left, right)
-        pairs = found.pairs
+        dual = activation.dual(pairs, left, right)
+        pairs = dual.pairs
         gain = activation.gain if layer < network.depth else 1.0
         # all products' roundings: 4 u of what is added
-        off = found.covariance_error + off * np.abs(found.slope) + (np.abs(theta) + off) * found.slope_error
-        passed = theta * found.slope
-        off += 4 * U * (np.abs(found.covariance) + np.abs(passed))
-        theta, off = gain * (found.covariance + passed), gain * off
+        off = dual.covariance_error + off * np.abs(dual.slope) + (np.abs(theta) + off) * dual.slope_error
+        passed = theta * dual.slope
+        off += 4 * U * (np.abs(dual.covariance) + np.abs(passed))
+        theta, off = gain * (dual.covariance + passed), gain * off
     return theta, 1.01 * off

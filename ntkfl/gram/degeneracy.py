@@ -75,8 +75,8 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
     some = np.flatnonzero(norms)
     zero = tuple(int(i) for i in np.flatnonzero(norms == 0))
     same = _parallel(x[some]) & (np.abs(norms[some, None] - norms[some]) <= _SAME_NORM * norms[some])
-    found = (*_groups(same, some), *((zero,) if len(zero) > 1 else ()))
-    return tuple(sorted(found))
+    groups = (*_groups(same, some), *((zero,) if len(zero) > 1 else ()))
+    return tuple(sorted(groups))
 
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
@@ -104,10 +104,10 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
         ParallelRows: so they are; the message names all of them. ValueError: as `degenerate_pairs`.
     """
     x = checked_inputs("x", x)
-    if found := _groups(_parallel(x), np.arange(len(x))):
-        said = f"rows {said_groups(found)} of x are parallel: lambda_min({kernel}) is 0; {_remove(found)}"
-        more = "" if set(found) <= set(equal_rows(x)) else " (a network with biases tells rows of two lengths apart)"
-        raise ParallelRows(found, said + more)
+    if groups := _groups(_parallel(x), np.arange(len(x))):
+        said = f"rows {said_groups(groups)} of x are parallel: lambda_min({kernel}) is 0; {_remove(groups)}"
+        more = "" if set(groups) <= set(equal_rows(x)) else " (a network with biases tells rows of two lengths apart)"
+        raise ParallelRows(groups, said + more)
 
 
 def require_positive(x: Float[np.ndarray, "n d"]) -> None:
@@ -147,13 +147,13 @@ def _parallel(x: np.ndarray) -> np.ndarray:
 def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
     """The sets of rows that are the same as the first of them, by their names."""
     np.fill_diagonal(same, True)
-    found, free = [], np.ones(len(same), bool)
+    groups, free = [], np.ones(len(same), bool)
     for row in np.flatnonzero(np.count_nonzero(same, axis=1) > 1):
         members = same[row] & free
         free &= ~members
         if members[row]:
-            found.append(tuple(int(name) for name in names[members]))
-    return tuple(found)
+            groups.append(tuple(int(name) for name in names[members]))
+    return tuple(groups)
 
 
 def _pairs(mask: np.ndarray) -> Pairs:

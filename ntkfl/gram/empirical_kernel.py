@@ -84,8 +84,8 @@ def empirical(
         try:
             gradients.fill(out, left, None if alone else right)
             break
-        except _NotOfRankOne as found:  # known after a sample or two, for most networks
-            gradients.whole.update(found.names)
+        except _NotOfRankOne as caught:  # known after a sample or two, for most networks
+            gradients.whole.update(caught.names)
             out[:] = 0
     if not np.isfinite(out).all():
         row, column = (int(index[0]) for index in np.nonzero(~np.isfinite(out)))
@@ -156,10 +156,10 @@ class _Gradients:
             if not finite.all():
                 sample = start + first + int((~finite).nonzero()[0])
                 raise ValueError(f"the output of {self.network.name} for sample {sample} of {which} is not finite")
-            found, failed = self.network.gradients(self.params, some), set()
+            gradients, failed = self.network.gradients(self.params, some), set()
             place = slice(self.outputs * first, self.outputs * (first + len(some)))
             for (name, sides), kept in zip(widths.items(), held, strict=True):
-                rows = found.pop(name).reshape(self.outputs * len(some), *sides)
+                rows = gradients.pop(name).reshape(self.outputs * len(some), *sides)
                 parts = _vectors(rows, scratch) if len(sides) == 2 else (rows,)
                 if parts is None:
                     failed.add(name)

@@ -72,12 +72,12 @@ def infinite(
         return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)), out)
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        found, step = np.empty(len(i)), max(1, _GATHER // x.shape[1])
+        values, step = np.empty(len(i)), max(1, _GATHER // x.shape[1])
         for pairs in (slice(s, s + step) for s in range(0, len(i), step)):
             p, q = i[pairs], j[pairs]
             sine, dot = _sine_and_dot(_Rows.of(x[p]), scaled_rows(z[q]))
-            found[pairs] = np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][p] + exponents[1][q])
-        return found
+            values[pairs] = np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][p] + exponents[1][q])
+        return values
 
     fill(out, x, z, alone, _STEEP, repair)
     if alone:

@@ -33,9 +33,9 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
         dot, value = (some[: shape[0] * shape[1]].reshape(shape) for some in numbers)
         mirrored = alone and rows == columns
         np.matmul(left[rows], right[columns].T, out=dot)
-        found = one_pass(dot, scales[0][rows], scales[1][columns], steep, mirrored, value, far)
-        if found:
-            p, q = far[:found].T
+        count = one_pass(dot, scales[0][rows], scales[1][columns], steep, mirrored, value, far)
+        if count:
+            p, q = far[:count].T
             value[p, q] = repaired = repair(p + rows.start, q + columns.start)
             if mirrored:
                 value[q, p] = repaired
@@ -69,7 +69,7 @@ def entries() -> Callable[..., int]:
     # A product and a sum may be one instruction; no other liberty is taken.
     @njit(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", nogil=True, fastmath={"contract"})
     def one_pass(dot, left, right, steep, mirrored, value, far):
-        found = 0
+        count = 0
         for i in range(len(dot)):
             hit = 0
             for j in range(len(right)):  # without a branch, so that the compiler vectorises it
@@ -89,12 +89,12 @@ def entries() -> Callable[..., int]:
             if hit:
                 for j in range(i + 1 if mirrored else 0, len(right)):
                     if abs(dot[i, j] * (left[i] * right[j])) > steep:
-                        far[found, 0], far[found, 1] = i, j
-                        found += 1
+                        far[count, 0], far[count, 1] = i, j
+                        count += 1
             if mirrored:
                 for j in range(i):
                     value[i, j] = value[j, i]
-        return found
+        return count
 
     return one_pass
 

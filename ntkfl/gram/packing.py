@@ -36,12 +36,12 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
         dot[:, len(u) - start :] = np.nan  # of no neuron: neither >= 0 nor small
-        first, found = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
-        if found > len(undecided):
+        first, count = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
+        if count > len(undecided):
             some = words(activations(x, u[start : start + step]))
             out[:, first : first + some.shape[1]] = some
         else:
-            left.append(undecided[:found] + np.array([0, start]))
+            left.append(undecided[:count] + np.array([0, start]))
     i, r = np.concatenate(left).T
     for row, neuron, active in zip(i, r, decided(x[i], scaled_rows(u[r])), strict=True):
         bit = np.uint64(1) << np.uint64(neuron % BITS)
@@ -106,7 +106,7 @@ def kernels() -> Kernels:
     @njit("int64(float32[:,::1], float32, uint64[:,::1], int64, int64[:,::1])", nogil=True)
     def pack(dot, doubt, out, first, undecided):
         n, width = dot.shape
-        found, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
+        count, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
         of_signs, of_small = signs.view(np.uint64), small.view(np.uint64)  # eight at a time
         for i in range(n):
             for start in range(0, width, 64):
@@ -124,9 +124,9 @@ def kernels() -> Kernels:
                 if few:
                     for k in range(64):
                         if small[k]:
-                            if found < len(undecided):
-                                undecided[found, 0], undecided[found, 1] = i, start + k
-                            found += 1
-        return found
+                            if count < len(undecided):
+                                undecided[count, 0], undecided[count, 1] = i, start + k
+                            count += 1
+        return count
 
     return Kernels(count, pack)

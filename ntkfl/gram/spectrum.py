@@ -82,12 +82,12 @@ def _scaled(h: np.ndarray | Estimate, exponent: int) -> Estimate:
         return Estimate(np.ldexp(value, exponent), np.ldexp(error, exponent) + underflow, getattr(h, "method", "exact"))
 
 
-def _scaled_back(found: Estimate, exponent: int) -> Estimate:
+def _scaled_back(estimate: Estimate, exponent: int) -> Estimate:
     with np.errstate(over="ignore", under="ignore"):
-        value, error = np.ldexp(found.value, exponent), np.ldexp(found.error, exponent) + SMALLEST
+        value, error = np.ldexp(estimate.value, exponent), np.ldexp(estimate.error, exponent) + SMALLEST
     if not np.isfinite(value + error):
-        raise ValueError(f"the eigenvalue is {found} times 2^{exponent}, beyond float64; rescale the matrix")
-    return Estimate(value, error, found.method)
+        raise ValueError(f"the eigenvalue is {estimate} times 2^{exponent}, beyond float64; rescale the matrix")
+    return Estimate(value, error, estimate.method)
 
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:

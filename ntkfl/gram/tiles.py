@@ -203,8 +203,8 @@ def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 def _require_symmetric(kernel: Kernel, x: np.ndarray) -> None:
     first, last = x[:LOOKED_AT], x[-LOOKED_AT:]
     pairs = ((_values(kernel, first, last), _values(kernel, last, first)), (_values(kernel, first, None),) * 2)
-    for one, other in pairs:
-        off, largest = np.abs(one - other.T).max(), np.abs(one).max()
+    for block, other in pairs:
+        off, largest = np.abs(block - other.T).max(), np.abs(block).max()
         if off > UNEVEN * largest:
             raise ValueError(
                 f"the kernel is not symmetric: entries differ from their mirror images by up to {off:.3g}, the largest "

@@ -55,10 +55,10 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # not at a zero, which it may be next to
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
-        found = _nearest(damping, stiffness, shift, inverse, wanted)
-        if found is None:
+        nearest = _nearest(damping, stiffness, shift, inverse, wanted)
+        if nearest is None:
             return None
-        w, vectors = found
+        w, vectors = nearest
         radius = float(np.abs(1 + w[0]))
         excess = 1 - radius**2 - (2 * half - squared)
         extra = FRICTION[0] * max(excess, 0) + FRICTION[1] * (1 - radius**2)

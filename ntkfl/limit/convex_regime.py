@@ -139,11 +139,11 @@ class ConvexRegime(Regime):
         """The coefficients at these rounds, and the losses of all local steps before the last of them, summed."""
         setup, members = self.setup, self._clients.members
         blocks = [self.gram[np.ix_(owned, owned)] for owned in members]
-        alpha, total, found = np.zeros_like(start), 0.0, np.empty((len(t), *start.shape))
+        alpha, total, coefficients = np.zeros_like(start), 0.0, np.empty((len(t), *start.shape))
         last = int(t.max(initial=0))
         with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
             for now in range(last + 1):
-                found[t == now] = alpha
+                coefficients[t == now] = alpha
                 if now == last:
                     break
                 interruption.check()
@@ -156,7 +156,7 @@ class ConvexRegime(Regime):
                         own = own - block @ step
                         move[owned] -= step
                 alpha = alpha + setup.eta_global / len(members) * move
-        return found, total
+        return coefficients, total
 
 
 def _positive(rounds: int) -> int:

@@ -99,9 +99,9 @@ class DrawnMoments:
     @cached_property
     def mean(self) -> Float[np.ndarray, "s s"]:
         """M."""
-        found = np.eye(len(self.gram) + self._n)
-        found[:, self._known] += self._lifted(self.drawn.mean)
-        return found
+        matrix = np.eye(len(self.gram) + self._n)
+        matrix[:, self._known] += self._lifted(self.drawn.mean)
+        return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         """What the draws of a round add to the covariance, where E z z^T = second before it."""
@@ -150,13 +150,13 @@ class DrawnMeanSquare:
         operator = LinearOperator((count, count), matvec=following, dtype=float)
         options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
         try:
-            found = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
+            values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
         except ArpackError as error:
             raise ValueError(
                 "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
                 "root_mean_square has any round"
             ) from error
-        return float(np.sqrt(np.abs(found[0])))
+        return float(np.sqrt(np.abs(values[0])))
 
     @property
     def grows(self) -> bool:

@@ -98,16 +98,16 @@ class KernelRegime(Regime):
         if setup.eta_local < below and setup.eta_global <= 1:  # enough for any H, by X.3: no decomposition needed
             return None
         remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
-        found = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        setting = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
         if not np.isfinite(self._response).all():
-            return f"{found} overflows float64 within one round; {remedy}"
+            return f"{setting} overflows float64 within one round; {remedy}"
         if self.nu[0] < 0:
-            return f"{found} is unstable for every eta_global; {remedy}"
+            return f"{setting} is unstable for every eta_global; {remedy}"
         if self._rho * self.nu[-1] < 2:
             return None
         limit = 2 * self.problem.n_clients / self.nu[-1]
         return (
-            f"eta_global = {setup.eta_global:g} is beyond the stability limit: at {found} the rounds are stable for "
+            f"eta_global = {setup.eta_global:g} is beyond the stability limit: at {setting} the rounds are stable for "
             f"eta_global < {limit:.6g}; {remedy}"
         )
 

@@ -91,10 +91,10 @@ class LinearRegime(Regime):
     def spectrum(self) -> np.ndarray:
         """Eigenvalues of the round map, (s,), by size."""
         if self.nu is not None and self.round.roots is not None:
-            found = self.round.roots(self.nu).ravel()
+            eigenvalues = self.round.roots(self.nu).ravel()
         else:
-            found = np.linalg.eigvals(self.round_map)
-        return found[np.argsort(np.abs(found))]
+            eigenvalues = np.linalg.eigvals(self.round_map)
+        return eigenvalues[np.argsort(np.abs(eigenvalues))]
 
     @cached_property
     def rate(self) -> float:
@@ -109,12 +109,12 @@ class LinearRegime(Regime):
         start = np.random.default_rng(0).standard_normal(size)
         try:
             operator = LinearOperator((size, size), lambda vector: self.mapped(vector.reshape(-1, 1)).ravel())
-            found = eigs(
+            eigenvalues = eigs(
                 operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
             )
         except ArpackError:  # no convergence: where many eigenvalues are nearly as large
-            found = self.spectrum
-        return float(np.abs(found).max())
+            eigenvalues = self.spectrum
+        return float(np.abs(eigenvalues).max())
 
     @property
     def stable(self) -> bool:
@@ -242,12 +242,12 @@ class LinearRegime(Regime):
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
-        found = np.empty((2, len(t), *initial.shape))
+        states = np.empty((2, len(t), *initial.shape))
         with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
-                found[0, t == now], found[1, t == now] = residual, moved
+                states[0, t == now], states[1, t == now] = residual, moved
                 interruption.check()
-        return found[0], found[1]
+        return states[0], states[1]
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """r(t) and c_t for t = 0, 1, ..."""

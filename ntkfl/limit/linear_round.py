@@ -90,10 +90,10 @@ class Blocks:
     @property
     def owner(self) -> np.ndarray:
         """The client of each sample, (n,)."""
-        found = np.empty(len(self.gram), int)
+        owners = np.empty(len(self.gram), int)
         for client, owned in enumerate(self.clients.members):
-            found[owned] = client
-        return found
+            owners[owned] = client
+        return owners
 
     @property
     def _counts(self) -> np.ndarray:
@@ -106,10 +106,10 @@ class Blocks:
     def _response(self, q: np.ndarray) -> np.ndarray:
         if not self.factors:
             return geometric_sum(q, self.eta_local, self._counts)
-        found = np.zeros(len(self.gram))
+        response = np.zeros(len(self.gram))
         for size in self.local_steps():
-            found = (1 - size * q) * found + size
-        return found
+            response = (1 - size * q) * response + size
+        return response
 
     def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
         """u(H_D) times vectors, for the values u(q).

@@ -143,8 +143,8 @@ class MatrixFreeRegime(LinearRegime):
         """The spectral radius of a round; NaN where it is not known to a thousandth of its distance from 1."""
         if self.outermost is None or self.round.roots is None:
             return float("nan")
-        found = self.rate_estimate
-        return float(found.value) if found.error <= RESOLVED * abs(1 - found.value) else float("nan")
+        estimate = self.rate_estimate
+        return float(estimate.value) if estimate.error <= RESOLVED * abs(1 - estimate.value) else float("nan")
 
     @property
     def stable(self) -> bool:

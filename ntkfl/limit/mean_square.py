@@ -174,7 +174,7 @@ class MeanSquare:
         onward = np.stack([unit[0] - factor * move, *memory], axis=1)
         none = (np.zeros((1, 1)),) * self.round.memory
         jump, kept = server(np.ones((1, 1)), none)
-        return onward, np.array([-factor * jump[0, 0], *(one[0, 0] for one in kept)])
+        return onward, np.array([-factor * jump[0, 0], *(matrix[0, 0] for matrix in kept)])
 
     @cached_property
     def _mean_radius(self) -> float:
@@ -208,20 +208,20 @@ class MeanSquare:
         start = np.eye(count).ravel() + 1 / count
         operator = LinearOperator((count**2, count**2), product, dtype=float)
         try:
-            found = eigs(operator, k=1, which="LR", v0=start, tol=PRECISE / 10, return_eigenvectors=False)
-            return float(found[0].real)
+            values = eigs(operator, k=1, which="LR", v0=start, tol=PRECISE / 10, return_eigenvectors=False)
+            return float(values[0].real)
         except ArpackError:
             return _by_powers(product, start)
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
     """The largest eigenvalue by the power method, from a vector that has a part of it."""
-    found = 0.0
+    value = 0.0
     for _ in range(POWERS):
         vector = vector / np.linalg.norm(vector)
         following = product(vector)
-        before, found = found, float(vector @ following)
-        if abs(found - before) <= PRECISE / 10 * abs(found):
+        before, value = value, float(vector @ following)
+        if abs(value - before) <= PRECISE / 10 * abs(value):
             break
         vector = following
-    return found
+    return value

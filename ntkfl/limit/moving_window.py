@@ -65,9 +65,9 @@ class WindowedRegime(LinearRegime):
         own = regime.round
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
         fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}
-        found = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
-        vars(found)["_clients"] = regime._clients  # where `cached_property` looks first
-        return found
+        windowed = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
+        vars(windowed)["_clients"] = regime._clients  # where `cached_property` looks first
+        return windowed
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         plain = replace(self, round=self.inner)  # whose memory is the method's own

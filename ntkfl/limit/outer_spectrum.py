@@ -94,8 +94,8 @@ class OuterSpectrum:
         damping = self._between_roots(turned)
         stiffness = self.pole[0] * damping
         damping[np.diag_indices(len(damping))] += self.zero
-        found = pair_radius(damping, stiffness)
-        return None if found is None or found <= 1 - self.pole[0] else found
+        radius = pair_radius(damping, stiffness)
+        return None if radius is None or radius <= 1 - self.pole[0] else radius
 
     def _between_roots(self, turned: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """s^-1/2 H / N s^-1/2."""

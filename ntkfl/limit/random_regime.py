@@ -52,19 +52,19 @@ class Noise:
         sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T, V_c of the batches.
         """
         blocks, clients = self.blocks, self.blocks.clients
-        found = np.zeros_like(second)
+        covariance = np.zeros_like(second)
         if self.weights.covariance.any():
             response = blocks.response(self.pull)
-            found = blocks.apply(response, blocks.apply(response, second).T)
-            found *= self._by_sample
+            covariance = blocks.apply(response, blocks.apply(response, second).T)
+            covariance *= self._by_sample
         if self.batch is not None:
             for owned, basis, square in zip(clients.members, clients.vectors, self.weights.second, strict=True):
                 own = np.ix_(owned, owned)
                 steps = blocks.eta_local, blocks.steps
-                found[own] += square * batch_noise(
+                covariance[own] += square * batch_noise(
                     second[own], basis, clients.values[owned], *steps, self.batch, self.pull
                 )
-        return (found + found.T) / 2
+        return (covariance + covariance.T) / 2
 
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
@@ -164,8 +164,8 @@ class RandomRegime(Regime):
 
         Raises: as `outputs`.
         """
-        found = self._moments(np.array([rounds]), initial_outputs, lambda _, own: own)[0]
-        return found if self.problem.y.ndim > 1 else found[0]
+        moments = self._moments(np.array([rounds]), initial_outputs, lambda _, own: own)[0]
+        return moments if self.problem.y.ndim > 1 else moments[0]
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
         """First t with sqrt(E |r(t)|^2) <= eps |r(0)|, counted one by one.
@@ -228,8 +228,8 @@ class RandomRegime(Regime):
             raise ValueError(f"own_gram has shape {own.shape}; it must be ({len(h)}, {len(h)})")
         together = np.block([[self.gram, h.T], [h, own]])
         n, t = self.problem.n, checked_rounds(np.array([rounds]))
-        found = self._moments(t, initial_outputs, lambda _, covariance: covariance[:, n:, n:], together)[0]
-        return found if self.problem.y.ndim > 1 else found[0]
+        moments = self._moments(t, initial_outputs, lambda _, covariance: covariance[:, n:, n:], together)[0]
+        return moments if self.problem.y.ndim > 1 else moments[0]
 
     def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
         """What E |r(t)|^2 tends to: infinite where the mean square grows.
@@ -241,22 +241,22 @@ class RandomRegime(Regime):
         """
         if self.mean_square.grows:
             return float("inf")
-        initial, found = self._initial_residual(initial_outputs), 0.0
+        initial, total = self._initial_residual(initial_outputs), 0.0
         for column in initial.T:
             rest = self.mean_square.resting(column, self.noise.blocks)
-            found += float(rest @ rest) + self.mean_square.stationary_trace(rest, self.noise.gaussian)
-        return found
+            total += float(rest @ rest) + self.mean_square.stationary_trace(rest, self.noise.gaussian)
+        return total
 
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
         """A quantity of E r (n, C) and of the covariance (C, p, p) at these rounds, on a leading axis."""
         t = checked_rounds(rounds)
-        initial, found = self._initial_residual(initial_outputs), {}
+        initial, moments = self._initial_residual(initial_outputs), {}
         last = int(t.max(initial=-1))
         with np.errstate(over="ignore", invalid="ignore"):  # said below
             for now, (mean, own) in zip(range(last + 1), self._rounds(initial, gram), strict=False):
                 if now in t:
-                    found[now] = quantity(mean, own)
-        return self._finite(np.array([found[int(now)] for now in t]))
+                    moments[now] = quantity(mean, own)
+        return self._finite(np.array([moments[int(now)] for now in t]))
 
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ..."""
@@ -270,7 +270,7 @@ class RandomRegime(Regime):
         while True:
             yield mean, covariance[:, :points, :points]
             interruption.check()
-            covariance = np.stack([self._next(one, mean[:, k], gram) for k, one in enumerate(covariance)])
+            covariance = np.stack([self._next(matrix, mean[:, k], gram) for k, matrix in enumerate(covariance)])
             mean, remembered, _ = self.mean._next(mean, remembered)
 
     def _next(

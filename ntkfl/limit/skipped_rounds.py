@@ -86,7 +86,7 @@ def bounded_powers(
             far += slips  # a slip grows by itself with every term
     moved = [round.step(each, ())[0] for each in sums]
     start = float(np.linalg.norm(initial))
-    found = []
+    bounded = []
     for i, (residual, coefficients) in enumerate(zip(residuals, moved, strict=True)):
         norm_error = energy_error = np.inf
         if margins is not None:
@@ -97,5 +97,5 @@ def bounded_powers(
             energy_error = SAFE * float(
                 np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(margins.size) * slip
             )
-        found.append(BoundedRound(residual, coefficients, norm_error, norm_error, energy_error))
-    return found
+        bounded.append(BoundedRound(residual, coefficients, norm_error, norm_error, energy_error))
+    return bounded

@@ -92,8 +92,8 @@ class NetworkCertificate:
         """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
         if self.certified:
             return float(self.residual.hi)
-        found = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
-        return found or None
+        residual = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
+        return residual or None
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
         """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
@@ -115,8 +115,8 @@ class NetworkCertificate:
         smooth = done.gradient_lengths().reshape(-1) + curvature.of_each(self.reach) * self.reach / 2
         speed = np.where(curvature.crossing(self.reach).any(axis=0), curvature.lipschitz(self.reach), smooth)
         moved = above(speed * self.reach).reshape(done.outputs.value.shape)
-        found = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
-        return Estimate(found.value.reshape(shape), found.error.reshape(shape), "rounding bound", found.rigour)
+        outputs = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
+        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), "rounding bound", outputs.rigour)
 
     def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
         """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
@@ -162,17 +162,19 @@ class NetworkCertificate:
         return "\n".join(lines)
 
 
-def sentences(found: NetworkCertificate) -> tuple[str, str]:
+def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and what is in the way."""
-    if not found.certified:
-        needed = found.needed_residual
+    if not certificate.certified:
+        needed = certificate.needed_residual
         hint = f" A residual of about {needed:.3g} would certify (an estimate)." if needed else ""
-        return "NOT CERTIFIED for any order.", f"In the way: {found.why}.{hint}"
-    often = "equally often" if found.visits == 1 else f"at most {found.visits:g} times as often as any other"
+        return "NOT CERTIFIED for any order.", f"In the way: {certificate.why}.{hint}"
+    often = (
+        "equally often" if certificate.visits == 1 else f"at most {certificate.visits:g} times as often as any other"
+    )
     return (
-        f"CERTIFIED for any order: plain gradient steps up to {found.step_limit:.4g} bring the training loss to 0 if "
-        f"in every window each sample is visited {often}.",
-        f"No later model is farther than {found.reach:.4g} from this one.",
+        f"CERTIFIED for any order: plain gradient steps up to {certificate.step_limit:.4g} bring the training loss to "
+        f"0 if in every window each sample is visited {often}.",
+        f"No later model is farther than {certificate.reach:.4g} from this one.",
     )
 
 

@@ -112,9 +112,9 @@ def sizes_of_each(done: Pass) -> Sizes:
     """Of each output of each sample."""
     outputs = done.outputs.value.shape[1]
     lengths = [np.repeat(done.input_lengths(k), outputs) for k in range(len(done.layers))]
-    before = [one.norm(axis=2).hi.reshape(-1) for one in done.before]
-    after = [(np.abs(one.value) + one.error).max(axis=2).reshape(-1) for one in done.after]
-    return Sizes(lengths, lengths, before, after, [np.repeat(one, outputs) for one in done.clear])
+    before = [rows.norm(axis=2).hi.reshape(-1) for rows in done.before]
+    after = [(np.abs(rows.value) + rows.error).max(axis=2).reshape(-1) for rows in done.after]
+    return Sizes(lengths, lengths, before, after, [np.repeat(clear, outputs) for clear in done.clear])
 
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
@@ -122,11 +122,13 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
     each = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
-    for one in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
-        inner = one @ type(one)(one.value.transpose(0, 2, 1), one.error.transpose(0, 2, 1), one.method, one.rigour)
+    for rows in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
+        inner = rows @ type(rows)(
+            rows.value.transpose(0, 2, 1), rows.error.transpose(0, 2, 1), rows.method, rows.rigour
+        )
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
-    after = [one.norm(axis=1).hi.max(keepdims=True).reshape(1) for one in done.after]
-    return Sizes(each, together, before, after, [one.min(keepdims=True) for one in done.clear])
+    after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]
+    return Sizes(each, together, before, after, [clear.min(keepdims=True) for clear in done.clear])
 
 
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:

@@ -58,22 +58,22 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
     from ntkfl.training.models.wide_networks import WideNetwork
 
     if isinstance(network, WideNetwork):
-        found = _of_wide(network, params)
+        layers = _of_wide(network, params)
     elif isinstance(network, nn.Sequential):
-        found = _of_module(network, params)
+        layers = _of_module(network, params)
     else:
         raise ValueError(
             f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...')"
         )
-    for before, after in pairwise(found):
+    for before, after in pairwise(layers):
         if before.weight.shape[0] != after.weight.shape[1]:
             raise ValueError(
                 f"layer {after.name} takes {after.weight.shape[1]} numbers; layer {before.name} gives "
                 f"{before.weight.shape[0]}"
             )
-    if not any(layer.trained for layer in found):
+    if not any(layer.trained for layer in layers):
         raise ValueError("no layer of the network is trained: nothing can change")
-    return found
+    return layers
 
 
 def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
@@ -86,16 +86,16 @@ def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[La
     last = np.atleast_2d(_taken(given, "readout.weight"))
     width = last.shape[1]
     inside = network.inner_scales(width)
-    found = []
+    layers = []
     for number in range(1, network.depth):
         key = f"layer{number}"
         weight = _taken(given, f"{key}.weight")
         bias = _taken(given, f"{key}.bias") if network.bias else None
         scales = inside[f"{key}.weight"], inside.get(f"{key}.bias", 0.0)
-        found.append(Layer(key, weight, bias, *scales, phi, True))
-    found.append(Layer("readout", last, None, inside["readout.weight"], 0.0, IDENTITY, True))
+        layers.append(Layer(key, weight, bias, *scales, phi, True))
+    layers.append(Layer("readout", last, None, inside["readout.weight"], 0.0, IDENTITY, True))
     _require_all_taken(given)
-    return tuple(found)
+    return tuple(layers)
 
 
 def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
@@ -103,7 +103,7 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
 
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     met: dict[int, str] = {}
     for where, part in _parts(module, ""):
         kind = type(part)
@@ -118,7 +118,7 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
             if len(trained) > 1:
                 raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
             bias = None if part.bias is None else _taken(given, f"{where}.bias")
-            found.append(Layer(where, _taken(given, f"{where}.weight"), bias, 1.0, 1.0, IDENTITY, trained.pop()))
+            layers.append(Layer(where, _taken(given, f"{where}.weight"), bias, 1.0, 1.0, IDENTITY, trained.pop()))
             continue
         name = _activation(part)
         if name is None:
@@ -126,13 +126,13 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
                 f"layer {where} is {part!r:.60}; the certificate covers Linear and Tanh, GELU, Softplus, Sigmoid, "
                 "SiLU and ReLU"
             )
-        if not found or found[-1].activation is not IDENTITY:
+        if not layers or layers[-1].activation is not IDENTITY:
             raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer")
-        found[-1] = Layer(**(vars(found[-1]) | {"activation": ACTIVATIONS[name]}))
-    if not found:
+        layers[-1] = Layer(**(vars(layers[-1]) | {"activation": ACTIVATIONS[name]}))
+    if not layers:
         raise ValueError(f"the network {type(module).__name__} has no Linear layer")
     _require_all_taken(given)
-    return tuple(found)
+    return tuple(layers)
 
 
 def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:

@@ -58,7 +58,7 @@ def watch_network(
         visits: as of `certify_network`.
     """
     for reached, params in network_checkpoints(problem, setup, network, rounds, every):
-        found = certify_network(network, params, problem, visits=visits)
-        yield reached, found
-        if found.certified:
+        certificate = certify_network(network, params, problem, visits=visits)
+        yield reached, certificate
+        if certificate.certified:
             return

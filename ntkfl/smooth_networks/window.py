@@ -48,10 +48,10 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
     radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
     why = ""
     for _ in range(TRIES):
-        found = in_ball(start, residual, step, visits, radius)
-        if isinstance(found, Window) or not found.larger:
-            return found if isinstance(found, Window) else found.why
-        why, radius = found.why, found.larger * GROWTH
+        outcome = in_ball(start, residual, step, visits, radius)
+        if isinstance(outcome, Window) or not outcome.larger:
+            return outcome if isinstance(outcome, Window) else outcome.why
+        why, radius = outcome.why, outcome.larger * GROWTH
     return why
 
 
@@ -146,9 +146,9 @@ def _step(start: Start, halvings: int) -> float:
 
 def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
     """The first success; steps only help as they get shorter, so halves of the range can be dropped."""
-    found = attempt(last)
-    if isinstance(found, str):
-        return found
+    first_success = attempt(last)
+    if isinstance(first_success, str):
+        return first_success
     low, high = -1, last
     while high - low > 1:
         interruption.check()
@@ -157,8 +157,8 @@ def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
         if isinstance(tried, str):
             low = middle
         else:
-            high, found = middle, tried
-    return found
+            high, first_success = middle, tried
+    return first_success
 
 
 def _up(x: arb) -> float:

@@ -74,8 +74,8 @@ def _gradients(outputs: Tensor, params: Params) -> dict[str, Tensor | None]:
     if not outputs.requires_grad:
         return dict.fromkeys(params)
     weights = torch.cos(1 + torch.arange(outputs.numel(), device=outputs.device)).to(outputs.dtype)
-    found = torch.autograd.grad(outputs.flatten() @ weights, list(params.values()), allow_unused=True)
-    return dict(zip(params, found, strict=True))
+    gradients = torch.autograd.grad(outputs.flatten() @ weights, list(params.values()), allow_unused=True)
+    return dict(zip(params, gradients, strict=True))
 
 
 def _flat(gradients: dict[str, Tensor | None]) -> bool:
@@ -91,9 +91,9 @@ def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Param
             for key, value in params.items()
         }
         with torch.enable_grad():
-            found = _called(name, outputs, moved, x)
-        if _flat(_gradients(found, moved)):
-            values.append(found.detach())
+            at_moved = _called(name, outputs, moved, x)
+        if _flat(_gradients(at_moved, moved)):
+            values.append(at_moved.detach())
     return any(not torch.equal(value.nan_to_num(), values[0].nan_to_num()) for value in values)
 
 

@@ -68,8 +68,8 @@ def load(path: Path) -> Checkpoint:
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from None
     if about.get("kind") != KIND:
-        found = about.get("kind", "no such entry")
-        raise ValueError(f"{path} is no checkpoint of this package: its metadata say {found!r}, not {KIND!r}")
+        kind = about.get("kind", "no such entry")
+        raise ValueError(f"{path} is no checkpoint of this package: its metadata say {kind!r}, not {KIND!r}")
     if about.pop("sha256", None) != tensors_digest(tensors, about):
         raise ValueError(f"{path} is damaged: its content does not have the digest that was written with it")
     trees = _filled(json.loads(about["tree"]), tensors)
@@ -83,10 +83,10 @@ def restored(state: State, start: State) -> State:
     Raises:
         ValueError: it is of another run: parameters of other names, shapes or dtypes, or another number of clients.
     """
-    found, right = ({name: (tuple(w.shape), w.dtype) for name, w in s.model.items()} for s in (state, start))
-    for name in sorted(found.keys() | right.keys()):
-        if found.get(name) != right.get(name):
-            raise ValueError(f"the checkpoint's {name!r} is {found.get(name)}; this model's is {right.get(name)}")
+    shapes, right = ({name: (tuple(w.shape), w.dtype) for name, w in s.model.items()} for s in (state, start))
+    for name in sorted(shapes.keys() | right.keys()):
+        if shapes.get(name) != right.get(name):
+            raise ValueError(f"the checkpoint's {name!r} is {shapes.get(name)}; this model's is {right.get(name)}")
     if len(state.seen) != len(start.seen):
         raise ValueError(f"the checkpoint has {len(state.seen)} clients; this run has {len(start.seen)}")
     device = next(iter(start.model.values())).device
@@ -95,11 +95,11 @@ def restored(state: State, start: State) -> State:
 
 def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {}) -> str:
     """SHA-256 of named tensors: names, dtypes, shapes and bytes; and of what is said about them."""
-    found = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _outline(tree: Tree) -> dict[str, Any]:

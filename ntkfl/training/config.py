@@ -171,10 +171,10 @@ def _sentence(faults: list[dict[str, Any]]) -> str:
     first = faults[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])
-    key, found = str(first["loc"][0]), first["input"]
+    key, given = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
         fields = RunConfig.model_fields
         hint = did_you_mean(key.replace("-", "_"), fields)
         return f"there is no key {key!r}.{hint} Keys are {', '.join(fields)}"
     right = " or ".join(fault["msg"].removeprefix("Input should be ") for fault in faults)
-    return f"{key} is {found!r}; it must be {right}"
+    return f"{key} is {given!r}; it must be {right}"

@@ -134,13 +134,13 @@ def _recorded(
     """The run of a federation, round by round, from `start`; `limit`: the sentence of `warn_if_unstable`."""
     setup, x, model = records.setup, federation.data.x, federation.model
     run = replace(federation, watch=lambda params, batch: records.of_step(model, params, batch))
-    found, state = {}, run.start(start)
+    models, state = {}, run.start(start)
     try:
         for t in range(setup.rounds + 1):
             interruption.check()
             records.add_round(model.outputs(state.model, x), state.model)
             if t in keep:
-                found[t] = kept(state.model)
+                models[t] = kept(state.model)
             if t < setup.rounds:
                 result = run.round(state)
                 state = result.state
@@ -148,7 +148,7 @@ def _recorded(
                     records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
-    return records.trajectory(found, provenance_on(x.device, weights=setup.seed))
+    return records.trajectory(models, provenance_on(x.device, weights=setup.seed))
 
 
 class _Records:

@@ -58,9 +58,9 @@ class Call:
         def forward(*given: jax.Array) -> Arrays:
             tangents = iter(given[count:])
             each = tuple(next(tangents) if m else _no_tangent(g) for m, g in zip(moved, given[:count], strict=True))
-            outputs, found = jax.jvp(self.function, given[:count], each)
+            outputs, derivatives = jax.jvp(self.function, given[:count], each)
             return tuple(
-                jax.numpy.zeros_like(o) if f.dtype == float0 else f for o, f in zip(outputs, found, strict=True)
+                jax.numpy.zeros_like(o) if f.dtype == float0 else f for o, f in zip(outputs, derivatives, strict=True)
             )
 
         return self._kept(("pushforward", moved), lambda: forward)
@@ -80,10 +80,10 @@ class _Applied(torch.autograd.Function):
             if tensor.device.type != "cpu":
                 raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
         with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
-            found = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
+            arrays = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
         # Waited for and copied: the arrays given are the tensors' own memory, which is changed in place, and JAX may
         # give an array back as it came.
-        return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(found))
+        return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(arrays))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -95,8 +95,8 @@ class _Applied(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         tensors = ctx.saved_tensors
         wanted = tuple(ctx.needs_input_grad[1:])
-        found = iter(ctx.call.pullback(wanted)(*tensors, *cotangents))
-        return (None, *(next(found) if w else None for w in wanted))
+        gradients = iter(ctx.call.pullback(wanted)(*tensors, *cotangents))
+        return (None, *(next(gradients) if w else None for w in wanted))
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
@@ -105,8 +105,8 @@ class _Applied(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, axes: tuple[int | None, ...], call: Call, *tensors: Tensor) -> tuple[Any, Any]:
-        found = call.mapped(axes[1:])(*tensors)
-        return found, (0,) * len(found)
+        results = call.mapped(axes[1:])(*tensors)
+        return results, (0,) * len(results)
 
 
 def _like(cotangent: jax.Array, output: jax.Array) -> Any:

@@ -83,8 +83,8 @@ class Model:
             return vmap(jacrev(of_sample), (None, 0))(own, x)
         except RuntimeError as error:
             self._refuse_numbers(error)
-        found = [self._gradients_alone(own, row[None]) for row in x]
-        return {name: torch.stack([of[name] for of in found]) for name in own}
+        gradients = [self._gradients_alone(own, row[None]) for row in x]
+        return {name: torch.stack([of[name] for of in gradients]) for name in own}
 
     def mappable(self, params: Params, x: Tensor) -> bool:
         """Whether torch.func maps the model over clients that each have their own parameters; tried on two of them.
@@ -145,15 +145,15 @@ class Model:
         """
         count = sum(value.numel() for value in params.values())
         outputs = self.outputs(params, x[:1])[0].numel() if len(x) else 1
-        found = torch.empty(len(x), outputs, count, dtype=next(iter(params.values())).dtype, device=x.device)
+        rows = torch.empty(len(x), outputs, count, dtype=next(iter(params.values())).dtype, device=x.device)
         together = max(1, AT_ONCE // (outputs * count))
         for samples in (slice(start, start + together) for start in range(0, len(x), together)):
             first = 0
             for gradients in self.gradients(params, x[samples]).values():
                 flat = gradients.reshape(*gradients.shape[:2], -1)
-                found[samples, :, first : first + flat.shape[2]] = flat
+                rows[samples, :, first : first + flat.shape[2]] = flat
                 first += flat.shape[2]
-        return found
+        return rows
 
 
 def from_modules(

@@ -36,7 +36,7 @@ def from_module(module: nn.Module, name: str) -> Model:
         ValueError: parameters without a shape, no parameter that can be trained, parts that `refuse_state` refuses.
     """
     kinds = ("parameter", module.named_parameters()), ("buffer", module.named_buffers())
-    for kind, key, value in ((kind, key, value) for kind, found in kinds for key, value in found):
+    for kind, key, value in ((kind, key, value) for kind, entries in kinds for key, value in entries):
         if nn.parameter.is_lazy(value):
             raise ValueError(f"the {kind} {key!r} of {name} has no shape yet; call the module once on some inputs")
         if value.is_meta:
@@ -169,17 +169,17 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
 
     def initial(seed: int) -> Params:
         if seed == 0:
-            found = leaves
+            drawn_leaves = leaves
         elif drawn is None:
             raise ValueError(
                 f"{name} cannot be drawn for seed {seed}: its parameters are given; give a function of the seed in "
                 "their place, or take seed 0"
             )
         else:
-            others, found, same = _named(drawn(seed), name)
-            if same != structure or any(a.shape != b.shape for a, b in zip(found, leaves, strict=True)):
+            others, drawn_leaves, same = _named(drawn(seed), name)
+            if same != structure or any(a.shape != b.shape for a, b in zip(drawn_leaves, leaves, strict=True)):
                 raise ValueError(f"{name} has other parameters at seed {seed} than at seed 0: {others}, {names}")
-        return {key: torch.tensor(leaf) for key, leaf in zip(names, found, strict=True)}
+        return {key: torch.tensor(leaf) for key, leaf in zip(names, drawn_leaves, strict=True)}
 
     def flat(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         outputs = apply(jax.tree.unflatten(structure, arrays[:-1]), arrays[-1])
@@ -198,17 +198,17 @@ def _outputs(_: Params, z: Tensor) -> Tensor:
 
 def _named(params: Any, name: str) -> tuple[list[str], list[np.ndarray], Any]:
     """The names and values of a pytree's arrays, and its structure."""
-    found, structure = jax.tree_util.tree_flatten_with_path(params)
-    if not found:
+    paths, structure = jax.tree_util.tree_flatten_with_path(params)
+    if not paths:
         raise ValueError(f"the parameters of {name} are {params!r:.60}; they must be a pytree with at least one array")
-    names = [jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "params" for path, _ in found]
+    names = [jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "params" for path, _ in paths]
     if len(set(names)) < len(names):
         raise ValueError(f"parameters of {name} have the same name, of {', '.join(names)}; rename one")
-    for key, (_, leaf) in zip(names, found, strict=True):
+    for key, (_, leaf) in zip(names, paths, strict=True):
         kind = getattr(leaf, "dtype", type(leaf).__name__)
         if not jax.numpy.issubdtype(np.asarray(leaf).dtype, jax.numpy.floating):
             raise ValueError(
                 f"the parameter {key!r} of {name} is {kind}; parameters must be real numbers, and what is not trained "
                 "belongs into the function"
             )
-    return names, [np.asarray(leaf, dtype=np.float64) for _, leaf in found], structure
+    return names, [np.asarray(leaf, dtype=np.float64) for _, leaf in paths], structure

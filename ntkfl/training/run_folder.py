@@ -43,9 +43,9 @@ class RunFolder:
         if self.checkpoint.is_file():
             there = self.load()
             if key := differing(there.run["config"], config):
-                found = there.run["config"].get(key)
+                config_there = there.run["config"].get(key)
                 raise FileExistsError(
-                    f"{self.path} holds another run: {key} is {found!r} there and {config.get(key)!r} here; "
+                    f"{self.path} holds another run: {key} is {config_there!r} there and {config.get(key)!r} here; "
                     "name another folder"
                 )
             raise FileExistsError(
@@ -83,8 +83,8 @@ class RunFolder:
         """What changes whenever a checkpoint is written."""
         if not self.checkpoint.is_file():
             return None
-        found = self.checkpoint.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        status = self.checkpoint.stat()
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def describe(self, config: Mapping[str, Any]) -> None:
         """Write the configuration, for people and for `ntkfl train --config`.

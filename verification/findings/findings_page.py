@@ -96,7 +96,7 @@ class PaperFindings:
 
     def by_nature(self) -> list[tuple[Nature, list[Finding]]]:
         """The findings of each nature that occurs, the weightiest nature first."""
-        groups = [(nature, [found for found in self.differing if found.nature is nature]) for nature in MEANING]
+        groups = [(nature, [finding for finding in self.differing if finding.nature is nature]) for nature in MEANING]
         return [(nature, group) for nature, group in groups if group]
 
 

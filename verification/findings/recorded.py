@@ -18,11 +18,16 @@ def recorded_page(statements: Iterable[Statement]) -> str:
     every = tuple(statements)
     lines = ["# Findings, as recorded", "", "Nothing was run for this page; `ntkfl findings --measure` does that."]
     for nature, meaning in MEANING.items():
-        found = [(one, form) for one in every for form, claim in one.forms.items() if claim.nature is nature]
-        if found:
+        entries = [
+            (statement, form)
+            for statement in every
+            for form, claim in statement.forms.items()
+            if claim.nature is nature
+        ]
+        if entries:
             lines += ["", f"## {nature.value.capitalize()}", "", meaning]
-        for one, form in found:
-            lines += ["", *_entry(one, form)]
+        for statement, form in entries:
+            lines += ["", *_entry(statement, form)]
     return "\n".join(lines) + "\n"
 
 

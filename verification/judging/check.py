@@ -135,7 +135,7 @@ class Check:
         statement, formula = self.statement, self.statement.forms[self.form]
         self.devices.add(case_of(case).ran_on)
         margins: dict[str, float] = {}
-        for hypothesis in sorted(statement.required(self.form), key=lambda one: not one.free):
+        for hypothesis in sorted(statement.required(self.form), key=lambda hypothesis: not hypothesis.free):
             if id(hypothesis) not in known_margins:
                 known_margins[id(hypothesis)] = hypothesis.least(case)
             margins[hypothesis.name] = known_margins[id(hypothesis)]
@@ -317,22 +317,22 @@ class Check:
 
     def _confirmed(self) -> Confirmation:
         """How well the best of the kept violations stands."""
-        found = []
+        confirmations = []
         for violation in self.violating:
             try:
-                found.append(confirm(self.statement, self.form, *violation))
+                confirmations.append(confirm(self.statement, self.form, *violation))
             except NOT_COMPUTED as error:  # what redoes it, a network of another seed say, overflows
-                found.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
-            if found[-1].standing is Standing.CONFIRMED:
+                confirmations.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
+            if confirmations[-1].standing is Standing.CONFIRMED:
                 break
-        return min(found, key=lambda one: list(Standing).index(one.standing))
+        return min(confirmations, key=lambda confirmation: list(Standing).index(confirmation.standing))
 
     def _provenance(self, options: Options) -> dict[str, Any]:
         """Where the verdict is from, and the statement too where that is not this project's."""
-        found = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
-        found |= data_origin(options)
+        facts = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
+        facts |= data_origin(options)
         brought = brought_by(self.statement)
-        return found if brought is None else found | {"statement": dict(brought)}
+        return facts if brought is None else facts | {"statement": dict(brought)}
 
 
 def origin(device: str | None, **seeds: Any) -> dict[str, Any]:

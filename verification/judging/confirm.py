@@ -40,9 +40,9 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
     finer = None
     try:
         for finer in _sharper(case):
-            found = (_enclosed if finer.rigour <= Rigour.ENCLOSED else _agreeing)(statement, form, finer, seen)
-            if found is not None:
-                return found
+            confirmed = (_enclosed if finer.rigour <= Rigour.ENCLOSED else _agreeing)(statement, form, finer, seen)
+            if confirmed is not None:
+                return confirmed
     except TooCostly as error:
         return Confirmation(Standing.FALLEN, f"seen in float64 only: {error}")
     if finer is not None:
@@ -59,7 +59,7 @@ def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
     try:
         enclosed = (finer for finer in _sharper(case) if finer.rigour <= Rigour.ENCLOSED)
         again = (_judged(statement, form, finer) for finer in enclosed)
-        return next((found for found in again if found is not None), seen)
+        return next((finer_seen for finer_seen in again if finer_seen is not None), seen)
     except TooCostly:
         return seen
 

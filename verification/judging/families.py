@@ -12,12 +12,12 @@ def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[
     With the user's data the families that would be there without them are left out: the verdict is about the data.
     Where none is made of them, the form is about cases of its own, and is checked on these.
     """
-    found = statement.families(form, options)
+    chosen = statement.families(form, options)
     if options.data is None:
-        return found, False
+        return chosen, False
     others = set(statement.families(form, without_data(options)))
-    users = tuple(family for family in found if family not in others)
-    return (users, True) if users else (found, False)
+    users = tuple(family for family in chosen if family not in others)
+    return (users, True) if users else (chosen, False)
 
 
 def without_data(options: Options) -> Options:

@@ -77,17 +77,17 @@ class Points:
         left, constants = known
         kind, formula = self.statement.kind, self.statement.forms[self.form]
         if kind is Kind.RATE:
-            for part, (found, claimed) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
-                self._exponents(family, part, found, claimed)
-                if isinstance(found, Slope):
+            for part, (measured, claimed) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+                self._exponents(family, part, measured, claimed)
+                if isinstance(measured, Slope):
                     power = float(np.ravel(claimed.value)[0])
-                    off = abs(float(found.value) - power) / max(float(found.error), 1e-300)
-                    self._keep(family, part, off, slope_curve(family, found, power, part))
+                    off = abs(float(measured.value) - power) / max(float(measured.error), 1e-300)
+                    self._keep(family, part, off, slope_curve(family, measured, power, part))
         elif kind is Kind.ORDER:
             self._exponents(family, 0, seen.left, Estimate.exact(0.0))
-            for part, (found, bound) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+            for part, (measured, bound) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
                 with np.errstate(all="ignore"):
-                    ratio, error = found.value / bound.value, found.error / abs(bound.value)
+                    ratio, error = measured.value / bound.value, measured.error / abs(bound.value)
                 if ratio.ndim > 1:  # many networks of a size
                     ratio, error = _root_mean_square(ratio)
                 self._keep(family, part, seen.tightness, curve(family, "size", case.sizes, ratio, error, claimed=0.0))
@@ -96,8 +96,8 @@ class Points:
         else:
             self._entries(case, family, seen, left, constants)
 
-    def _exponents(self, family: str, part: int, found: Estimate, claimed: Estimate) -> None:
-        columns = np.broadcast_arrays(found.value, found.error, claimed.value, claimed.error)
+    def _exponents(self, family: str, part: int, measured: Estimate, claimed: Estimate) -> None:
+        columns = np.broadcast_arrays(measured.value, measured.error, claimed.value, claimed.error)
         for numbers in zip(*map(np.ravel, columns), strict=True):
             self.exponents.append(Exponent(family, part, *(rounded(float(number)) for number in numbers)))
 
@@ -107,8 +107,8 @@ class Points:
         parts = self.statement.forms[self.form].evaluate(constants)
         pairs = [(a.value, b.value) for a, b in zip(left, parts, strict=True) if a.value.ndim or b.value.ndim]
         best: tuple[float, np.ndarray] | None = None
-        for one, other in pairs:
-            ratio = ratios(self.statement.kind, *np.broadcast_arrays(one, other))
+        for block, other in pairs:
+            ratio = ratios(self.statement.kind, *np.broadcast_arrays(block, other))
             if ratio.shape[0] > MANY and (best is None or ratio.max() > best[0]):
                 best = float(ratio.max()), ratio.reshape(len(ratio), -1).max(axis=1)
         if best is None:
@@ -161,7 +161,7 @@ def curve(
     part: int = 0,
 ) -> Curve:
     """A curve of at most LONG places, its numbers rounded."""
-    places, values, errors = (np.ravel(np.asarray(one, float)) for one in (x, y, () if error is None else error))
+    places, values, errors = (np.ravel(np.asarray(part, float)) for part in (x, y, () if error is None else error))
     count = len(places)
     kept = np.unique(np.linspace(0, count - 1, min(count, LONG)).round().astype(int))
 
@@ -171,22 +171,22 @@ def curve(
     return Curve(family, along, thin(places), thin(values), thin(errors), claimed, part)
 
 
-def slope_curve(family: str, found: Slope, claimed: float | None, part: int = 0) -> Curve:
+def slope_curve(family: str, fitted: Slope, claimed: float | None, part: int = 0) -> Curve:
     """What a slope was fitted to."""
-    return curve(family, "size", found.sizes, found.values, found.spread, claimed=claimed, part=part)
+    return curve(family, "size", fitted.sizes, fitted.values, fitted.spread, claimed=claimed, part=part)
 
 
 def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
     """The numbers of a case that a ratio may depend on: what it describes itself by, and symbols of the formula."""
     used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
-    found = {name: value for name, value in values.items() if value is not None}
-    same = {value for value in found.values() if value not in (0.0, 1.0)}
+    given = {name: value for name, value in values.items() if value is not None}
+    same = {value for value in given.values() if value not in (0.0, 1.0)}
     for name, said in case_of(case).describe().items():
         value = _number(said)
         if value is not None and value not in same and not any(word in name.split("_") for word in NOT_KNOBS):
-            found[name] = value
-    return found
+            given[name] = value
+    return given
 
 
 def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
             columns[name] = np.where(usable, values, np.nan)
             scored.append((abs(rank_correlation(values, ratio)), name))
     best: list[str] = []
-    for _, name in sorted(scored, key=lambda one: -one[0]):
+    for _, name in sorted(scored, key=lambda pair: -pair[0]):
         if all(abs(rank_correlation(columns[name], columns[other])) < RELATED for other in best):
             best.append(name)
     return tuple(best[:2])
@@ -217,10 +217,10 @@ def _varies(values: np.ndarray) -> bool:
     return len(np.unique(values)) >= MANY and np.ptp(values) > 1e-6 * np.abs(values).max()
 
 
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+def rank_correlation(first: np.ndarray, other: np.ndarray) -> float:
     """Spearman's, over the places where both are finite; 0 where either does not vary."""
-    both = np.isfinite(one) & np.isfinite(other)
-    ranks = [np.unique(values[both], return_inverse=True)[1].astype(float) for values in (one, other)]
+    both = np.isfinite(first) & np.isfinite(other)
+    ranks = [np.unique(values[both], return_inverse=True)[1].astype(float) for values in (first, other)]
     spread = [values.std() if len(values) else 0.0 for values in ranks]
     if min(spread) == 0:
         return 0.0

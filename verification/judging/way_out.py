@@ -155,19 +155,19 @@ def passing_step(
     limits: dict[int, tuple[Hypothesis, Build]] = {}  # statements have hypotheses in common
     for statement in statements:
         for form in wanted & set(statement.forms):
-            for one in statement.required(form):
-                if "eta_local" in one.eased_by:
-                    limits.setdefault(id(one), (one, _case_of(statement, form, 0, options.seed)))
+            for hypothesis in statement.required(form):
+                if "eta_local" in hypothesis.eased_by:
+                    limits.setdefault(id(hypothesis), (hypothesis, _case_of(statement, form, 0, options.seed)))
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
     for _, build in limits.values():
         cases.of(*build(options))  # what is wrong with the data is said here; below it would pass for a failing step
     step, name = math.inf, ""
-    for one, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
+    for hypothesis, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
         start = min(step, Setup.eta_local)
-        found = largest_step(one, options, build, start, cases, hardest=min(step, 64.0))
-        if found is not None and found < step:
-            step, name = found, one.name
+        largest = largest_step(hypothesis, options, build, start, cases, hardest=min(step, 64.0))
+        if largest is not None and largest < step:
+            step, name = largest, hypothesis.name
     if not name:
         raise ValueError("--eta-local auto: no step that was tried meets the hypotheses; give one, to see why")
     return step, name
@@ -179,7 +179,7 @@ def free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     Args:
         hypotheses: of a form.
     """
-    return sorted(hypotheses, key=lambda one: not one.free)
+    return sorted(hypotheses, key=lambda hypothesis: not hypothesis.free)
 
 
 def _case_of(statement: Statement, form: Form, family: int, seed: int) -> Build:

@@ -130,7 +130,7 @@ def check(
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
         drawn = Networks(finite, widths, networks, biased=depth != 2)  # of two layers the mean is the limit
-        rows += [_row(name, needs, 1, found) for name, needs, found in beside(kernel, drawn, rounding, seed)]
+        rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
 
 
@@ -209,5 +209,5 @@ def _row(name: str, requirement: str, examples: int, judgement: Judgement | None
         return PropertyCheck(name, requirement, examples, None, None, None)
     broken = not (judgement.margin >= 0 or judgement.unresolved)
     shown = Counterexample(judgement.x, judgement.z, judgement.explanation) if broken else None
-    found = name, requirement, examples, judgement.found, judgement.allowed, shown
-    return PropertyCheck(*found, note=judgement.note, unresolved=judgement.unresolved)
+    columns = name, requirement, examples, judgement.found, judgement.allowed, shown
+    return PropertyCheck(*columns, note=judgement.note, unresolved=judgement.unresolved)

@@ -36,35 +36,35 @@ class Networks:
         Raises:
             Unusable: one that is not finite, real and (n, n).
         """
-        found = np.empty((len(self.widths), self.count, len(x), len(x)))
+        kernels = np.empty((len(self.widths), self.count, len(x), len(x)))
         for a, width in enumerate(self.widths):
             for b in range(self.count):
                 try:
-                    found[a, b] = output(lambda x, w=width, s=seed + a * self.count + b: self.finite(x, w, s), x)
+                    kernels[a, b] = output(lambda x, w=width, s=seed + a * self.count + b: self.finite(x, w, s), x)
                 except Unusable as error:
                     raise Unusable(f"the finite-width counterpart at width {width}: {error}") from error
-        return found
+        return kernels
 
 
 def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> Iterator[tuple[str, str, Judgement]]:
     """The rows of a report on a kernel and networks: name, requirement, and what was found."""
     requirement = f"slope of log(RMS error) in log(width): {RATE} within its interval, no wider than ± {WIDEST}"
     try:
-        limit, found = output(kernel, ROWS), networks.on(ROWS, seed)
+        limit, kernels = output(kernel, ROWS), networks.on(ROWS, seed)
     except Unusable as error:
         yield CONCENTRATES, requirement, Judgement(np.nan, (RATE, RATE), str(error), ROWS)
         return
-    yield CONCENTRATES, requirement, _concentration(kernel, networks, limit, found, seed)
+    yield CONCENTRATES, requirement, _concentration(kernel, networks, limit, kernels, seed)
     requirement = (
         f"mean of the networks' entry, extrapolated to infinite width, less k(x)'s (over the largest entry of k(x)): "
         f"0 within its interval, {LEVEL:.1%} for all entries together"
     )
-    yield LIMIT, requirement, _limit(kernel, networks, limit, found, rounding, seed)
+    yield LIMIT, requirement, _limit(kernel, networks, limit, kernels, rounding, seed)
 
 
-def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, found: np.ndarray, seed: int) -> Judgement:
+def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, seed: int) -> Judgement:
     """On all rows; where that fails, on one or two of them that show it too."""
-    judgement = _slope(networks, limit, found, ROWS)
+    judgement = _slope(networks, limit, kernels, ROWS)
     if judgement.unresolved or judgement.margin >= 0:
         return judgement
     for size in (1, 2):
@@ -79,9 +79,9 @@ def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, found:
     return judgement
 
 
-def _slope(networks: Networks, limit: np.ndarray, found: np.ndarray, x: np.ndarray) -> Judgement:
+def _slope(networks: Networks, limit: np.ndarray, kernels: np.ndarray, x: np.ndarray) -> Judgement:
     """Holds the slope of the RMS error to within its own error of -1/2."""
-    errors = np.sqrt(((found - limit) ** 2).mean(axis=(2, 3)))
+    errors = np.sqrt(((kernels - limit) ** 2).mean(axis=(2, 3)))
     rms = np.sqrt((errors**2).mean(axis=1))
     widths = networks.widths
     numbers = f"RMS error {rms[0]:.3g} at width {widths[0]}, {rms[-1]:.3g} at width {widths[-1]}"
@@ -96,10 +96,10 @@ def _slope(networks: Networks, limit: np.ndarray, found: np.ndarray, x: np.ndarr
 
 
 def _limit(
-    kernel: Kernel, networks: Networks, limit: np.ndarray, found: np.ndarray, rounding: float, seed: int
+    kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, rounding: float, seed: int
 ) -> Judgement:
     """Every entry of k(x) beside the limit of the networks' mean; a difference must show on fresh networks too."""
-    first = _worst_entry(networks, limit, found, rounding, ROWS)
+    first = _worst_entry(networks, limit, kernels, rounding, ROWS)
     if first.margin >= 0:
         return first
     x = ROWS[sorted(set(first.entry))]
@@ -115,7 +115,7 @@ def _limit(
 
 
 def _worst_entry(
-    networks: Networks, limit: np.ndarray, found: np.ndarray, rounding: float, x: np.ndarray, comparisons: int = 0
+    networks: Networks, limit: np.ndarray, kernels: np.ndarray, rounding: float, x: np.ndarray, comparisons: int = 0
 ) -> Judgement:
     """The entry that differs by most errors.
 
@@ -123,14 +123,14 @@ def _worst_entry(
     which a width weighs what it has of neurons; its interval comes from the spread over networks at each width, by
     Welch's t, and by Bonferroni for all entries together.
     """
-    count, weight = found.shape[1], np.asarray(networks.widths, float)
+    count, weight = kernels.shape[1], np.asarray(networks.widths, float)
     share = weight / weight.sum()  # of a width's mean in the constant
     if networks.biased:
         inverse = 1 / weight
         centre = share @ inverse
         share = share * (1 - centre * (inverse - centre) / (share @ (inverse - centre) ** 2))
     entry = np.triu_indices(len(x))
-    samples = found[(slice(None), slice(None), *entry)]
+    samples = kernels[(slice(None), slice(None), *entry)]
     value = np.tensordot(share, samples.mean(axis=1), 1)
     parts = share[:, None] ** 2 * samples.var(axis=1, ddof=1) / count
     variance = parts.sum(axis=0)

@@ -123,7 +123,7 @@ def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float
     """k(x) = other(x) and k(x, z) = other(x, z)."""
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
-        found = []
+        judgements = []
         x = case[0]
         for z in (None, case[1]):
             k = output(kernel, x, z)
@@ -132,8 +132,8 @@ def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float
             except Unusable as error:
                 return Judgement(np.nan, (-np.inf, rounding), str(error), x, z)
             names = ("k(x)", "against(x)") if z is None else ("k(x, z)", "against(x, z)")
-            found.append(_difference(k, beside, names, rounding, output(kernel, x), x, z))
-        return min(found, key=lambda one: one.margin)
+            judgements.append(_difference(k, beside, names, rounding, output(kernel, x), x, z))
+        return min(judgements, key=lambda judgement: judgement.margin)
 
     return Property("agrees", f"k = against, entry by entry {_SCALE}", _pairs(smallest_angle), judge)
 
@@ -210,17 +210,17 @@ _SCALE = "(largest difference over the largest entry of k(x))"
 _DIAGONAL = "of k(x) brought to unit diagonal"
 
 
-def _difference(one, other, names, rounding: float, k, x, z=None) -> Judgement:
+def _difference(first, other, names, rounding: float, k, x, z=None) -> Judgement:
     """The largest difference of two arrays in units of the largest entry of k, held to at most `rounding`."""
-    gap = np.abs(one - other)
+    gap = np.abs(first - other)
     worst, scale = float(gap.max()), float(np.abs(k).max())
     i, j = (int(index) for index in np.unravel_index(gap.argmax(), gap.shape))
-    found = 0.0 if worst == 0 else worst / scale if scale else np.inf
+    difference = 0.0 if worst == 0 else worst / scale if scale else np.inf
     explanation = (
-        f"{names[0]}[{i}, {j}] = {one[i, j]:.12g} and {names[1]} has {other[i, j]:.12g} there: "
-        f"they differ by {found:.2g} of the largest entry of k(x), required at most {rounding:.2g}"
+        f"{names[0]}[{i}, {j}] = {first[i, j]:.12g} and {names[1]} has {other[i, j]:.12g} there: "
+        f"they differ by {difference:.2g} of the largest entry of k(x), required at most {rounding:.2g}"
     )
-    return Judgement(found, (-np.inf, rounding), explanation, x, z)
+    return Judgement(difference, (-np.inf, rounding), explanation, x, z)
 
 
 def _eigenvalue(smallest: float, required: str) -> str:

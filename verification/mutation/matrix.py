@@ -52,13 +52,13 @@ class _Kept:
     stride: int = 1
 
     def __call__(self, case: Any) -> Mapping[Any, Any]:
-        found = self.constants(case)
+        constants = self.constants(case)
         if self.seen % self.stride == 0:
-            self.cases.append(found)
+            self.cases.append(constants)
             if len(self.cases) > KEPT:
                 self.cases, self.stride = self.cases[::2], 2 * self.stride
         self.seen += 1
-        return found
+        return constants
 
 
 def true_forms(statements: Iterable[Statement]) -> list[tuple[Statement, Form]]:
@@ -102,7 +102,7 @@ def mutation_matrix(
         keep = _Kept(statement.constants)
         chosen.append((only_form(statement, form, mutants=brought + more, constants=keep), form, names, keep))
     verdicts = verify_all([variant for variant, *_ in chosen], options, progress=progress)
-    found = []
+    fates = []
     by_form = {(v.id, v.form): v for v in verdicts}
     for variant, form, own_names, keep in chosen:
         verdict = by_form.get((variant.id, form))
@@ -111,8 +111,8 @@ def mutation_matrix(
         for mutant in variant.mutants:
             fate, why = _fate(variant, form, mutant, verdict, keep.cases)
             own = mutant.name in own_names
-            found.append(MutantFound(variant.id, form, mutant.name, mutant.sort, own, fate, why))
-    return found, verdicts
+            fates.append(MutantFound(variant.id, form, mutant.name, mutant.sort, own, fate, why))
+    return fates, verdicts
 
 
 def _fate(

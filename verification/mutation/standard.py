@@ -19,13 +19,13 @@ def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
 
     Both directions of a change are made where only one of them claims more; formulas that come out alike are made once.
     """
-    formula, found, seen = statement.forms[form], [], [statement.forms[form].mutated(lambda part: part)]
+    formula, mutants, seen = statement.forms[form], [], [statement.forms[form].mutated(lambda part: part)]
     for mutant in _candidates(statement, form):
         changed = formula.mutated(mutant.change)
         if mutant.reverse or changed not in seen:
-            found.append(mutant)
+            mutants.append(mutant)
             seen.append(changed)
-    return tuple(found)
+    return tuple(mutants)
 
 
 def _candidates(statement: Statement, form: Form) -> Iterator[Mutant]:

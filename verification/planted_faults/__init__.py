@@ -19,5 +19,5 @@ def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedF
         training,
     )
 
-    found = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]
-    return tuple(mutant for mutant in found if identifiers is None or mutant.noticed_by in identifiers)
+    faults = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]
+    return tuple(mutant for mutant in faults if identifiers is None or mutant.noticed_by in identifiers)

@@ -14,7 +14,7 @@ def _last_piece_missing(right: Any, self: Any) -> Any:
 
 
 def _scaled_barrier(factor: float) -> Fault:
-    return changed(lambda found: replace(found, value=replace(found.value, value=factor * found.value.value)))
+    return changed(lambda barrier: replace(barrier, value=replace(barrier.value, value=factor * barrier.value.value)))
 
 
 @around

@@ -74,7 +74,7 @@ def times(factor: float) -> Fault:
     Args:
         factor: any number.
     """
-    return changed(lambda found: _scaled(found, factor))
+    return changed(lambda result: _scaled(result, factor))
 
 
 def argument_times(place: int, factor: float) -> Fault:
@@ -103,10 +103,10 @@ def setup_times(name: str, factor: float) -> Fault:
     )
 
 
-def _scaled(found: Any, factor: float) -> Any:
-    if isinstance(found, Estimate):
-        return Estimate(factor * found.value, abs(factor) * found.error, found.method, found.rigour)
-    if isinstance(found, tuple):
-        parts = [_scaled(part, factor) for part in found]
-        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
-    return factor * np.asarray(found)[()]  # a number stays one
+def _scaled(result: Any, factor: float) -> Any:
+    if isinstance(result, Estimate):
+        return Estimate(factor * result.value, abs(factor) * result.error, result.method, result.rigour)
+    if isinstance(result, tuple):
+        parts = [_scaled(part, factor) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return factor * np.asarray(result)[()]  # a number stays one

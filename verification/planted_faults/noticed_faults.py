@@ -20,38 +20,46 @@ measured with the fault, against the right one. `ntkfl verify --meta --library -
 """
 
 
-def library_table(found: Sequence[Noticed]) -> Table:
+def library_table(faults: Sequence[Noticed]) -> Table:
     """One row a fault."""
     table = plain_table(COLUMNS, wrapped=COLUMNS, gap=1)
-    for fault in found:
+    for fault in faults:
         table.add_row(*(Text(cell, "" if fault.id else "bold red") for cell in _cells(fault)))
     return table
 
 
-def library_totals(found: Sequence[Noticed]) -> str:
+def library_totals(faults: Sequence[Noticed]) -> str:
     """One line: how many faults changed a verdict."""
-    return f"faults planted in the library: {sum(one.id is not None for one in found)}/{len(found)} change a verdict"
+    return (
+        f"faults planted in the library: {sum(fault.id is not None for fault in faults)}/{len(faults)} change a verdict"
+    )
 
 
-def unnoticed(found: Sequence[Noticed]) -> list[str]:
+def unnoticed(faults: Sequence[Noticed]) -> list[str]:
     """What speaks against the catalogue: faults that no statement noticed."""
-    return [f"{fault.function}: no statement notices the fault {fault.name!r}" for fault in found if fault.id is None]
+    return [f"{fault.function}: no statement notices the fault {fault.name!r}" for fault in faults if fault.id is None]
 
 
-def library_json(found: Sequence[Noticed]) -> list[dict[str, Any]]:
+def library_json(faults: Sequence[Noticed]) -> list[dict[str, Any]]:
     """Every fault in full."""
-    return [asdict(fault) for fault in found]
+    return [asdict(fault) for fault in faults]
 
 
-def library_markdown(found: Sequence[Noticed]) -> str:
+def library_markdown(faults: Sequence[Noticed]) -> str:
     """The page that is kept in the documentation."""
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
-    rows += [(f"`{function}`", *rest) for function, *rest in map(_cells, found)]
+    rows += [(f"`{function}`", *rest) for function, *rest in map(_cells, faults)]
     lines = [markdown_row(cell.replace("|", "\\|") for cell in row) for row in rows]
-    return "\n".join([HEAD, *lines, "", library_totals(found) + ".", ""])
+    return "\n".join([HEAD, *lines, "", library_totals(faults) + ".", ""])
 
 
-def _cells(one: Noticed) -> tuple[str, ...]:
-    if one.id is None or one.form is None:
-        return one.function, one.name, "none", "", ""
-    return one.function, one.name, f"{one.id} ({one.form.value})", f"{one.recorded} -> {one.outcome}", one.how
+def _cells(fault: Noticed) -> tuple[str, ...]:
+    if fault.id is None or fault.form is None:
+        return fault.function, fault.name, "none", "", ""
+    return (
+        fault.function,
+        fault.name,
+        f"{fault.id} ({fault.form.value})",
+        f"{fault.recorded} -> {fault.outcome}",
+        fault.how,
+    )

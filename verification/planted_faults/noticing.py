@@ -48,15 +48,15 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
         seed: of the cases.
         progress: told the function, and how many of how many faults are done.
     """
-    chosen, sound, found = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
+    chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
     try:
         for mutant in chosen:
-            found.append(_first(mutant, seed, sound))
+            noticed_faults.append(_first(mutant, seed, sound))
             if progress is not None:
-                progress(mutant.function, len(found), len(chosen))
+                progress(mutant.function, len(noticed_faults), len(chosen))
     except KeyboardInterrupt:
         pass
-    return found
+    return noticed_faults
 
 
 def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:

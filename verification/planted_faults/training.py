@@ -58,7 +58,7 @@ def _without_biases(right: Any, network: Any, params: Any, *data: Any) -> Any:
 
 def _weights(kind: str, of: str) -> Fault:
     """The clients' weights of one kind are those of the other."""
-    return changed(lambda found: found | {kind: found[of]})
+    return changed(lambda weights: weights | {kind: weights[of]})
 
 
 TRAINING = "ntkfl.training"

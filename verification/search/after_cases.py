@@ -49,7 +49,7 @@ def attack_held(
         if not stopped:
             progress(f"{name} held in its cases; a search for a counterexample begins, of about {seconds:g} s at most")
             try:
-                found = attack(
+                hunt = attack(
                     statement, verdict.form, examples=examples, seconds=seconds, seed=seed, shrinking=SHRINKING
                 )
             except KeyboardInterrupt:
@@ -60,10 +60,10 @@ def attack_held(
                 progress(f"{name}: {said}")
                 verdict = replace(verdict, search=said)
             else:
-                stopped = found.interrupted
+                stopped = hunt.interrupted
                 budget = f"{examples} cases of the strategies and {seconds:g} s"
                 changed = "" if (examples, seed) == (EXAMPLES, 0) else f" --examples {examples} --seed {seed}"
-                verdict = _after(verdict, statement, found, budget, changed)
+                verdict = _after(verdict, statement, hunt, budget, changed)
         if stopped and not verdict.broken_by_search:
             said = "the search for a counterexample was interrupted"
             verdict = replace(verdict, complete=False, search=said, notes=(*verdict.notes, said))
@@ -81,17 +81,17 @@ def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, ch
 
     budget: of the search, in words. changed: the options of `ntkfl attack` with which it looks at the same cases.
     """
-    found = done.found
-    if found is None:
+    counterexample = done.found
+    if counterexample is None:
         said = f"no counterexample among at most {budget}" if done.untested is None else done.untested
         return replace(verdict, search="; ".join([said, *(f"not counted: {why}" for why in done.unconfirmed)]))
     command = f"ntkfl attack {word_for(statement)} --form {verdict.form.value}{changed}"
-    said = f"a counterexample: {'; '.join(in_words(found.case))}. `{command}` writes a file that replays it"
-    ratio = found.seen.tightness
-    verdict = replace(verdict, confirmation=found.confirmation, standing=found.standing)
-    if found.standing is not Standing.CONFIRMED:
+    said = f"a counterexample: {'; '.join(in_words(counterexample.case))}. `{command}` writes a file that replays it"
+    ratio = counterexample.seen.tightness
+    verdict = replace(verdict, confirmation=counterexample.confirmation, standing=counterexample.standing)
+    if counterexample.standing is not Standing.CONFIRMED:
         seen = f"a violation that was not confirmed: {said.partition(': ')[2]}"
-        return replace(verdict, search=f"left {found.seen.left}, right {found.seen.right} in {seen}")
+        return replace(verdict, search=f"left {counterexample.seen.left}, right {counterexample.seen.right} in {seen}")
     if verdict.own_data:
         return replace(
             verdict,
@@ -103,9 +103,9 @@ def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, ch
         outcome=Outcome.VIOLATED,
         broken_by_search=True,
         search=said,
-        lhs=Side.of(found.seen.left),
-        rhs=Side.of(found.seen.right),
-        worst_case={"cases": "found by a search"} | case_of(found.case).describe(),
+        lhs=Side.of(counterexample.seen.left),
+        rhs=Side.of(counterexample.seen.right),
+        worst_case={"cases": "found by a search"} | case_of(counterexample.case).describe(),
         tightness=(verdict.tightness or {}) | {"search": ratio},
         would_exclude=None,
     )

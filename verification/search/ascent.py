@@ -36,9 +36,9 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
         start = reached
         while left["discrete"] > 0:
             interruption.check()
-            found = [(score(neighbour), neighbour) for neighbour in neighbours(best)]
-            top, neighbour = max(found, key=lambda pair: pair[0], default=(reached, best))
-            left["discrete"] -= 0 if top > reached + GOOD else len(found) + 1
+            scored = [(score(neighbour), neighbour) for neighbour in neighbours(best)]
+            top, neighbour = max(scored, key=lambda pair: pair[0], default=(reached, best))
+            left["discrete"] -= 0 if top > reached + GOOD else len(scored) + 1
             if top <= reached + LEAST:
                 break
             best, reached = neighbour, top
@@ -78,7 +78,7 @@ def _of_run(case: FederatedRun) -> list[Any]:
     hidden, signs = case.weights
     _, pattern = np.unique(hidden @ case.problem.x.T >= 0, axis=0, return_inverse=True)
     pattern = pattern.reshape(-1)
-    found = [replace(case, setup=one) for one in changed]
+    cases = [replace(case, setup=setup) for setup in changed]
     for g in range(pattern.max() + 1):
         chosen = np.concatenate([np.arange(len(signs)), np.flatnonzero(pattern == g)])
         if len(chosen) <= MOST_NEURONS:
@@ -86,8 +86,8 @@ def _of_run(case: FederatedRun) -> list[Any]:
             norms = [_gram_norm(case.problem.x, net) for net in (case.weights, weights)]
             eta_global = setup.eta_global * (norms[0] / norms[1] if min(norms) > 0 else 1.0)
             wider = replace(setup, width=len(chosen), eta_global=eta_global)
-            found.append(relabelled(case, replace(case, weights=weights, setup=wider)))
-    return found
+            cases.append(relabelled(case, replace(case, weights=weights, setup=wider)))
+    return cases
 
 
 def _gram_norm(x: np.ndarray, weights: Weights) -> float:
@@ -113,10 +113,10 @@ def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tupl
             candidate = rebuild(v)
         except ValueError:  # a step beyond float64, or a row that became zero
             return np.inf
-        found = score(candidate)
-        if found > reached:
-            best, reached = candidate, found
-        return -found
+        value = score(candidate)
+        if value > reached:
+            best, reached = candidate, value
+        return -value
 
     simplex = np.vstack([np.zeros(size), SPREAD * np.eye(size)])
     minimize(loss, simplex[0], method="Nelder-Mead", options={"maxfev": evaluations, "initial_simplex": simplex})

@@ -133,12 +133,12 @@ def _class(name: str) -> Any:
         raise ValueError(f"{name} is no class of this project; a case names classes of bounds and ntkfl only")
     try:
         where = _module(module)
-        found = getattr(where, kind)
+        member = getattr(where, kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
-    if not isinstance(found, type) or found.__module__ != where.__name__:  # not what the module happens to import
+    if not isinstance(member, type) or member.__module__ != where.__name__:  # not what the module happens to import
         raise ValueError(f"{name} is not a class of that module")
-    return found
+    return member
 
 
 def _module(name: str) -> ModuleType:
@@ -152,7 +152,7 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError:
         package, last = importlib.import_module(name.partition(".")[0]), name.rpartition(".")[2]
         everything = pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-        found = [info.name for info in everything if info.name.rpartition(".")[2] == last]
-        if len(found) != 1:
+        names = [info.name for info in everything if info.name.rpartition(".")[2] == last]
+        if len(names) != 1:
             raise
-        return importlib.import_module(found[0])
+        return importlib.import_module(names[0])

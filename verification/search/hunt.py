@@ -126,7 +126,7 @@ def attack(
         ValueError: a form that the statement does not have, one without families, or a budget that is not positive.
     """
     if form not in statement.forms:
-        has = ", ".join(found.value for found in statement.forms)
+        has = ", ".join(known_form.value for known_form in statement.forms)
         raise ValueError(f"{statement.id} has no form {form.value!r}; it has: {has}")
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
@@ -156,7 +156,7 @@ def attack(
     except KeyboardInterrupt:
         interruption.taken()
         interrupted = True
-    found = hunt.found() if hunt.violations else None
+    counterexample = hunt.found() if hunt.violations else None
     return Attack(
         statement,
         form,
@@ -166,7 +166,7 @@ def attack(
         dict(hunt.rejected),
         dict(hunt.failed),
         hunt.best,
-        found,
+        counterexample,
         tuple(dict.fromkeys(hunt.unconfirmed)),
         time.process_time() - hunt.began,
         interrupted,
@@ -175,11 +175,11 @@ def attack(
 
 def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, list[AnyFamily]]]:
     """The strategies of the families, each once, with the families that have it."""
-    found: dict[int, tuple[SearchStrategy, list[AnyFamily]]] = {}
+    by_strategy: dict[int, tuple[SearchStrategy, list[AnyFamily]]] = {}
     for family in families:
         strategy = family.strategy()
-        found.setdefault(id(strategy), (strategy, []))[1].append(family)
-    return list(found.values())
+        by_strategy.setdefault(id(strategy), (strategy, []))[1].append(family)
+    return list(by_strategy.values())
 
 
 class _OutOfTime(BaseException):
@@ -288,14 +288,14 @@ class Hunt:
         if seen.comparison is None:
             return seen
         if seen.violated:
-            found = stands(self.statement, self.form, case, seen)
-            if not found.stands:
-                self.unconfirmed.append(found.how)
+            confirmation = stands(self.statement, self.form, case, seen)
+            if not confirmation.stands:
+                self.unconfirmed.append(confirmation.how)
                 return Seen(min(seen.score, 0.0), seen.comparison)
             if searching:
                 self.first = (self.tried, time.process_time() - self.began, by)
                 self.deadline = time.process_time() + self.shrinking
-            self.violations.append((case, seen, found))
+            self.violations.append((case, seen, confirmation))
             return seen
         if seen.score > self.best_score:
             self.best, self.best_score = seen.comparison, seen.score
@@ -319,11 +319,11 @@ class Hunt:
         """The last violation with its sides as confirmed."""
         assert self.first is not None
         first = self.violations[0][0]
-        case, seen, found = self.violations[-1]
+        case, seen, confirmation = self.violations[-1]
         assert seen.comparison is not None
         after, seconds, by = self.first
         return Counterexample(
-            case, seen.comparison, found.how, by, after, seconds, first, seen.frequency, found.standing
+            case, seen.comparison, confirmation.how, by, after, seconds, first, seen.frequency, confirmation.standing
         )
 
 

@@ -37,8 +37,8 @@ def constants_of_statements() -> Iterator[None]:
 
 @cache
 def _constants() -> Any:
-    found = providers.Constants()
+    constants = providers.Constants()
     for module in pkgutil.walk_packages(bounds.__path__, f"{bounds.__name__}."):
         import_module(module.name)
-        found |= providers.constants_from_module(sys.modules[module.name])
-    return found
+        constants |= providers.constants_from_module(sys.modules[module.name])
+    return constants

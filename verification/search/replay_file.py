@@ -51,23 +51,23 @@ class Rejudged:
         return self.standing is Standing.CONFIRMED
 
 
-def written(statement: Statement, form: Form, found: Counterexample) -> str:
+def written(statement: Statement, form: Form, counterexample: Counterexample) -> str:
     """The text of a replay file. Raises TypeError: a case that is not made of plain data.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        found: where, and how it was confirmed.
+        counterexample: where, and how it was confirmed.
     """
     body = {
         "format": FORMAT,
         "statement": statement.id,
         "form": form.value,
-        "in words": in_words(found.case),
-        "left": float(found.seen.left.value).hex(),
-        "right": float(found.seen.right.value).hex(),
-        "confirmation": found.confirmation,
-        "case": encode(found.case),
+        "in words": in_words(counterexample.case),
+        "left": float(counterexample.seen.left.value).hex(),
+        "right": float(counterexample.seen.right.value).hex(),
+        "confirmation": counterexample.confirmation,
+        "case": encode(counterexample.case),
     }
     if brought := brought_by(statement):
         body["statement of"] = dict(brought)
@@ -90,8 +90,8 @@ def read(text: str) -> Replay:
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not a replay file: no JSON at line {error.lineno}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"this is not a replay file: its format is {found!r}, it must be {FORMAT!r}")
+        format_given = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise ValueError(f"this is not a replay file: its format is {format_given!r}, it must be {FORMAT!r}")
     missing = [name for name in ("statement", "form", "left", "right", "case", "digest") if name not in content]
     if missing:
         raise ValueError(f"the replay file has no {', '.join(missing)}: it is incomplete")
@@ -130,8 +130,8 @@ def rejudge(replay: Replay) -> Rejudged:
     same = replay.sides == (float(seen.comparison.left.value), float(seen.comparison.right.value))
     if not seen.violated:
         return Rejudged(seen, Standing.FALLEN, "it holds", same)
-    found = stands(replay.statement, replay.form, replay.case, seen)
-    return Rejudged(seen, found.standing, found.how, same)
+    confirmation = stands(replay.statement, replay.form, replay.case, seen)
+    return Rejudged(seen, confirmation.standing, confirmation.how, same)
 
 
 def _of_stored(replay: Replay, shown: Shown) -> Rejudged:

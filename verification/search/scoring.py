@@ -104,8 +104,8 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
         one = case_of(case_of(case).redrawn(seed)).plain()
         seen = _single(statement, form, one)
         if seen.violated and seen.comparison is not None:
-            found = confirm(statement, form, one, seen.comparison)
-            return Confirmation(found.standing, f"{said}; one of them: {found.how}")
+            confirmation = confirm(statement, form, one, seen.comparison)
+            return Confirmation(confirmation.standing, f"{said}; one of them: {confirmation.how}")
     return Confirmation(Standing.FALLEN, f"{said}; none of them fails again")
 
 
@@ -133,23 +133,25 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
     if unmet:
         return Seen(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
     known = left, constants = statement.measured(form, case)
-    found = judge(statement, form, case, known=known)
+    comparison = judge(statement, form, case, known=known)
     formula, late = statement.forms[form], None
     allowed = 0.0 if formula.failure is None else formula.failure_at(constants)
     if statement.kind in (Kind.UPPER, Kind.PROBABILITY):
         late = _heading(left, formula.evaluate(constants))
-    return Seen(_score(statement.kind, found), found, found.outcome is Outcome.VIOLATED, allowed, late=late)
+    return Seen(
+        _score(statement.kind, comparison), comparison, comparison.outcome is Outcome.VIOLATED, allowed, late=late
+    )
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
     """The largest log(left/right) of the last entries of those parts that have several, carried on by the trend."""
-    found = []
+    headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
             with np.errstate(all="ignore"):  # a side that is 0 has no trend
                 before, last = (np.log(part.value[k] / bound.value[k]) for k in (-2, -1))
-                found.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
-    best = max((float(one) for one in found if np.isfinite(one)), default=None)
+                headings.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
+    best = max((float(heading) for heading in headings if np.isfinite(heading)), default=None)
     return None if best is None else float(np.clip(best, -FARTHEST, FARTHEST))
 
 
@@ -160,15 +162,17 @@ def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
     return 0.0 if lowest >= 0 else -lowest / (1 - lowest) if np.isfinite(lowest) else 1.0
 
 
-def _score(kind: Kind, found: Comparison) -> float:
+def _score(kind: Kind, comparison: Comparison) -> float:
     if kind in (Kind.ORDER, Kind.RATE):  # exponents: how far the theory lies outside the interval
-        gap = float(found.left.value - found.right.value)
-        return (abs(gap) if kind is Kind.RATE else gap) - float(found.left.error)
-    if found.left.value == 0 == found.right.value:
+        gap = float(comparison.left.value - comparison.right.value)
+        return (abs(gap) if kind is Kind.RATE else gap) - float(comparison.left.error)
+    if comparison.left.value == 0 == comparison.right.value:
         return -HIGHEST  # 0 against 0 holds with equality, and leads nowhere
     with np.errstate(divide="ignore"):
-        score = float(np.clip(np.log(found.tightness), -HIGHEST, HIGHEST))
-    return score if found.outcome is Outcome.VIOLATED else min(score, 0.0)  # a right side of 0 that is not known well
+        score = float(np.clip(np.log(comparison.tightness), -HIGHEST, HIGHEST))
+    if comparison.outcome is Outcome.VIOLATED:
+        return score
+    return min(score, 0.0)  # the right side may be 0 and not well known
 
 
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
@@ -203,7 +207,7 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
         one = case_of(case_of(case).redrawn(seed)).plain()
         seen = _single(statement, form, one)
         if seen.comparison is None:
-            unmet = max(unmet, seen, key=lambda one: one.score)
+            unmet = max(unmet, seen, key=lambda redrawn: redrawn.score)
             if seed == first + 4 and not ratios:
                 break  # five networks in a row: the rest would not do either
             continue

@@ -24,9 +24,9 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
     shown = run_witness(statement, form)
     if shown.confirmation is None or not shown.witness.shows:
         raise ValueError(f"{statement.id} {form.value}: {witness_text(shown.witness)}; a replay file needs a violation")
-    found = shown.confirmation
+    confirmation = shown.confirmation
     return Counterexample(
-        shown.case, shown.seen, found.how, "the stored case", 0, 0.0, shown.case, standing=found.standing
+        shown.case, shown.seen, confirmation.how, "the stored case", 0, 0.0, shown.case, standing=confirmation.standing
     )
 
 

@@ -33,8 +33,8 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
         touching = [group for group in groups if group[1] & shared]
         groups = [group for group in groups if group not in touching]
         groups.append(({identifier}.union(*(g[0] for g in touching)), shared.union(*(g[1] for g in touching))))
-    found = [
+    listed = [
         Unit(tuple(i for i in families if i in names), sum(d.trials for d in shared), sum(map(seconds, names)))
         for names, shared in groups
     ]
-    return sorted(found, key=lambda unit: unit.seconds, reverse=True)
+    return sorted(listed, key=lambda unit: unit.seconds, reverse=True)

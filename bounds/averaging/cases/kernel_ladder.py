@@ -77,8 +77,8 @@ class KernelLadder(Case):
         """Of the client's block, over all rungs."""
         with precision():
             blocks = (ball_matrix(kernel[: self.own, : self.own]) for kernel in self.kernels)
-            found = [enclosure(symmetric_eigenvalues(block)[0]) for block in blocks]
-        return min(found, key=lambda one: float(one.lo))
+            smallest = [enclosure(symmetric_eigenvalues(block)[0]) for block in blocks]
+        return min(smallest, key=lambda eigenvalue: float(eigenvalue.lo))
 
     @cached_property
     def posterior_variances(self) -> list[list[arb]]:
@@ -101,8 +101,8 @@ class KernelLadder(Case):
         """
         with precision():
             pairs = zip(self.kernels, self.posterior_variances, strict=True)
-            found = [self._remainder(kernel, variances, power, unbiased) for kernel, variances in pairs]
-            return estimated(np.array(found, dtype=object))
+            remainders = [self._remainder(kernel, variances, power, unbiased) for kernel, variances in pairs]
+            return estimated(np.array(remainders, dtype=object))
 
     def _remainder(self, kernel: np.ndarray, variances: list[arb], power: int, unbiased: bool) -> arb:
         k, n, entries = self.own, self.n, ball_array(kernel)

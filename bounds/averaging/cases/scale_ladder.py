@@ -100,8 +100,8 @@ class ScaleLadder(Case):
     def tanh_norms(self) -> dict[str, np.ndarray]:
         """The same of tanh networks, which are smooth, on a grid of angles."""
         gaps = np.abs([self._gap(scale, _circle(), np.tanh) for scale in SCALES])
-        found = gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1)
-        return dict(zip(NORMS, found, strict=True))
+        norms = gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1)
+        return dict(zip(NORMS, norms, strict=True))
 
     def _pieces(self, scale: float) -> tuple[float, float, float]:
         hidden, readout, weights = self.networks(scale)
@@ -173,8 +173,8 @@ def exponent(values: np.ndarray) -> Estimate:
     Raises:
         NoSlope: a value that is not positive.
     """
-    found = -slope(1 / SCALES, values)
-    return replace(found, error=found.error + FINITE, method=f"{found.method}, {FINITE:g} for a finite Delta")
+    fitted = -slope(1 / SCALES, values)
+    return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite Delta")
 
 
 def _on_circle(angles: np.ndarray) -> np.ndarray:

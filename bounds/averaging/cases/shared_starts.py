@@ -54,8 +54,8 @@ class SharedStarts:
         with precision():
             x = ball_matrix(self.problem.x)
             pairs = list(np.ndindex(self.readout.shape[:2]))
-            found = [forward(x, ball_matrix(self.hidden[at]), [ball(v) for v in self.readout[at]]) for at in pairs]
-            return ball_array(found).reshape(*self.readout.shape[:2], self.problem.n)
+            outputs = [forward(x, ball_matrix(self.hidden[at]), [ball(v) for v in self.readout[at]]) for at in pairs]
+            return ball_array(outputs).reshape(*self.readout.shape[:2], self.problem.n)
 
     @cached_property
     def single_variance(self) -> Estimate:

@@ -74,7 +74,7 @@ class DeepLadder(Rungs):
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of `Seen` of every network, (networks,) for each width."""
-        return [np.array([getattr(found, name) for found in row]) for row in self.seen]
+        return [np.array([getattr(run, name) for run in row]) for row in self.seen]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
         """Of a field in the width; `biased` as of `slope`."""
@@ -88,7 +88,7 @@ class DeepLadder(Rungs):
 
     def root_mean_square(self, name: str) -> Estimate:
         """Of a field over the networks of each width, (widths,)."""
-        return Estimate.exact(np.array([np.sqrt((found**2).mean()) for found in self.samples(name)]))
+        return Estimate.exact(np.array([np.sqrt((sample**2).mean()) for sample in self.samples(name)]))
 
     @cached_property
     def limit(self) -> KernelRegime:
@@ -120,15 +120,15 @@ class DeepLadder(Rungs):
 
         def outputs(run_of: Problem, setup: Setup) -> tuple[np.ndarray, list[dict]]:
             run = one.federation(run_of, setup)
-            state, found, models = run.start(one.start), [one.first], [one.start]
+            state, outputs, models = run.start(one.start), [one.first], [one.start]
             for _ in range(setup.rounds):
                 last = run.round(state, keep_ends=True)
                 state = last.state
-                found.append(one.outputs(state.model))
+                outputs.append(one.outputs(state.model))
                 models.append(state.model)
             assert last.ends is not None
             ends = [{name: rows[c] for name, rows in last.ends.items()} for c in range(run_of.n_clients)]
-            return np.array(found), [*models[-2:], *ends]
+            return np.array(outputs), [*models[-2:], *ends]
 
         def farthest(run: np.ndarray, other: np.ndarray) -> float:
             return float(np.linalg.norm(run - other, axis=1).max() / size)

@@ -41,7 +41,7 @@ class KinkLadder(Rungs):
         """
         limit, setup = gram.deep(self.problem.x, depth=2), self.setup
         draws = (pattern_change(self.problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
-        return np.array([found.drift.value[-1] for found in draws])
+        return np.array([network.drift.value[-1] for network in draws])
 
     @prepared
     def along(self) -> list[np.ndarray]:
@@ -56,9 +56,9 @@ class KinkLadder(Rungs):
         """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
         mean = self.layers.mean(axis=0)
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())  # 1, but for what B is off
-        found = leading_coefficient(self.sizes, self.along, -0.5)
-        error = found.error + drawn.error * (np.abs(found.value) + found.error) / (1 - drawn.error)
-        return Estimate(found.value, error, found.method, found.rigour)
+        coefficient = leading_coefficient(self.sizes, self.along, -0.5)
+        error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
+        return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)
 
     def _run(self, width: int, seed: int) -> np.ndarray:
         one = StartedNetwork.named(RELU, self.problem, width, seed)

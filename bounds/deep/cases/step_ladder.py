@@ -48,8 +48,8 @@ class StepLadder(Case):
     def differences(self) -> np.ndarray:
         """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, the same at every rung, (rungs,)."""
         seeds = range(self.seed, self.seed + NETWORKS)
-        found = [[self._apart(float(eta), seed) for seed in seeds] for eta in self.sizes]
-        return np.sqrt((np.array(found) ** 2).mean(axis=1))
+        gaps = [[self._apart(float(eta), seed) for seed in seeds] for eta in self.sizes]
+        return np.sqrt((np.array(gaps) ** 2).mean(axis=1))
 
     def _apart(self, eta: float, seed: int) -> float:
         one = StartedNetwork.named(self.network, self.problem, self.width, seed)

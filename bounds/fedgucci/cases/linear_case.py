@@ -47,34 +47,34 @@ class LinearCase:
 
         `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`.
         """
-        found = []
+        weights = []
         with precision(BITS):
             for how in self._arithmetics:
                 rates = [_number(rate, how) for rate in (local, server, pull)]
                 pulled = {"pull": rates[2], "anchors": self.anchors, "arithmetic": how}
-                found.append(fedavg(self.run, *rates[:2], **pulled)[1:])
-        return self._known(*found)
+                weights.append(fedavg(self.run, *rates[:2], **pulled)[1:])
+        return self._known(*weights)
 
     def client_moves(self, connected: bool) -> Estimate:
         """w_c - w_0 of each participant of the first round, (clients, p): of FedGuCci, or of FedAvg at its steps."""
-        found = []
+        moves = []
         for how in self._arithmetics:
             runs = [_alone(self.run, c) for c in self.run.participants[0]]
             ends = [
                 fedgucci(run, self.beta, 1, how) if connected else fedavg(run, run.eta_local, 1, arithmetic=how)
                 for run in runs
             ]
-            found.append(np.stack([path[1] - path[0] for path in ends]))
-        return self._known(*found)
+            moves.append(np.stack([path[1] - path[0] for path in ends]))
+        return self._known(*moves)
 
     def client_residual(self, trained: bool) -> Estimate:
         """f - y of the first participant of the first round on its own samples: after its local steps, or before."""
         run = _alone(self.run, self.run.participants[0][0])
-        found = []
+        residuals = []
         for how in self._arithmetics:
             w = fedgucci(run, self.beta, 1, how)[1] if trained else how(run.start)
-            found.append(how(run.features) @ w - how(run.labels))
-        return self._known(*found)
+            residuals.append(how(run.features) @ w - how(run.labels))
+        return self._known(*residuals)
 
     @property
     def steps(self) -> dict:
@@ -85,11 +85,11 @@ class LinearCase:
     @property
     def largest_curvature(self) -> Estimate:
         """The largest eigenvalue of scale_c phi_c phi_c^T over the first round's participants, squared loss."""
-        run, found = self.run, 0.0
+        run, curvature = self.run, 0.0
         for c in run.participants[0]:
             phi = run.features[np.asarray(run.owner) == c]
-            found = max(found, float(run.scale[c] * np.linalg.norm(phi, 2) ** 2))
-        return Estimate(found, (16 + sum(run.features.shape)) * EPS * found, "rounding bound")
+            curvature = max(curvature, float(run.scale[c] * np.linalg.norm(phi, 2) ** 2))
+        return Estimate(curvature, (16 + sum(run.features.shape)) * EPS * curvature, "rounding bound")
 
     @property
     def _arithmetics(self) -> tuple:
@@ -101,8 +101,8 @@ class LinearCase:
             error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)
             return Estimate(value, error, "float64 against extended precision")
         with precision(BITS):
-            found = enclosure([arb(v) for v in value.ravel()])
-        return Estimate(found.value.reshape(value.shape), found.error.reshape(value.shape), "ball", Rigour.ENCLOSED)
+            flat = enclosure([arb(v) for v in value.ravel()])
+        return Estimate(flat.value.reshape(value.shape), flat.error.reshape(value.shape), "ball", Rigour.ENCLOSED)
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
@@ -126,11 +126,11 @@ def _number(value: Any, arithmetic: Any) -> Any:
     value = sp.sympify(value)
     if arithmetic is rational and value.is_Rational:
         return fmpq(int(value.p), int(value.q))
-    found = evaluate(value, {})
+    evaluated = evaluate(value, {})
     if arithmetic is rational:
-        return ball(float(found.value), float(found.error))
+        return ball(float(evaluated.value), float(evaluated.error))
     # The finer run takes the other end of the enclosure, so that its rounding is part of the difference.
-    return float(found.value) if arithmetic is double else extended(found.value) + extended(found.error)
+    return float(evaluated.value) if arithmetic is double else extended(evaluated.value) + extended(evaluated.error)
 
 
 def _alone(run: LinearRounds, client: int) -> LinearRounds:

@@ -41,17 +41,17 @@ class LossSteepness:
         with precision():
             match self.loss:
                 case "absolute":
-                    found, most = abs(arb(1)) - abs(arb(0)), arb(1)  # y = 0, f = 1, f' = 0
+                    steepness, most = abs(arb(1)) - abs(arb(0)), arb(1)  # y = 0, f = 1, f' = 0
                 case "squared":
                     low = ball(self.reach) - ball(self.reach) * STEP
-                    found = (ball(self.reach) ** 2 - low**2) / (ball(self.reach) * STEP)
+                    steepness = (ball(self.reach) ** 2 - low**2) / (ball(self.reach) * STEP)
                     most = 2 * ball(self.reach)
                 case "logistic":
-                    found = (1 + arb(FAR + 1).exp()).log() - (1 + arb(FAR).exp()).log()
+                    steepness = (1 + arb(FAR + 1).exp()).log() - (1 + arb(FAR).exp()).log()
                     most = arb(1)  # 1 / (1 + exp(y f))
                 case _:
-                    found, most = self._cross_entropy(), arb(2).sqrt()  # |p - e_y|^2 <= 2 (1 - p_y)^2
-            lower, upper = enclosure(found), enclosure(most)
+                    steepness, most = self._cross_entropy(), arb(2).sqrt()  # |p - e_y|^2 <= 2 (1 - p_y)^2
+            lower, upper = enclosure(steepness), enclosure(most)
         return Estimate.between(lower.lo, upper.hi, "ball", Rigour.ENCLOSED)
 
     def _cross_entropy(self) -> arb:

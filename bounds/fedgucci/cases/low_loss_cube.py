@@ -39,13 +39,13 @@ class LowLossCube(CubeNetworks):
 
     def losses(self, points: np.ndarray) -> np.ndarray:
         """The mean loss of networks (N, S), (N,)."""
-        found = []
+        losses = []
         for block in np.array_split(points, 1 + len(points) // 10_000):
             hidden = block[:, : self.anchor.hidden.size].reshape(-1, *self.anchor.hidden.shape)
             active = np.maximum(self.x @ hidden.swapaxes(1, 2), 0)
             outputs = (active @ block[:, self.anchor.hidden.size :, None])[..., 0]
-            found.append(np.abs(outputs - self.y).mean(axis=1))
-        return np.concatenate(found)
+            losses.append(np.abs(outputs - self.y).mean(axis=1))
+        return np.concatenate(losses)
 
     @cached_property
     def low_loss_size(self) -> Estimate:

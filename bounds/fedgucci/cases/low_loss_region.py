@@ -58,11 +58,11 @@ class LowLossRegion:
         if not split + root > 0:
             return []
         far = (split + root).sqrt()
-        found = [(middle - far, middle + far)]
+        wells = [(middle - far, middle + far)]
         if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:  # exact: are there two wells
             near = (split - root).sqrt()
-            found = [(middle - far, middle - near), (middle + near, middle + far)]
-        return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in found]
+            wells = [(middle - far, middle - near), (middle + near, middle + far)]
+        return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in wells]
 
     def cube(self, j: int) -> Interval:
         """Coordinate j's interval of the cube around the anchor."""

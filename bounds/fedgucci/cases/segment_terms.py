@@ -98,8 +98,8 @@ def crossings(case: CubeNetworks) -> np.ndarray:
 def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
     """The mean of (f - y)^2 at places of the segment, by evaluating the network at each."""
     first, second = pair(case)
-    found = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
-    return np.array(found).reshape(places.shape)
+    squares = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
+    return np.array(squares).reshape(places.shape)
 
 
 def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:

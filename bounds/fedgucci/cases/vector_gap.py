@@ -49,12 +49,12 @@ def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
     if first.n_outputs == 1:
         raise ValueError("the networks have 1 output; this needs two or more, `largest_gap` is exact for one")
     segment = GapSegment(first, second, x)
-    found, bound = convex_supremum(segment, np.zeros((len(segment.x), first.n_outputs)), SIZE, TOLERANCE)
+    supremum, bound = convex_supremum(segment, np.zeros((len(segment.x), first.n_outputs)), SIZE, TOLERANCE)
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors, terms = (
         np.concatenate([np.linalg.norm(getattr(part, name), axis=1) for part in parts]).mean()
         for name in ("output_error", "absolute_terms")
     )
     rounding = float(4 * errors + 64 * EPS * terms)
-    value = Estimate.between(max(found.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
-    return Barrier(value, found.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1)
+    value = Estimate.between(max(supremum.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
+    return Barrier(value, supremum.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1)

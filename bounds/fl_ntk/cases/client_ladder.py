@@ -51,14 +51,14 @@ class ClientLadder(Case):
 
     def rounds_to(self, share: float, server_step) -> np.ndarray:
         """First round with |r(t)| <= share |r(0)|, y(0) = 0, at eta_g = server_step(N), (sizes, seeds)."""
-        found = np.empty((len(self.sizes), len(self.seeds)))
+        rounds = np.empty((len(self.sizes), len(self.seeds)))
         for j, (problem, seed) in enumerate(zip(self.problems, self.seeds, strict=True)):
             h, order = gram.infinite(problem.x), np.random.default_rng([seed, 7]).permutation(problem.n)
             for i, clients in enumerate(self.sizes.astype(int)):
                 split = replace(problem, owner=order % clients)
                 regime = kernel_regime(split, replace(self.setup, eta_global=float(server_step(clients))), h)
-                found[i, j] = regime.rounds_to(share)
-        return found
+                rounds[i, j] = regime.rounds_to(share)
+        return rounds
 
     def describe(self) -> dict:
         """What identifies the case in a report."""

@@ -56,7 +56,7 @@ class ConvexRun:
         from ntkfl.training.methods import fl_ntk
         from ntkfl.training.objectives import HalfSquares, LogisticLoss
 
-        w, found = self.weights, []
+        w, by_loss = self.weights, []
         for objective in (LogisticLoss(), HalfSquares("sum")):
             method = fl_ntk.method(objective, server_rate=self.setup.eta_global)
             how: dict[str, Any] = {"method": method, "linearised": True, "movements": False}
@@ -64,13 +64,13 @@ class ConvexRun:
                 engine_trajectory(self.problem, self.setup, order, **how)
                 for order in (w, Weights(w.hidden[::-1], w.signs[::-1]))
             ]
-            found.append((runs[0], runs[1]))
-        return tuple(found)
+            by_loss.append((runs[0], runs[1]))
+        return tuple(by_loss)
 
     def mean_loss(self, loss: int) -> Estimate:
         """Mean over rounds and local steps of the sum of the clients' losses at their own models, as trained."""
-        found = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
-        value, other = (part.sum(axis=2).mean() for part in found)
+        losses = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
+        value, other = (part.sum(axis=2).mean() for part in losses)
         rounding = ROUNDINGS * EPS * (value + self.problem.n)
         return Estimate(value, ORDER_SAFETY * abs(value - other) + rounding, "two summation orders")
 

@@ -112,11 +112,11 @@ class TrainedOnSample(Case):
     @property
     def population_loss(self) -> Estimate:
         """L_D again, the interval cut to the values that the loss can take."""
-        found = self.held_out_loss
+        loss = self.held_out_loss
         if self.loss.constant:
-            return found
-        low, high = (np.clip(end, self.loss.lowest, self.loss.cap) for end in (found.lo, found.hi))
-        return Estimate.between(low, high, found.method, found.rigour)
+            return loss
+        low, high = (np.clip(end, self.loss.lowest, self.loss.cap) for end in (loss.lo, loss.hi))
+        return Estimate.between(low, high, loss.method, loss.rigour)
 
     def redrawn(self, seed: int) -> TrainedOnSample:
         """The same distribution, size and loss; other samples."""

@@ -43,7 +43,7 @@ class RandomRound:
         Each is run step by step, in coefficients of the samples' features.
         """
         h, n, setup = self.gram, self.problem.n, self.setup
-        found = []
+        choices = []
         cohorts = list(itertools.combinations(self.problem.clients(), self.cohort))
         for chosen in cohorts:
             drawn = list(itertools.product(*(self._batches(owned) for owned in chosen)))
@@ -56,8 +56,8 @@ class RandomRound:
                         left = own - h[np.ix_(owned, owned)] @ moved
                         moved[batch] += setup.eta_local * weight * left[batch]
                     mean[owned] += moved / self.cohort
-                found.append((1 / (len(cohorts) * len(drawn)), -h @ mean))
-        return tuple(found)
+                choices.append((1 / (len(cohorts) * len(drawn)), -h @ mean))
+        return tuple(choices)
 
     def _batches(self, owned: np.ndarray) -> list[list[int]]:
         size = min(self.batch or len(owned), len(owned))

@@ -91,8 +91,8 @@ class SlidingLadder(Case):
             (rounds' times, starts) each; of the shares the root mean square over the pairs.
         """
         rng = np.random.default_rng([self.seed, 17])
-        found = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]
-        return np.array([one for one, _ in found]), np.array([other for _, other in found])
+        descents = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]
+        return np.array([start for start, _ in descents]), np.array([other for _, other in descents])
 
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Train all starts at once, (starts,) each; places are in units of the move by the sample's own force."""
@@ -131,8 +131,8 @@ class SlidingLadder(Case):
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        found = {"n": len(self.x), "m": len(self.weights.signs), "held pairs": len(self.pairs), "seed": self.seed}
-        return found | {"N": self.clients, "K": self.local_steps}
+        facts = {"n": len(self.x), "m": len(self.weights.signs), "held pairs": len(self.pairs), "seed": self.seed}
+        return facts | {"N": self.clients, "K": self.local_steps}
 
 
 def sliding_case(

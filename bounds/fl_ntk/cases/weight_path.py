@@ -94,8 +94,8 @@ def weight_path(run: FederatedRun) -> WeightPath:
 def global_weights(run: FederatedRun) -> tuple[np.ndarray, ...]:
     """u(0), ..., u(T) of the run by the public `plain_run` in balls, (m, d) each."""
     rounds = range(run.setup.rounds + 1)
-    found = plain_run(run.problem, run.setup, run.weights, BALL, bits=run.bits, keep=rounds)
-    return tuple(found.weights[t] for t in rounds)
+    run_kept = plain_run(run.problem, run.setup, run.weights, BALL, bits=run.bits, keep=rounds)
+    return tuple(run_kept.weights[t] for t in rounds)
 
 
 def updates(run: FederatedRun) -> Estimate:

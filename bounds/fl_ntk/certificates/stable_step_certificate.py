@@ -73,15 +73,15 @@ def stable_step_certificate(
         chosen = np.asarray(radii, float) if radii is not None else trial_radii(problem, setup, given, powers)
         chosen = np.unique(chosen)
         losses, gains = changes_within(problem.x, weights.hidden, chosen)
-        found = None
+        certified = None
         for candidate in scan(problem, setup, given, chosen, losses, gains, powers):
             here = np.flatnonzero(chosen == candidate.radius)[0]
             judged = _judged(problem, setup, given, candidate, losses[here], gains[here], chosen)
-            found = found or judged
+            certified = certified or judged
             if judged.certified:
                 return judged
-        assert found is not None  # the scan gives at least one candidate
-        return found
+        assert certified is not None  # the scan gives at least one candidate
+        return certified
 
 
 def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[float, ...] = POWERS) -> Candidate:

@@ -48,14 +48,14 @@ def scan(
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.clients())) for change in changes]
-    found = [
+    candidates = [
         f.candidate(float(radius), *norms_here)
         for radius, norms_here in zip(radii, norms, strict=True)
         for f in frozen
     ]  # fmt: skip
-    promising = [c for c in found if c.promising]
+    promising = [c for c in candidates if c.promising]
     ranked = [min(promising, key=lambda c: c.rate)] if promising else []
-    ranked.append(min(found, key=lambda c: (c.need / c.radius if c.rate < 1 else np.inf, c.rate)))
+    ranked.append(min(candidates, key=lambda c: (c.need / c.radius if c.rate < 1 else np.inf, c.rate)))
     yield from dict.fromkeys(ranked)
 
 

@@ -9,5 +9,5 @@ from ntkfl.estimate import Estimate
 def eigenvalues(h: Estimate) -> Estimate:
     """Of a symmetric matrix, (n, n), in ascending order, (n,): proved in balls, trusted no further than its entries."""
     with precision():
-        found = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))
-    return replace(found, rigour=max(found.rigour, h.rigour))
+        spectrum = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))
+    return replace(spectrum, rigour=max(spectrum.rigour, h.rigour))

@@ -14,11 +14,11 @@ PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, its powers o
 
 def constants(case: TrainedOnSample) -> dict:
     """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y and the index i of the smallest ball that holds the network."""
-    found = case.complexity
+    complexity = case.complexity
     return {
         n: case.problem.n,
         delta: case.delta,
         lam: case.smallest_eigenvalue,
-        quadratic: found,
-        index: max(1.0, float(np.ceil(np.sqrt(found.hi)))),
+        quadratic: complexity,
+        index: max(1.0, float(np.ceil(np.sqrt(complexity.hi)))),
     }

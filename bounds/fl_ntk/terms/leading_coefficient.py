@@ -22,7 +22,7 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
     Raises:
         ValueError: fewer than three sizes or two seeds.
     """
-    sizes, counts = np.asarray(sizes, float), np.array([len(found) for found in samples])
+    sizes, counts = np.asarray(sizes, float), np.array([len(sample) for sample in samples])
     if len(np.unique(sizes)) < 3 or counts.shape != sizes.shape or counts.min() < 2:
         raise ValueError(
             f"there are {len(np.unique(sizes))} different sizes with {counts.tolist()} samples; "
@@ -31,14 +31,16 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
     order, shape = np.argsort(sizes), np.shape(samples[0])[1:]
     sizes, counts = sizes[order], counts[order]
     scaled = [np.reshape(samples[i], (len(samples[i]), -1)) / size**power for i, size in zip(order, sizes, strict=True)]
-    mean = np.stack([found.mean(axis=0) for found in scaled])
-    spread = _spread(sizes, np.stack([found.var(axis=0, ddof=1) for found in scaled]), mean) / np.sqrt(counts)[:, None]
-    found, error = _intercept(sizes, mean, spread)
+    mean = np.stack([sample.mean(axis=0) for sample in scaled])
+    spread = (
+        _spread(sizes, np.stack([sample.var(axis=0, ddof=1) for sample in scaled]), mean) / np.sqrt(counts)[:, None]
+    )
+    coefficient, error = _intercept(sizes, mean, spread)
     half = stdtrit((counts - 1).sum(), 1 - (1 - LEVEL) / 2 / mean.shape[1]) * error
     if len(sizes) >= 5:
-        half = half + np.abs(found - _intercept(sizes[2:], mean[2:], spread[2:])[0])
+        half = half + np.abs(coefficient - _intercept(sizes[2:], mean[2:], spread[2:])[0])
     return Estimate(
-        found.reshape(shape), half.reshape(shape), f"leading coefficient, {LEVEL:.0%} interval", Rigour.SAMPLED
+        coefficient.reshape(shape), half.reshape(shape), f"leading coefficient, {LEVEL:.0%} interval", Rigour.SAMPLED
     )
 
 

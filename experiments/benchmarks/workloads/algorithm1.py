@@ -77,9 +77,9 @@ def _by_simulator(script: str) -> Callable[[Sizes], Call]:
         given |= {"owner": owner, "local_steps": np.array(STEPS)}
 
         def work():
-            found = timed_there(script, given, ROUNDS, counted=ROUNDS)
-            outputs = np.maximum(x @ found.result.T, 0) @ scale
-            return found._replace(result=outputs)
+            timed = timed_there(script, given, ROUNDS, counted=ROUNDS)
+            outputs = np.maximum(x @ timed.result.T, 0) @ scale
+            return timed._replace(result=outputs)
 
         return work
 

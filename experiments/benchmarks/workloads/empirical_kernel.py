@@ -62,8 +62,8 @@ def _torch_func(sizes: Sizes) -> Call:
     jacobians = vmap(jacrev(lambda own, row: _in_torch(own, row[None])[0]), (None, 0))
 
     def work():
-        found = [jacobian.flatten(2) for jacobian in jacobians(params, rows)]
-        parts = [torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in found]
+        by_output = [jacobian.flatten(2) for jacobian in jacobians(params, rows)]
+        parts = [torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in by_output]
         return torch.stack(parts).sum(0).reshape(len(x) * sizes["C"], -1).numpy()
 
     return work

@@ -52,13 +52,13 @@ def _round_by_round(sizes: Sizes) -> Call:
     problem, setup, h = _given(sizes)
 
     def work():
-        one_round, residual, found = KernelRegime(problem, setup, h).round_map, problem.y, []
+        one_round, residual, outputs = KernelRegime(problem, setup, h).round_map, problem.y, []
         looks = set(_looked_at(sizes))
         for t in range(1, sizes["T"] + 1):
             residual = one_round @ residual
             if t in looks:
-                found.append(problem.y - residual)
-        return np.array(found)
+                outputs.append(problem.y - residual)
+        return np.array(outputs)
 
     return work
 
@@ -70,7 +70,7 @@ def _step_by_step(sizes: Sizes) -> Call:
     own = [h[np.ix_(mine, mine)] for mine in clients]
 
     def work():
-        residual, found = problem.y.copy(), []
+        residual, outputs = problem.y.copy(), []
         looks = set(_looked_at(sizes))
         for t in range(1, sizes["T"] + 1):
             moved = np.empty_like(residual)
@@ -82,8 +82,8 @@ def _step_by_step(sizes: Sizes) -> Call:
                 moved[mine] = RATE * total
             residual = residual - h @ moved / len(clients)
             if t in looks:
-                found.append(problem.y - residual)
-        return np.array(found)
+                outputs.append(problem.y - residual)
+        return np.array(outputs)
 
     return work
 

@@ -159,11 +159,11 @@ def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> 
     }
 
 
-def _eigenvalue(found: "Estimate", all_certified: bool) -> str:
+def _eigenvalue(eigenvalue: "Estimate", all_certified: bool) -> str:
     from ntkfl.estimate import Rigour
 
-    own = "" if all_certified else " (certified)" if found.rigour <= Rigour.ENCLOSED else " (H in float64)"
-    return amount(found) + own
+    own = "" if all_certified else " (certified)" if eigenvalue.rigour <= Rigour.ENCLOSED else " (H in float64)"
+    return amount(eigenvalue) + own
 
 
 def _rates(regime: "AnyRegime") -> dict[str, str]:

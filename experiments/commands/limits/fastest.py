@@ -70,7 +70,7 @@ def fastest(
         from ntkfl.fastest_method import fastest as compared
 
         with if_stopped(lambda: "no table was made"), bad_input():
-            found = compared(
+            comparison = compared(
                 problem,
                 gram,
                 local_steps=counts,
@@ -80,60 +80,60 @@ def fastest(
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
-        _print(found, counts, of + setting(problem, options.setup(seed=options.seed)))
+        _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
         rows: tuple[Trained, ...] = ()
         if train is not None:
             from ntkfl.fastest_trained import train_fastest
 
             with if_stopped(lambda: "the table of exact rounds is whole; the networks' is not made"), bad_input():
                 rows = train_fastest(
-                    problem, found, train, options.seed, lambda label: typer.echo(f"training {label}", err=True)
+                    problem, comparison, train, options.seed, lambda label: typer.echo(f"training {label}", err=True)
                 )
-            _print_trained(found, rows, train)
+            _print_trained(comparison, rows, train)
         if draw and kind is not None:
-            draw(_picture(found, counts, kind))
+            draw(_picture(comparison, counts, kind))
         if write:
-            written = found.to_dict() | (
+            written = comparison.to_dict() | (
                 {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
             )
             write(as_json(written))
 
 
-def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
+def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
 
-    tuned = "" if found.budget is None else f"; steps tuned for the least after {found.budget}"
+    tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
     typer.echo(
-        f"rounds until {found.eps:g} of the residual is left, by local steps a round{tuned}\n  setting: {said}\n"
+        f"rounds until {comparison.eps:g} of the residual is left, by local steps a round{tuned}\n  setting: {said}\n"
     )
     numbers = [*(f"K={count}" for count in counts), "vectors"]
-    numbers += [] if found.budget is None else [f"left after {found.budget}"]
+    numbers += [] if comparison.budget is None else [f"left after {comparison.budget}"]
     columns = ["method", *numbers, "tuned to, at its best K"]
     table = plain_table(columns, numbers=numbers, wrapped=columns)
-    for best in found.best:
-        of = {one.local_steps: one for one in found.tuned if one.label == best.label}
+    for best in comparison.best:
+        of = {tuned.local_steps: tuned for tuned in comparison.tuned if tuned.label == best.label}
         cells = [_shown(of[count].rounds if count in of else None) for count in counts]
-        left = [] if found.budget is None else [f"{best.left:.2g}"]
+        left = [] if comparison.budget is None else [f"{best.left:.2g}"]
         table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
     typer.echo(as_lines(table))
-    if found.floor is None:
+    if comparison.floor is None:
         typer.echo("\nfloor: none, since the Gram matrix is singular")
     else:
         typer.echo(
             f"\nfloor: no method whose clients use their own data only brings the condition number below "
-            f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds "
+            f"{comparison.condition:.4g};\n  the best momentum at the server then takes some {comparison.floor} rounds "
             "for the worst labels"
         )
 
 
-def _print_trained(found: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
+def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
     """Rounds predicted for this network's start beside those of the network, and where the two orders part."""
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
     from verification.tables import plain_table
 
-    typer.echo(f"\na network of width {width}: rounds until {found.eps:g} of its first residual is left\n")
+    typer.echo(f"\na network of width {width}: rounds until {comparison.eps:g} of its first residual is left\n")
     columns = ("method", "infinite width", "H(0) kept", "trained", "farthest off")
     table = plain_table(columns, numbers=columns[1:], wrapped=columns)
     for row in rows:
@@ -152,12 +152,12 @@ def _shown(count: int | None) -> str:
     return "-" if count is None else str(count)
 
 
-def _steps(one: "Tuned") -> str:
-    named = {"K": one.local_steps, "eta_local": one.eta_local} | one.options
+def _steps(tuned: "Tuned") -> str:
+    named = {"K": tuned.local_steps, "eta_local": tuned.eta_local} | tuned.options
     return ", ".join(f"{name} {value:.4g}" if not isinstance(value, bool) else name for name, value in named.items())
 
 
-def _picture(found: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
+def _picture(comparison: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
     """Rounds against local steps, a line a method."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
@@ -166,12 +166,16 @@ def _picture(found: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    for best in found.best:
-        of = {tuned.local_steps: tuned.rounds for tuned in found.tuned if tuned.label == best.label and tuned.rounds}
+    for best in comparison.best:
+        of = {
+            tuned.local_steps: tuned.rounds for tuned in comparison.tuned if tuned.label == best.label and tuned.rounds
+        }
         axes.plot(list(of), list(of.values()), "o-", label=best.label)
-    if found.floor:
-        axes.axhline(found.floor, color="black", linestyle=":", label="floor of client-local methods, worst labels")
-    axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel=f"rounds to {found.eps:g} of the residual")
+    if comparison.floor:
+        axes.axhline(
+            comparison.floor, color="black", linestyle=":", label="floor of client-local methods, worst labels"
+        )
+    axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel=f"rounds to {comparison.eps:g} of the residual")
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -72,7 +72,7 @@ def limit(
             return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
 
         with if_stopped(kept), ProgressBar("steps") as bar, bad_input():
-            found = limit_curves(
+            curves = limit_curves(
                 problem,
                 rounds[rounds <= setup.rounds],
                 method=method,
@@ -85,14 +85,14 @@ def limit(
             )
         named = "".join(f", {name} = {value}" for name, value in chosen.items())
         typer.echo(
-            f"{found.method}{named} at infinite width, {found.tiles} tiles\n  setting: "
-            f"{setting(problem, setup, 'local_steps')}, eta_local = {found.eta_local:.6g}\n"
+            f"{curves.method}{named} at infinite width, {curves.tiles} tiles\n  setting: "
+            f"{setting(problem, setup, 'local_steps')}, eta_local = {curves.eta_local:.6g}\n"
         )
-        typer.echo("\n".join(_lines(found)))
+        typer.echo("\n".join(_lines(curves)))
         if draw and kind is not None:
-            draw(_picture(found, kind))
+            draw(_picture(curves, kind))
         if write:
-            write(as_json(found.to_dict()))
+            write(as_json(curves.to_dict()))
 
 
 def _problem(options: "Options", test: int | None) -> "Problem":
@@ -112,14 +112,14 @@ def _problem(options: "Options", test: int | None) -> "Problem":
     )
 
 
-def _lines(found: "LimitCurves") -> list[str]:
-    bounded = all(point.bounded for point in found.points)
+def _lines(curves: "LimitCurves") -> list[str]:
+    bounded = all(point.bounded for point in curves.points)
     lines = [f"{'round':>8}{'|r| / |y|':>24}{'train accuracy':>22}{'test accuracy':>22}"]
-    for point in found.points:
+    for point in curves.points:
         cells = [_cell(part) for part in (point.residual, point.train, point.test)]
         lines.append(f"{point.round:>8}{cells[0]:>24}{cells[1]:>22}{cells[2]:>22}")
     if not bounded:
-        lines.append(f"\nno error bound is proved for {found.method} with {found.tiles} tiles")
+        lines.append(f"\nno error bound is proved for {curves.method} with {curves.tiles} tiles")
     return lines
 
 
@@ -132,7 +132,7 @@ def _cell(part: "Estimate | None") -> str:
     return f"{float(part.value):.4f}" + (f" ± {error:.1e}" if isfinite(error) and error else "")
 
 
-def _picture(found: "LimitCurves", kind: str) -> bytes:
+def _picture(curves: "LimitCurves", kind: str) -> bytes:
     """Residual and accuracies against the round."""
     from matplotlib.figure import Figure
 
@@ -142,15 +142,17 @@ def _picture(found: "LimitCurves", kind: str) -> bytes:
     axes = figure.subplots()
     names = {"residual": "|r| / |y|", "train": "training accuracy", "test": "test accuracy"}
     for name, label in names.items():
-        points = [(point.round, getattr(point, name)) for point in found.points if point.round]
+        points = [(point.round, getattr(point, name)) for point in curves.points if point.round]
         known = [(t, float(part.value), float(part.error)) for t, part in points if part is not None]
         if known:
             t, value, error = zip(*known, strict=True)
             axes.plot(t, value, "o-", label=label)
             low, high = ([v + sign * min(e, 1.0) for v, e in zip(value, error, strict=True)] for sign in (-1, 1))
-            if all(point.bounded for point in found.points):
+            if all(point.bounded for point in curves.points):
                 axes.fill_between(t, low, high, alpha=0.2)
     axes.set(xscale="log", xlabel="round", ylim=(0, 1.02))
-    axes.set_title(f"{found.method}, {found.samples} samples of {found.clients} clients, infinite width", fontsize=10)
+    axes.set_title(
+        f"{curves.method}, {curves.samples} samples of {curves.clients} clients, infinite width", fontsize=10
+    )
     axes.legend(fontsize="small")
     return as_bytes(figure, kind, "limit")

@@ -69,7 +69,7 @@ def tune(
         from ntkfl.tuned_outer import Drawn, tune_outer
 
         with if_stopped(lambda: "no table was made"), bad_input():
-            found = tune_outer(
+            choices = tune_outer(
                 problem,
                 gram,
                 rounds=None if samples is not None else options.rounds or ROUNDS,
@@ -80,32 +80,32 @@ def tune(
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
-        _print(found, of + setting(problem, options.setup(seed=options.seed)))
+        _print(choices, of + setting(problem, options.setup(seed=options.seed)))
         if draw and kind is not None:
-            draw(_picture(found, kind))
+            draw(_picture(choices, kind))
         if write:
-            write(as_json({"choices": [asdict(choice) for choice in found]}))
+            write(as_json({"choices": [asdict(choice) for choice in choices]}))
 
 
-def _print(found: "list[OuterChoice]", said: str) -> None:
+def _print(choices: "list[OuterChoice]", said: str) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
 
-    best = found[0]
+    best = choices[0]
     typer.echo(
         f"least expected: {best.mean_square:.3g} after {best.rounds} rounds, with {best.outer} and K = "
         f"{best.local_steps}\n  setting: {said}\n"
     )
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     table = plain_table(["outer", *numbers, "in the long run"], numbers=numbers, wrapped=["outer", *numbers])
-    for choice in found:
+    for choice in choices:
         cells = (choice.eta_local, choice.server_rate, choice.momentum, choice.mean_square, choice.floor)
         counts, after = (str(choice.local_steps), str(choice.rounds)), "" if choice.stable else "diverges"
         table.add_row(choice.outer, *counts, *(f"{value:.3g}" for value in cells), after)
     typer.echo(as_lines(table))
 
 
-def _picture(found: "list[OuterChoice]", kind: str) -> bytes:
+def _picture(choices: "list[OuterChoice]", kind: str) -> bytes:
     """The loss against local steps, a line an outer optimizer."""
     from matplotlib.figure import Figure
 
@@ -113,8 +113,8 @@ def _picture(found: "list[OuterChoice]", kind: str) -> bytes:
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    for name in dict.fromkeys(choice.outer for choice in found):
-        of = {one.local_steps: one.mean_square for one in found if one.outer == name}
+    for name in dict.fromkeys(choice.outer for choice in choices):
+        of = {choice.local_steps: choice.mean_square for choice in choices if choice.outer == name}
         counts = sorted(of)
         axes.plot(counts, [of[count] for count in counts], "o-", label=name)
     axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel="expected mean square error")

@@ -71,41 +71,41 @@ def barrier_between(
                 raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
             from experiments.console.barrier_files import compared
 
-            found = compared(files, data, n, unit, seed, loss)
+            compared_files = compared(files, data, n, unit, seed, loss)
         with reserved(json_file, inputs=(data, *map(str, files))) as (write,), bad_input():
-            if found is None:
+            if compared_files is None:
                 if data is not None or align is not None:
                     raise ValueError(
                         "--data and --align are for two-layer networks; runs of others have their own samples"
                     )
                 content, lines = _on_a_grid(files, n, unit, loss)
             elif len(files) > 2:
-                content, lines = _group(files, found, loss, align)
+                content, lines = _group(files, compared_files, loss, align)
             else:
-                content, lines = _pair(files, found, loss, align)
+                content, lines = _pair(files, compared_files, loss, align)
             typer.echo("\n".join(lines))
             if write is not None:
                 write(as_json(content))
 
 
-def _setting(found: "Compared", loss: str) -> tuple[dict[str, Any], str]:
+def _setting(given: "Compared", loss: str) -> tuple[dict[str, Any], str]:
     """The sizes of the networks as their files have them, and the data: for JSON, and in one line."""
-    hidden = found.networks[0].hidden.shape
+    hidden = given.networks[0].hidden.shape
     shape = {
-        "hidden units": hidden[0] - found.unit,
-        "features": hidden[1] - found.constant,
-        "outputs": found.networks[0].n_outputs,
+        "hidden units": hidden[0] - given.unit,
+        "features": hidden[1] - given.constant,
+        "outputs": given.networks[0].n_outputs,
     }
     sizes = ", ".join(f"{size} {what if size > 1 else what[:-1]}" for what, size in shape.items())
-    biases = ", biases" if found.constant else ""
-    said = f"{sizes}{biases}; {found.data}, n = {len(found.x)}; {loss} loss"
-    return {"data": found.data, "samples": len(found.x), "loss": loss, "biases": found.constant, **shape}, said
+    biases = ", biases" if given.constant else ""
+    said = f"{sizes}{biases}; {given.data}, n = {len(given.x)}; {loss} loss"
+    return {"data": given.data, "samples": len(given.x), "loss": loss, "biases": given.constant, **shape}, said
 
 
-def _pair(files: Sequence[Path], found: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
-    numbers = _numbers(found.networks, found.x, found.y, loss)
-    aligned = {} if align is None else _aligned(found, loss, align)
-    setting, said = _setting(found, loss)
+def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
+    numbers = _numbers(given.networks, given.x, given.y, loss)
+    aligned = {} if align is None else _aligned(given, loss, align)
+    setting, said = _setting(given, loss)
     lines = [f"{files[0]} (alpha = 1) to {files[1]} (alpha = 0)", said, *_lines(numbers)]
     if aligned:
         after = aligned["aligned"]
@@ -114,39 +114,39 @@ def _pair(files: Sequence[Path], found: "Compared", loss: str, align: By | None)
     return {"A": str(files[0]), "B": str(files[1])} | setting | numbers | aligned, lines
 
 
-def _group(files: Sequence[Path], found: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
+def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
     """The barriers of the mean of all, then those of every pair; with `align` the same of the aligned networks."""
-    content, lines = _group_numbers(files, found.networks, found, loss)
-    setting, said = _setting(found, loss)
+    content, lines = _group_numbers(files, given.networks, given, loss)
+    setting, said = _setting(given, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]
     aligned = {}
     if align is not None:
         from ntkfl.connectivity.alignment import align_group
 
-        moved = align_group(_own(found), align, None if align == "weights" else found.x)
-        networks = [_permuted(found, k, one.permutation) for k, one in enumerate(moved)]
-        numbers, more = _group_numbers(files, networks, found, loss)
-        orders = [one.permutation.tolist() for one in moved]
+        moved = align_group(_own(given), align, None if align == "weights" else given.x)
+        networks = [_permuted(given, k, alignment.permutation) for k, alignment in enumerate(moved)]
+        numbers, more = _group_numbers(files, networks, given, loss)
+        orders = [alignment.permutation.tolist() for alignment in moved]
         aligned = {"aligned": {"by": align, "permutations": orders, "numbers": numbers}}
         lines += ["", f"each aligned to the mean of the others by {align}", *more]
     return {"networks": [str(file) for file in files]} | setting | content | aligned, lines
 
 
 def _group_numbers(
-    files: Sequence[Path], networks: "Sequence[TwoLayer]", found: "Compared", loss: str
+    files: Sequence[Path], networks: "Sequence[TwoLayer]", given: "Compared", loss: str
 ) -> tuple[dict[str, Any], list[str]]:
     from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 
     group: dict[str, Any] = {
-        "group loss barrier": _number(group_barrier(networks, found.x, found.y, loss)),
+        "group loss barrier": _number(group_barrier(networks, given.x, given.y, loss)),
         "group accuracy barrier": _or_why(
-            lambda: _number(group_accuracy_barrier(networks, found.x, _classes(found.y)))
+            lambda: _number(group_accuracy_barrier(networks, given.x, _classes(given.y)))
         ),
     }
     lines = [*_lines(group), "", "pairs, the largest over the segment between the two"]
     pairs = []
     for i, k in combinations(range(len(files)), 2):
-        numbers = _numbers((networks[i], networks[k]), found.x, found.y, loss)
+        numbers = _numbers((networks[i], networks[k]), given.x, given.y, loss)
         pairs.append({"A": str(files[i]), "B": str(files[k])} | numbers)
         both = (f"loss {_line(numbers['loss barrier'], 0.0)}", f"accuracy {_line(numbers['accuracy barrier'], 0.0)}")
         lines += [f"  {files[i]} - {files[k]}", *(f"    {text}" for text in both)]
@@ -156,16 +156,16 @@ def _group_numbers(
 def _on_a_grid(files: Sequence[Path], n: int | None, unit: bool, loss: str) -> tuple[dict[str, Any], list[str]]:
     from experiments.console.barrier_grid import grid_numbers
 
-    found = grid_numbers(files, n, unit, loss)
+    grid = grid_numbers(files, n, unit, loss)
     lines = [
-        f"model {found['model']}; {found['data']}, n = {found['samples']}; {loss} loss",
-        f"on a grid of {found['grid points']} points: between them a barrier may be higher (mlp:WIDTH would be exact)",
+        f"model {grid['model']}; {grid['data']}, n = {grid['samples']}; {loss} loss",
+        f"on a grid of {grid['grid points']} points: between them a barrier may be higher (mlp:WIDTH would be exact)",
     ]
-    for names, numbers in found["pairs"].items():
+    for names, numbers in grid["pairs"].items():
         lines.append(f"  {names}: loss {numbers['loss']:.6g}, accuracy {numbers['accuracy']:.6g}")
-    if "group accuracy barrier" in found:
-        lines.append(f"  the mean of all {len(files)}: accuracy barrier {found['group accuracy barrier']:.6g}")
-    return found, lines
+    if "group accuracy barrier" in grid:
+        lines.append(f"  the mean of all {len(files)}: accuracy barrier {grid['group accuracy barrier']:.6g}")
+    return grid, lines
 
 
 def _classes(y: "np.ndarray") -> "np.ndarray":
@@ -200,39 +200,39 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
     }
 
 
-def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
+def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
     """The same numbers with the second network aligned to the first, and how far apart they are then."""
     from ntkfl.connectivity.alignment import align
 
-    first, second = _own(found)
-    moved = align(first, second, by, None if by == "weights" else found.x)
-    networks = (found.networks[0], _permuted(found, 1, moved.permutation))
+    first, second = _own(given)
+    moved = align(first, second, by, None if by == "weights" else given.x)
+    networks = (given.networks[0], _permuted(given, 1, moved.permutation))
     return {
         "aligned": {
             "by": by,
             "permutation": moved.permutation.tolist(),
             "cost before": float(moved.cost_before.value),
             "cost after": float(moved.cost_after.value),
-            "numbers": _numbers(networks, found.x, found.y, loss),
+            "numbers": _numbers(networks, given.x, given.y, loss),
         }
     }
 
 
-def _own(found: "Compared") -> "list[TwoLayer]":
+def _own(given: "Compared") -> "list[TwoLayer]":
     """The networks without the unit that carries the outputs' biases: it is none of their own."""
     from ntkfl.connectivity.network import TwoLayer
 
-    own = len(found.networks[0].hidden) - found.unit
-    return [TwoLayer(network.hidden[:own], network.readout[..., :own]) for network in found.networks]
+    own = len(given.networks[0].hidden) - given.unit
+    return [TwoLayer(network.hidden[:own], network.readout[..., :own]) for network in given.networks]
 
 
-def _permuted(found: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
+def _permuted(given: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
     """Network k with its own units in this order; the unit that carries the outputs' biases stays where it is."""
     import numpy as np
 
     from ntkfl.connectivity.alignment import permuted
 
-    return permuted(found.networks[k], np.append(order, len(order) + np.arange(found.unit)))
+    return permuted(given.networks[k], np.append(order, len(order) + np.arange(given.unit)))
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
@@ -240,8 +240,8 @@ def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
     return _number(barrier.value) | {"alpha": barrier.at, "pieces": barrier.pieces} | stopped
 
 
-def _number(found: "Estimate") -> dict[str, Any]:
-    return {"value": float(found.value), "error": float(found.error)}
+def _number(estimate: "Estimate") -> dict[str, Any]:
+    return {"value": float(estimate.value), "error": float(estimate.error)}
 
 
 def _or_why(numbers: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _or_why(numbers: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _lines(numbers: dict[str, Any]) -> list[str]:
     error = next(iter(numbers.values()))["error"]
     label = max(LABEL, *(len(what) + 2 for what in numbers))
-    return [f"  {what:<{label}}{_line(found, error)}" for what, found in numbers.items()]
+    return [f"  {what:<{label}}{_line(estimate, error)}" for what, estimate in numbers.items()]
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:

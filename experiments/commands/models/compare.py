@@ -38,18 +38,18 @@ def compare(
 
         given = {key: value for key, value in keys.items() if value is not None}
         with if_stopped(lambda: _kept(out)), bad_input(ValueError, OSError, FloatingPointError):
-            found = compare_methods(
+            comparison = compare_methods(
                 methods,
                 seeds,
                 out=out,
                 progress=lambda method, seed: typer.echo(f"{method}, seed {seed}", err=True),
                 **given,
             )
-        typer.echo("\n".join(_lines(found)))
+        typer.echo("\n".join(_lines(comparison)))
         if write:
-            write(as_json(found.to_dict()))
-    if found.shortfalls:
-        typer.echo("\n" + "\n".join(f"{method}, seed {seed}: {why}" for method, seed, why in found.shortfalls))
+            write(as_json(comparison.to_dict()))
+    if comparison.shortfalls:
+        typer.echo("\n" + "\n".join(f"{method}, seed {seed}: {why}" for method, seed, why in comparison.shortfalls))
         raise typer.Exit(NOTHING_LEARNED)
 
 
@@ -57,16 +57,19 @@ def _kept(out: Path | None) -> str:
     return "nothing is kept: no --out" if out is None else f"the runs are in {out}; the same command goes on"
 
 
-def _lines(found: "MethodComparison") -> list[str]:
-    lines = [f"{len(found.seeds)} seeds, paired; the mean of the last rounds, and the difference to {found.methods[0]}"]
-    width = max(len(method) for method in found.methods)
-    for measure in found.values:
+def _lines(comparison: "MethodComparison") -> list[str]:
+    seeds, methods = len(comparison.seeds), comparison.methods
+    lines = [f"{seeds} seeds, paired; the mean of the last rounds, and the difference to {methods[0]}"]
+    width = max(len(method) for method in methods)
+    for measure in comparison.values:
         share = measure.endswith("accuracy")
         lines += ["", measure.replace("_", " ")]
-        for k, method in enumerate(found.methods):
-            line = f"  {method:<{width}}  {_text(found.mean(measure, k), share)}"
+        for k, method in enumerate(comparison.methods):
+            line = f"  {method:<{width}}  {_text(comparison.mean(measure, k), share)}"
             if k:
-                line += f"  {_text(found.difference(measure, k), share, sign=True)}  {found.finding(measure, k)}"
+                line += (
+                    f"  {_text(comparison.difference(measure, k), share, sign=True)}  {comparison.finding(measure, k)}"
+                )
             lines.append(line)
     return lines
 

@@ -72,13 +72,13 @@ def run(
         width = max(map(len, methods(method)))
     with reserved(json_file, markdown, inputs=(str(adapter),)) as (write_json, write_markdown):
         with if_stopped(lambda: "no file is written"), bad_input(ValueError):
-            found = conformance(adapter, method, python, limit, show)
-        typer.echo(f"\n{conformance_page.summary(found)}")
+            conforming = conformance(adapter, method, python, limit, show)
+        typer.echo(f"\n{conformance_page.summary(conforming)}")
         if write_json:
-            write_json(as_json(conformance_page.as_json(found)))
+            write_json(as_json(conformance_page.as_json(conforming)))
         if write_markdown:
-            write_markdown(conformance_page.as_markdown(found))
-    raise typer.Exit(0 if found.conforms else DIFFERS)
+            write_markdown(conformance_page.as_markdown(conforming))
+    raise typer.Exit(0 if conforming.conforms else DIFFERS)
 
 
 @app.command("variants", short_help="List the known variants.")

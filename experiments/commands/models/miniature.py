@@ -60,26 +60,26 @@ def miniature(
         chosen = _on(scale or ["small"], small, skip=everything)
         where = _where(chosen, device, path, rounds)
         if rounds:
-            chosen = [of_rounds(one, rounds) for one in chosen]
+            chosen = [of_rounds(each, rounds) for each in chosen]
     with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
-            for one in known.values():
-                scales = ", ".join([one.at, *one.larger])
-                typer.echo(f"{one.name:<17}{one.question} {one.source}. Scales: {scales}.")
+            for each in known.values():
+                scales = ", ".join([each.at, *each.larger])
+                typer.echo(f"{each.name:<17}{each.question} {each.source}. Scales: {scales}.")
             return
         results = []
         kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
         with if_stopped(lambda: kept), bad_input(ValueError, OSError):
-            for one in chosen:
-                numbers = range(one.seeds if seeds is None else seeds)
-                results.append((one, run(one, numbers, out, quick, _shown, where)))
-                if out is not None and with_curves(one):
-                    picture = out / one.label / "curves.png"
+            for each in chosen:
+                numbers = range(each.seeds if seeds is None else seeds)
+                results.append((each, run(each, numbers, out, quick, _shown, where)))
+                if out is not None and with_curves(each):
+                    picture = out / each.label / "curves.png"
                     drawn(*results[-1]).savefig(picture, dpi=80)
                     typer.echo(f"picture: {picture}", err=True)
-                if one.draw and out is not None:
-                    picture = out / one.label / f"{one.label}.png"
-                    one.draw(one.quick if quick else {}).savefig(picture, dpi=110)
+                if each.draw and out is not None:
+                    picture = out / each.label / f"{each.label}.png"
+                    each.draw(each.quick if quick else {}).savefig(picture, dpi=110)
                     typer.echo(f"picture: {picture}", err=True)
         options = {
             "scale": scale,
@@ -115,15 +115,15 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
     """
     from experiments.miniatures.miniature import SCALES
 
-    found = []
+    on_scale = []
     for miniature in miniatures:
         for name in scales:
             if skip and name in SCALES and name not in (miniature.at, *miniature.larger):
                 why = f": {miniature.no_paper}" if name == "paper" else ""
                 typer.echo(f"{miniature.name} is left out on the scale {name}{why}", err=True)
             else:
-                found.append(miniature.on(name))
-    return found
+                on_scale.append(miniature.on(name))
+    return on_scale
 
 
 def _where(
@@ -134,11 +134,11 @@ def _where(
     Raises:
         ValueError: a device, or rounds, for what is no run of the training engine; one folder for several data sets.
     """
-    for one in miniatures:
-        if device and not all("method" in setting.keys for setting in one.settings):
-            raise ValueError(f"{one.name} is computed on the CPU only; leave --device {device} out")
-        if rounds and not all("rounds" in setting.keys for setting in one.settings):
-            raise ValueError(f"{one.name} is not trained in rounds; leave --rounds {rounds} out")
+    for each in miniatures:
+        if device and not all("method" in setting.keys for setting in each.settings):
+            raise ValueError(f"{each.name} is computed on the CPU only; leave --device {device} out")
+        if rounds and not all("rounds" in setting.keys for setting in each.settings):
+            raise ValueError(f"{each.name} is not trained in rounds; leave --rounds {rounds} out")
     data = sorted({str(setting.keys.get("data")) for miniature in miniatures for setting in miniature.settings})
     if path and len(data) > 1:
         raise ValueError(f"--path {path} is the folder of one data set; these miniatures have {', '.join(data)}")

@@ -177,14 +177,15 @@ def _print(done: "Run") -> None:
         of["measured"] = "each client's own model; the means over all clients follow"
     for name, text in of.items():
         typer.echo(f"{name:<18}{text}")
-    found = summary(done.rows)
-    if found:
-        rounds = max(run.rounds for run in found.values())
+    measures = summary(done.rows)
+    if measures:
+        rounds = max(run.rounds for run in measures.values())
         typer.echo(f"\n{'':<18}{'last':>10}{'best':>10} {'in round':>9}{f'mean of last {rounds}':>16}")
-    for name, one in found.items():
+    for name, measure in measures.items():
         form = ".2%" if name.endswith("accuracy") else ".4g"
         unit = "" if name.endswith("accuracy") else f"  {loss_unit(data)} per sample"
         label = name.replace("_", " ")
-        typer.echo(f"{label:<18}{one.last:>10{form}}{one.best:>10{form}} {one.best_round:>9}{one.mean:>16{form}}{unit}")
+        best = f"{measure.best:>10{form}} {measure.best_round:>9}"
+        typer.echo(f"{label:<18}{measure.last:>10{form}}{best}{measure.mean:>16{form}}{unit}")
     if done.folder:
         typer.echo(f"\nkept in {done.folder}")

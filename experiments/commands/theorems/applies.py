@@ -52,32 +52,36 @@ def applies(
         one_output(chosen_problem(options, options.data))
     with reserved(json_file, inputs=(options.data,)) as (write,):
         with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
-            found, left_out = applicable(statements, options, progress)
-        typer.echo("\n".join(_lines(found, left_out)))
+            answers, left_out = applicable(statements, options, progress)
+        typer.echo("\n".join(_lines(answers, left_out)))
         if write:
-            write(as_json([_record(one) for one in found]))
-    if not any(one.applies is Applies.YES for one in found):
+            write(as_json([_record(answer) for answer in answers]))
+    if not any(answer.applies is Applies.YES for answer in answers):
         raise typer.Exit(1)
 
 
-def _record(one: "Applicability") -> dict:
+def _record(answer: "Applicability") -> dict:
     from verification.verdict import strict_json
 
-    found = {name: getattr(one, name) for name in ("form", "applies", "sharpness", "margins", "why")}
-    return strict_json({"id": one.statement.id} | found)
+    columns = {name: getattr(answer, name) for name in ("form", "applies", "sharpness", "margins", "why")}
+    return strict_json({"id": answer.statement.id} | columns)
 
 
-def _lines(found: "list[Applicability]", left_out: int) -> list[str]:
+def _lines(answers: "list[Applicability]", left_out: int) -> list[str]:
     from verification.verdict_page import entry, ratio_text
 
     width = max(60, min(console().width, PIPED_WIDTH))
-    label = max((len(applicable.statement.id) for applicable in found), default=0)
+    label = max((len(applicable.statement.id) for applicable in answers), default=0)
     lines: list[str] = []
-    for applies, group in groupby(found, key=lambda one: one.applies):
+    for applies, group in groupby(answers, key=lambda answer: answer.applies):
         members = list(group)
         lines += ["", f"{len(members)} {HEADINGS[applies]}"]
-        for one in members:
-            ratio = f"{ratio_text(one.sharpness, 3):>9}" if one.sharpness is not None else ""
-            lines.append(f"  {one.statement.id:<{label}} {one.form.value:<9}{ratio}  {one.statement.title}")
-            lines += entry("", [one.why], width) if one.why else []
-    return [*lines[1:], "", f"{len(found)} forms looked at; {left_out} left out: known to fail, or not about one setup"]
+        for answer in members:
+            ratio = f"{ratio_text(answer.sharpness, 3):>9}" if answer.sharpness is not None else ""
+            lines.append(f"  {answer.statement.id:<{label}} {answer.form.value:<9}{ratio}  {answer.statement.title}")
+            lines += entry("", [answer.why], width) if answer.why else []
+    return [
+        *lines[1:],
+        "",
+        f"{len(answers)} forms looked at; {left_out} left out: known to fail, or not about one setup",
+    ]

@@ -132,14 +132,14 @@ def _wanted(
             raise ValueError(f"{name} is {value:g}; it must be positive")
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be 0 or more")
-    found = []
+    pairs = []
     for statement in find(*ids):
         forms = list(statement.forms) if form is None else [Form(form)]
         if forms[0] not in statement.forms:
-            has = ", ".join(one.value for one in statement.forms)
+            has = ", ".join(form.value for form in statement.forms)
             raise ValueError(f"{statement.id} has no form {form!r}; it has: {has}")
-        found += [(statement, one) for one in forms]
-    return found
+        pairs += [(statement, form) for form in forms]
+    return pairs
 
 
 def _lines(done: "Attack", path: Path) -> list[str]:
@@ -175,16 +175,16 @@ def _lines(done: "Attack", path: Path) -> list[str]:
     if done.found is None and done.best is not None:
         lines.append(f"  nearest    left {done.best.left}, right {done.best.right}, ratio {done.best.tightness:.4g}")
     lines += [f"  not counted: a violation that did not stand: {reason}" for reason in done.unconfirmed]
-    if (found := done.found) is not None:
+    if (counterexample := done.found) is not None:
         file, part, _ = word_for(statement).partition(PART)
         own = f"{file} " if part else ""
-        how = f"{found.by}, after {number_of(found.after, 'case')} and {found.seconds:.1f} s"
-        lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(found.case))]
+        how = f"{counterexample.by}, after {number_of(counterexample.after, 'case')} and {counterexample.seconds:.1f} s"
+        lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(counterexample.case))]
         lines += [
-            f"  left       {found.seen.left}",
-            f"  right      {found.seen.right}",
-            f"  ratio      {found.seen.tightness:.6g}",
-            f"  {found.standing:<9}  {found.confirmation}",
+            f"  left       {counterexample.seen.left}",
+            f"  right      {counterexample.seen.right}",
+            f"  ratio      {counterexample.seen.tightness:.6g}",
+            f"  {counterexample.standing:<9}  {counterexample.confirmation}",
             f"  replay     ntkfl attack {own}--replay {path}",
         ]
     return lines

@@ -90,7 +90,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
     if suffix not in PICTURES:
         raise ValueError(f"--plot {path} ends in {path.suffix or 'nothing'}; it must end in .png, .svg or .pdf")
     if len(statements) != 1:
-        named = ", ".join(one.id for one in statements[:3])
+        named = ", ".join(statement.id for statement in statements[:3])
         raise ValueError(f"--plot draws one statement, these are {len(statements)} ({named}, ...); name one")
     from experiments.console.case_progress import CaseProgress
     from experiments.pictures import as_bytes, drawn, thumbnail
@@ -98,7 +98,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
 
     (statement,) = statements
     with reserved(path) as (write,), shown_warnings(), CaseProgress() as progress:
-        seen = {form: found for (_, form), found in seen_of(statements, progress=progress).items()}
+        seen = {form: cases for (_, form), cases in seen_of(statements, progress=progress).items()}
         assert write is not None
         figure = thumbnail(statement, seen) if suffix == "pdf" else drawn(statement, seen)
         write(as_bytes(figure, suffix, statement.id))

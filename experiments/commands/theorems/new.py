@@ -34,8 +34,8 @@ def statement(
     from experiments.new_statement import new_statement
 
     with bad_input():
-        found = new_statement(name, about, title, source)
-        path = Path(found.file) if out is None else out
+        template = new_statement(name, about, title, source)
+        path = Path(template.file) if out is None else out
         with path.open("x", encoding="utf-8") as file:
-            file.write(found.text)
-    typer.echo(f"{path} has {found.id}; next:\n  ntkfl verify {path}\n  ntkfl attack {path}")
+            file.write(template.text)
+    typer.echo(f"{path} has {template.id}; next:\n  ntkfl verify {path}\n  ntkfl attack {path}")

@@ -55,16 +55,16 @@ def requirements(
     )
 
 
-def _row(found: "Requirements") -> tuple[str, ...]:
+def _row(needs: "Requirements") -> tuple[str, ...]:
     return (
-        str(found.n),
-        str(found.d),
-        str(found.clients),
-        f"{found.smallest_eigenvalue:.3f}",
-        f"{found.condition_number:.1f}",
-        f"{found.width:.1e}",
-        f"{found.width_by_lemma:.1e}",
-        f"{found.local_time:.1e}",
-        f"{found.stable_step:.2f}",
-        f"{found.rounds:.1e}",
+        str(needs.n),
+        str(needs.d),
+        str(needs.clients),
+        f"{needs.smallest_eigenvalue:.3f}",
+        f"{needs.condition_number:.1f}",
+        f"{needs.width:.1e}",
+        f"{needs.width_by_lemma:.1e}",
+        f"{needs.local_time:.1e}",
+        f"{needs.stable_step:.2f}",
+        f"{needs.rounds:.1e}",
     )

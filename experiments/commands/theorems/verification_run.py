@@ -173,7 +173,7 @@ def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tupl
     forms = list(Form) if form is None else [Form(form)]
     if not any(wanted in statement.forms for statement in statements for wanted in forms):
         names = ", ".join(statement.id for statement in statements)
-        has = ", ".join(sorted({found.value for statement in statements for found in statement.forms}))
+        has = ", ".join(sorted({form.value for statement in statements for form in statement.forms}))
         raise ValueError(f"{names} has no form {form!r}; it has: {has}")
     return statements, forms
 
@@ -209,7 +209,7 @@ def _families(statements: "list[Statement]", forms: "list[Form]", options: "Opti
     from verification.judging.families import families
 
     used = (families(s, form, options)[0] for s in statements for form in forms if form in s.forms)
-    return list(dict.fromkeys(family for found in used for family in found))
+    return list(dict.fromkeys(family for group in used for family in group))
 
 
 def _warn_of_rows(problem: "Problem") -> None:

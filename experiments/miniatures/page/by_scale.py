@@ -27,12 +27,12 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
         other: the miniature's results on the other scale.
     """
     theirs = {(row.setting, row.quantity): row for row in compared(*other)}
-    found = []
+    rows = []
     for row in compared(*first):
         there = theirs.get((row.setting, row.quantity))
         if there is not None and row.claim is not None:
-            found.append((row, there, reading(row, there, first[0].at, other[0].at)))
-    return found
+            rows.append((row, there, reading(row, there, first[0].at, other[0].at)))
+    return rows
 
 
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
@@ -44,18 +44,18 @@ def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str
         at: the name of the first scale.
         at_other: the name of the other scale.
     """
-    one, two = first.verdict, other.verdict
-    if not {one, two} <= {SEEN, NOT_SEEN, OPPOSITE}:
-        return f"{at}: {one}; {at_other}: {two}"
+    verdict, two = first.verdict, other.verdict
+    if not {verdict, two} <= {SEEN, NOT_SEEN, OPPOSITE}:
+        return f"{at}: {verdict}; {at_other}: {two}"
     same = first.difference * other.difference > 0
-    if one == two == SEEN:
+    if verdict == two == SEEN:
         return "seen on both scales"
-    if one == two == OPPOSITE:
+    if verdict == two == OPPOSITE:
         return "the opposite on both scales: the claim, or what both share"
-    if {one, two} == {SEEN, OPPOSITE}:
+    if {verdict, two} == {SEEN, OPPOSITE}:
         return "the scale: the sign changes"
     sign = "with the same sign" if same else "with the other sign"
-    if one == two:
+    if verdict == two:
         return f"within noise on both scales, {sign}"
-    decided, where, noisy = (one, at, at_other) if two == NOT_SEEN else (two, at_other, at)
+    decided, where, noisy = (verdict, at, at_other) if two == NOT_SEEN else (two, at_other, at)
     return f"{decided} on the {where} scale; within noise on the {noisy} one, {sign}"

@@ -31,16 +31,16 @@ class Found:
 
 def sentences(results: Sequence[Result]) -> list[str]:
     """Those about miniatures that are among the results."""
-    found = Found(results)
+    everything = Found(results)
     said = [
         *(_counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected),
         *(_undertrained, _scale),
     ]
-    return [sentence for make in said if (sentence := make(found))]
+    return [sentence for make in said if (sentence := make(everything))]
 
 
-def _counts(found: Found) -> str:
-    judged = [row for _, row in found.every() if row.verdict in VERDICTS]
+def _counts(results: Found) -> str:
+    judged = [row for _, row in results.every() if row.verdict in VERDICTS]
     if not judged:
         return ""
     seen, step, noise, other = (sum(row.verdict == verdict for row in judged) for verdict in VERDICTS)
@@ -58,8 +58,8 @@ def _connecting(keys: Mapping) -> bool:
     return keys.get("method") == "fedgucci" and not keys.get("options", {}).get("released")
 
 
-def _fedgucci(found: Found) -> str:
-    rows = [row for _, row in found.every(_connecting)]
+def _fedgucci(results: Found) -> str:
+    rows = [row for _, row in results.every(_connecting)]
     if not rows:
         return ""
     above, beyond = (
@@ -73,8 +73,8 @@ def _fedgucci(found: Found) -> str:
     )
 
 
-def _largest(found: Found) -> str:
-    rows = [(label, row) for label, row in found.every(_connecting) if not math.isnan(row.beyond_error)]
+def _largest(results: Found) -> str:
+    rows = [(label, row) for label, row in results.every(_connecting) if not math.isnan(row.beyond_error)]
     if not rows:
         return ""
     label, row = max(rows, key=lambda each: each[1].difference)
@@ -82,7 +82,7 @@ def _largest(found: Found) -> str:
         f"Its largest gain, {_signed(row.difference, row.difference_error)} points ({row.setting}, in {label}), is "
         f"{_signed(row.beyond, row.beyond_error)} beyond that control"
     )
-    released = found.one("ablation", "FedGuCci, as released")
+    released = results.one("ablation", "FedGuCci, as released")
     if released is not None:
         said += (
             f"; as released, with two steps of the optimizer for one, it gains "
@@ -97,8 +97,8 @@ def _sharpness_aware(keys: Mapping) -> bool:
     return keys.get("method") in ("fedsam", "fedgucci+") and keys.get("options", {}).get("rho") != 0
 
 
-def _sharpness(found: Found) -> str:
-    rows = [row for _, row in found.every(_sharpness_aware)]
+def _sharpness(results: Found) -> str:
+    rows = [row for _, row in results.every(_sharpness_aware)]
     settled = [row for row in rows if not row.settled]
     if not rows:
         return ""
@@ -112,8 +112,8 @@ def _sharpness(found: Found) -> str:
     )
 
 
-def _feddyn(found: Found) -> str:
-    row = found.one("ordering", "FedDyn")
+def _feddyn(results: Found) -> str:
+    row = results.one("ordering", "FedDyn")
     if row is None:
         return ""
     return (
@@ -123,8 +123,8 @@ def _feddyn(found: Found) -> str:
     )
 
 
-def _scaffold(found: Found) -> str:
-    row, released = found.one("ordering", "SCAFFOLD"), found.one("ordering", "SCAFFOLD, as released")
+def _scaffold(results: Found) -> str:
+    row, released = results.one("ordering", "SCAFFOLD"), results.one("ordering", "SCAFFOLD, as released")
     if row is None or released is None:
         return ""
     return (
@@ -135,9 +135,9 @@ def _scaffold(found: Found) -> str:
     )
 
 
-def _ima(found: Found) -> str:
+def _ima(results: Found) -> str:
     added: dict[tuple[float, ...], Comparison] = {}  # a run that two miniatures have, or two names, counts once
-    for label, row in found.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1):
+    for label, row in results.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1):
         if row.quantity == "test accuracy" and not math.isnan(row.beyond) and not label.startswith("ima-window"):
             added.setdefault(tuple(round(value, 6) for value in (row.mean, row.difference, row.beyond)), row)
     rows = list(added.values())
@@ -152,9 +152,9 @@ def _ima(found: Found) -> str:
     )
 
 
-def _connected(found: Found) -> str:
-    row = found.one("transitivity", "beta 3, trained anchor", "accuracy barrier")
-    base = found.one("transitivity", "cross-entropy", "accuracy barrier")
+def _connected(results: Found) -> str:
+    row = results.one("transitivity", "beta 3, trained anchor", "accuracy barrier")
+    base = results.one("transitivity", "cross-entropy", "accuracy barrier")
     if row is None or base is None:
         return ""
     return (
@@ -164,9 +164,9 @@ def _connected(found: Found) -> str:
     )
 
 
-def _undertrained(found: Found) -> str:
+def _undertrained(results: Found) -> str:
     moving: dict[str, int] = {}
-    for label, row in found.every():
+    for label, row in results.every():
         if row.claim and row.settled:
             moving[label] = moving.get(label, 0) + 1
     if not moving:
@@ -178,9 +178,9 @@ def _undertrained(found: Found) -> str:
     )
 
 
-def _scale(found: Found) -> str:
-    rows = [row for _, row in found.every() if row.verdict == NOT_SEEN and row.paper_difference is not None]
-    settings = [row for _, row in found.every() if row.paper_difference is not None]
+def _scale(results: Found) -> str:
+    rows = [row for _, row in results.every() if row.verdict == NOT_SEEN and row.paper_difference is not None]
+    settings = [row for _, row in results.every() if row.paper_difference is not None]
     errors = [row.difference_error for row in rows if row.quantity == "test accuracy"]  # others are no percentages
     if not errors:
         return ""

@@ -147,9 +147,12 @@ def _controls() -> list[str]:
 def _omitted(results: Sequence[Result]) -> list[str]:
     """The experiments that the page leaves out: those without a miniature, and miniatures that were not run."""
     there = {miniature.name for miniature, _ in results}
-    rest = [one for one in miniatures.catalogue().values() if one.name not in there]
+    rest = [miniature for miniature in miniatures.catalogue().values() if miniature.name not in there]
     lines = [f"- {what}: {why}." for what, why in OMITTED.items()]
-    lines += [f"- {one.source}: not run for this page; `ntkfl miniature {one.name} --out DIR`." for one in rest]
+    lines += [
+        f"- {miniature.source}: not run for this page; `ntkfl miniature {miniature.name} --out DIR`."
+        for miniature in rest
+    ]
     return ["## What is not here", "", *lines, ""]
 
 
@@ -167,9 +170,9 @@ def _scales(first: Result, other: Result) -> str:
         f"| quantity | setting | paper's difference | {small.at} | {large.at} | what that says |",
         "|---|---|--:|--:|--:|---|",
     ]
-    for one, two, says in both(first, other):
-        here, there = (_with_error(row.difference, row.difference_error, signed=True) for row in (one, two))
-        lines.append(f"| {one.quantity} | {one.setting} | {_change(one)} | {here} | {there} | {says} |")
+    for near, two, says in both(first, other):
+        here, there = (_with_error(row.difference, row.difference_error, signed=True) for row in (near, two))
+        lines.append(f"| {near.quantity} | {near.setting} | {_change(near)} | {here} | {there} | {says} |")
     return "\n".join([*lines, ""])
 
 

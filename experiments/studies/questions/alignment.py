@@ -83,8 +83,8 @@ def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndar
 
 def alone(run: Federation, start: int, order: int) -> Params:
     """The one client's model at the end of its round."""
-    found = replace(run, seed=order)
-    ends = found.round(found.start(run.model.initial(start)), keep_ends=True).ends or {}
+    reordered = replace(run, seed=order)
+    ends = reordered.round(reordered.start(run.model.initial(start)), keep_ends=True).ends or {}
     return {name: rows[0] for name, rows in ends.items()}
 
 
@@ -92,8 +92,8 @@ def measure(point: Point) -> Measured:
     """The barriers between the two, the share of units that move, and how far apart the models are."""
     (first, second), x, y = models(point)
     by_weights, by_activations = align(first, second), align(first, second, "activations", x)
-    found = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}
-    barriers = {name: loss_barrier(first, other, x, y, "cross-entropy").value for name, other in found.items()}
+    others = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}
+    barriers = {name: loss_barrier(first, other, x, y, "cross-entropy").value for name, other in others.items()}
     units = np.arange(len(first.hidden))
     return barriers | {
         "moved": float(np.mean(by_weights.permutation != units)),
@@ -135,11 +135,11 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
     at_each = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
     )
-    found = [(float(m), each, error) for m, each, error in at_each if len(each)]
-    if any(np.isinf(each).any() for _, each, _ in found):
+    positive = [(float(m), each, error) for m, each, error in at_each if len(each)]
+    if any(np.isinf(each).any() for _, each, _ in positive):
         return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, INFINITE)
-    there = [(m, each) for m, each, error in found if np.sqrt((each**2).mean()) > error.max()]
-    note = "" if len(there) == len(found) else "from some width on no barrier can be told from 0"
+    there = [(m, each) for m, each, error in positive if np.sqrt((each**2).mean()) > error.max()]
+    note = "" if len(there) == len(positive) else "from some width on no barrier can be told from 0"
     if len(there) < FEWEST_SIZES or sum(len(each) for _, each in there) < FEWEST_CELLS:
         said = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
         return untested(claim, ENTEZARI, None, said)
@@ -154,8 +154,8 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
 def _weights_first(cells: Cells, where: str) -> Answer:
     """Whether independent models are nearer to connected by weights; which of the two is better depends on the data."""
     claim = f"weight matching beats activation matching, independent models, {where}"
-    found = _difference(claim, GIT, (cells, "by_weights"), (cells, "by_activations"))
-    return replace(found, recorded=Outcome.VIOLATED)
+    answer = _difference(claim, GIT, (cells, "by_weights"), (cells, "by_activations"))
+    return replace(answer, recorded=Outcome.VIOLATED)
 
 
 def _longer(cells: Cells) -> Answer:
@@ -175,10 +175,10 @@ def _longer(cells: Cells) -> Answer:
     return _difference(claim, GIT, (last, "by_weights"), (first, "by_weights"), note)
 
 
-def _difference(claim: str, source: str, one: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
+def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
     """Whether the mean difference of cells that have both is below 0, by Student's interval."""
     (left, unsure), (right, less_sure) = (
-        (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (one, other)
+        (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (first, other)
     )
     claim = f"{claim}: mean difference of the barriers, in nats"
     both = ~(np.isnan(left) | np.isnan(right))

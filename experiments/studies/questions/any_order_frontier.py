@@ -64,19 +64,19 @@ def chain_reaction(x: np.ndarray, width: int) -> float:
 
 def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
     """`round`, `held`, `distance`, `residual`; `round_x`, the first that X.11 or X.12 certifies; `left` at the end."""
-    found = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
+    at = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
     for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):
-        found["left"] = float(np.linalg.norm(problem.y - weights.outputs(problem.x)))
-        if np.isnan(found["round"]):
-            one = certify_any_order(problem, weights)
-            if one.certified:
-                found["round"], found["held"] = float(reached), float(len(one.held))
-                found["distance"], found["residual"] = float(one.distance.value), float(one.residual.value)
-        if np.isnan(found["round_x"]) and _converges(problem, setup, weights):
-            found["round_x"] = float(reached)
-        if not np.isnan([found["round"], found["round_x"]]).any():
+        at["left"] = float(np.linalg.norm(problem.y - weights.outputs(problem.x)))
+        if np.isnan(at["round"]):
+            certificate = certify_any_order(problem, weights)
+            if certificate.certified:
+                at["round"], at["held"] = float(reached), float(len(certificate.held))
+                at["distance"], at["residual"] = float(certificate.distance.value), float(certificate.residual.value)
+        if np.isnan(at["round_x"]) and _converges(problem, setup, weights):
+            at["round_x"] = float(reached)
+        if not np.isnan([at["round"], at["round_x"]]).any():
             break
-    return found
+    return at
 
 
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
@@ -93,7 +93,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     start = (cells.edge / cells.chain).isel(once)
     wide = start.sel(width=start.width >= WIDE)
     widths = wide.width.to_numpy().astype(float)
-    scaled = [found / size**0.25 for found, size in zip(along(wide, "width"), widths, strict=True)]
+    scaled = [sample / size**0.25 for sample, size in zip(along(wide, "width"), widths, strict=True)]
     first, other, prior = (cells[name].to_numpy() for name in ("round", "round_x", "a_priori"))
     measured = ~np.isnan(prior)
     never, none = (measured & np.isnan(rounds) for rounds in (first, other))
@@ -145,9 +145,11 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
     """Samples and medians over everything but n and the width, where they are numbers."""
-    found = cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
-    rest = [axis for axis in found.dims if axis not in ("n", "width")]
-    middle = found.sel(width=width).median(rest).to_numpy()
+    values = (
+        cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
+    )
+    rest = [axis for axis in values.dims if axis not in ("n", "width")]
+    middle = values.sel(width=width).median(rest).to_numpy()
     there = np.isfinite(middle)
     return cells.n.to_numpy()[there].astype(float).tolist(), middle[there].tolist()
 

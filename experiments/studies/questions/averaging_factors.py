@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
     def outputs(hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:
         return np.maximum(hidden @ problem.x.T, 0).swapaxes(-1, -2) @ signs / np.sqrt(WIDTH)
 
-    found: dict[str, list[float]] = {name: [] for name in (*FACTORS, GAP, SCALE)}
+    values: dict[str, list[float]] = {name: [] for name in (*FACTORS, GAP, SCALE)}
     for _ in range(ROUNDS):
         models = [trained_clients(problem, setup, weights) for weights in averages]
         averages = [Weights(mean_weights(each), old.signs) for each, old in zip(models, averages, strict=True)]
@@ -48,10 +48,10 @@ def measure(point: Point) -> Measured:
         factors = error_factors(each, averaged, problem.y, problem.owner, np.full(CLIENTS, 1 / CLIENTS))
         of_pairs = replace(factors, covariance=covariance(each))
         for name in FACTORS:
-            found[name].append(getattr(of_pairs, name))
-        found[GAP].append(float(((averaged - each.mean(axis=1)) ** 2).mean()))
-        found[SCALE].append(float((np.abs(each).max() + np.abs(problem.y).max()) ** 2))
-    return found
+            values[name].append(getattr(of_pairs, name))
+        values[GAP].append(float(((averaged - each.mean(axis=1)) ** 2).mean()))
+        values[SCALE].append(float((np.abs(each).max() + np.abs(problem.y).max()) ** 2))
+    return values
 
 
 def covariance(outputs: np.ndarray) -> float:

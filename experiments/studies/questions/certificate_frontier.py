@@ -52,7 +52,7 @@ def measure(point: Point) -> Measured:
         return a_priori_certificate(problem, chosen, draw(chosen.width, problem.d, chosen.seed))
 
     steps = {"harder": 0.5, "easiest": LARGEST, "hardest": SMALLEST, "ratio": RATIO}
-    edge = boundary(ask, lambda found: found.certified, FIRST, **steps)
+    edge = boundary(ask, lambda certified: certified.certified, FIRST, **steps)
     inner, x_norm = np.linalg.norm(np.abs(problem.x @ problem.x.T), 2), np.linalg.norm(problem.x, 2)
     residual = (problem.y**2).sum() + problem.n / 2  # E r_0^2
     theorem = requirements(problem)

@@ -60,12 +60,12 @@ def measure(point: Point) -> Measured:
     with warnings.catch_warnings():  # what is not stable is said so by NaN
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
-    found = dict.fromkeys((quantity.name for quantity in STUDY.quantities), np.nan)
-    found["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
-    found["rate"] = regime.rate
-    found["rate_bound"] = _rate_bound(problem, setup, limit)
+    values = dict.fromkeys((quantity.name for quantity in STUDY.quantities), np.nan)
+    values["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
+    values["rate"] = regime.rate
+    values["rate_bound"] = _rate_bound(problem, setup, limit)
     if not regime.stable:
-        return found
+        return values
     weights = draw(WIDTH, problem.d, setup.seed)
     rounds = regime.rounds_to(SHARE, weights.outputs(problem.x))
     rho = setup.eta_global * setup.eta_local * setup.local_steps / problem.n_clients
@@ -73,13 +73,13 @@ def measure(point: Point) -> Measured:
     bound = 2 * np.log(SHARE) / np.log1p(-step) if step < 1 else np.nan
     residual = _residual(problem, setup, weights, max(2 * rounds, math.ceil(bound) if step < 1 else 0))
     reached = np.flatnonzero(residual <= SHARE * residual[0])
-    found["rounds_limit"] = rounds
-    found["rounds_run"] = float(reached[0]) if len(reached) else float("inf")
-    found["rounds_bound"] = bound
+    values["rounds_limit"] = rounds
+    values["rounds_run"] = float(reached[0]) if len(reached) else float("inf")
+    values["rounds_bound"] = bound
     if step < 1:
         claimed = (1 - step) ** np.arange(1, len(residual))
-        found["over_bound"] = float((residual[1:] ** 2 / (residual[0] ** 2 * claimed)).max())
-    return found
+        values["over_bound"] = float((residual[1:] ** 2 / (residual[0] ** 2 * claimed)).max())
+    return values
 
 
 def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
@@ -139,7 +139,7 @@ def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
     sizes = np.unique(work)
     rows = flat.to_numpy().reshape(*work.shape, -1)
     chosen = [rows[work == size] for size in sizes]
-    return sizes, [found[~np.isnan(found)] for found in chosen]
+    return sizes, [sample[~np.isnan(sample)] for sample in chosen]
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

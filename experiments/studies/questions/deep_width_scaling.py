@@ -63,8 +63,8 @@ def limit(network: str) -> KernelRegime:
     """The exact limit of a network on these data, from outputs 0; its labels are r_0."""
     kernel = _network(network).kernel
     setup = Setup(eta_local=1.0, local_steps=STEPS, rounds=ROUNDS)
-    found = algorithm1_limit(problem(), setup, kernel)
-    return found.at(replace(setup, eta_local=SHARE * found.step_limits.eta_local))
+    regime = algorithm1_limit(problem(), setup, kernel)
+    return regime.at(replace(setup, eta_local=SHARE * regime.step_limits.eta_local))
 
 
 def measure(point: Point) -> Measured:
@@ -126,13 +126,13 @@ def named(word: str) -> str:
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 
-    found, width = WideNetwork.named(word)
+    network, width = WideNetwork.named(word)
     if width is not None:
         raise ValueError(f"--networks has {word!r} with the width {width}; widths are given by --widths")
-    if found.standard:
-        plain = replace(found, standard=False).name
+    if network.standard:
+        plain = replace(network, standard=False).name
         raise ValueError(f"--networks has {word!r}; it is the same function as {plain}, which the study takes")
-    return found.name
+    return network.name
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
@@ -157,37 +157,37 @@ def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) 
         return exponent(claim, source, power, widths, measured, biased=False, note=NOTE)
     # What kinks add on average falls as m^(-1/2) and is small: only the bound of the literature can be held against it.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
-    found = exponent(claim, KINKS, -0.5, widths, measured, biased=False)
-    if found.measured is None:
-        return replace(found, theory=None)
+    answer = exponent(claim, KINKS, -0.5, widths, measured, biased=False)
+    if answer.measured is None:
+        return replace(answer, theory=None)
     widest = exponent(claim, KINKS, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
     last = f"{widest.value:.2f} over the widest {WIDEST}" if widest is not None else ""
-    return at_most(claim, KINKS, found.measured, -0.5, joined(last, BENDS))
+    return at_most(claim, KINKS, answer.measured, -0.5, joined(last, BENDS))
 
 
 def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The cells of each width over the geometric mean of the RMS along the widths, which leaves the power as it is."""
-    sizes = np.array([np.sqrt((found**2).mean()) for found in rows if len(found)])
+    sizes = np.array([np.sqrt((sample**2).mean()) for sample in rows if len(sample)])
     known = sizes[(sizes > 0) & (sizes < np.inf)]
-    return [found / np.exp(np.log(known).mean()) if len(known) else found for found in rows]
+    return [sample / np.exp(np.log(known).mean()) if len(known) else sample for sample in rows]
 
 
 def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
     """m |H_m(0) - H_inf|^2 of all widths together against the number of hidden layers."""
     scaled = cells["kernel"] * np.sqrt(cells.width)
     hidden = [_network(name).depth - 1.0 for name in networks]
-    found = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
+    rows = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
     claim = f"m^(1/2) {QUANTITIES['kernel']} ~ (hidden layers)^(1/2) under {label}"
-    return exponent(claim, SOURCE, 0.5, hidden, found, biased=False, note=NOTE)
+    return exponent(claim, SOURCE, 0.5, hidden, rows, biased=False, note=NOTE)
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:
     """Networks that differ in their depth alone, shallow ones first, by what they share: "fc:L:relu"."""
-    found: dict[str, list[str]] = {}
+    by_label: dict[str, list[str]] = {}
     for name in networks:
         kind, _, *rest = name.split(":")
-        found.setdefault(":".join((kind, "L", *rest)), []).append(name)
-    return {label: sorted(members, key=lambda name: _network(name).depth) for label, members in found.items()}
+        by_label.setdefault(":".join((kind, "L", *rest)), []).append(name)
+    return {label: sorted(members, key=lambda name: _network(name).depth) for label, members in by_label.items()}
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
@@ -279,7 +279,7 @@ def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
         for row, width in enumerate(shown):
             curves = along(cells["residual"].sel(network=name, width=width), "round")
             value, low, high = (
-                [float(pick(found)) if len(found) else np.nan for found in curves]
+                [float(pick(curve)) if len(curve) else np.nan for curve in curves]
                 for pick in (np.median, np.min, np.max)
             )
             series.append(Series(f"m = {width}", "measured", _beside(rounds, row, len(shown)), value, low, high))

@@ -70,10 +70,10 @@ class StoredGroups(Rungs):
         Raises:
             NoSlope: an infinite one.
         """
-        found = samples(self.cells[name], "width")
-        if any(np.isinf(row).any() for row in found):
+        rows = samples(self.cells[name], "width")
+        if any(np.isinf(row).any() for row in rows):
             raise NoSlope(f"a slope needs finite values; {name} is infinite in a cell")
-        return found
+        return rows
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:

@@ -45,9 +45,9 @@ def problem() -> Problem:
 @cache
 def limit(method: str) -> LinearRegime:
     """The exact limit of a method on these data, from outputs 0; its labels are r_0."""
-    found = variants(RATE, len(SIZES))[method].regime(problem(), SETUP)
-    assert isinstance(found, LinearRegime), "every variant has options"
-    return found
+    regime = variants(RATE, len(SIZES))[method].regime(problem(), SETUP)
+    assert isinstance(regime, LinearRegime), "every variant has options"
+    return regime
 
 
 def measure(point: Point) -> Measured:

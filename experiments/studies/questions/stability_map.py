@@ -121,12 +121,12 @@ def _where_growth_begins(cells: Cells) -> Answer:
     low, high = lows.max() - slack, highs.min() + slack
     if low <= 1 and high == np.inf:
         return untested(claim, SOURCE, 1.0, "no column of the grid has the limit within it")
-    found = Estimate.between(low, high, "neighbours on the grid") if low <= high < np.inf else None
+    estimate = Estimate.between(low, high, "neighbours on the grid") if low <= high < np.inf else None
     note = f"nu_max of H(0), {len(lows)} columns, from a residual of {float(cells[SIZE].max()):g}"
-    if found is not None and low <= 1 <= high:
-        return interval(claim, SOURCE, 1.0, found, note)
+    if estimate is not None and low <= 1 <= high:
+        return interval(claim, SOURCE, 1.0, estimate, note)
     note += f"; calm up to {low:.3g} of the limit in one column, growing from {high:.3g} of it on in one"
-    return Answer(claim, SOURCE, 1.0, found, Outcome.VIOLATED, note)
+    return Answer(claim, SOURCE, 1.0, estimate, Outcome.VIOLATED, note)
 
 
 def _not_before(cells: Cells, size: float) -> Answer:
@@ -150,15 +150,15 @@ def _boundaries(cells: Cells) -> np.ndarray:
     peaks, limits, local, rates = (ordered[name].to_numpy() for name in names)
     slow = (rates > 1) & (rates < DECIDED ** (1 / ROUNDS))
     below = ordered[ETA].broadcast_like(ordered.peak).transpose(*ordered.peak.dims).to_numpy() < local
-    found = []
+    boundaries = []
     for place in np.ndindex(peaks.shape[1:]):
         column = (slice(None), *place)
         limit, grown = limits[column][0], peaks[column] >= GROWN
         if np.isfinite(peaks[column]).all() and below[column].all() and 0 < limit < np.inf:
             calm = ~grown & ~slow[column]
             ends = steps[calm].max(initial=0), steps[grown].min(initial=np.inf), steps[0]
-            found.append(np.array(ends) / limit)
-    return np.reshape(found, (-1, 3)).T
+            boundaries.append(np.array(ends) / limit)
+    return np.reshape(boundaries, (-1, 3)).T
 
 
 def _as_predicted(cells: Cells) -> Answer:

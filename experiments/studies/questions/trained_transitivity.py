@@ -116,15 +116,15 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
     epsilon, wall = (_grouped(each, fixed) for each in (cells.epsilon, cells.barrier))
-    found = np.array([_spearman(*pair) for pair in zip(epsilon, wall, strict=True)])
-    units = found.reshape(-1, cells.sizes[SEED]) if SEED in fixed else found[None]
+    correlations = np.array([_spearman(*pair) for pair in zip(epsilon, wall, strict=True)])
+    units = correlations.reshape(-1, cells.sizes[SEED]) if SEED in fixed else correlations[None]
     values = np.array([unit[np.isfinite(unit)].mean() for unit in units.T if np.isfinite(unit).any()])
     if len(values) < FEWEST_UNITS:
         return untested(claim, SOURCE, None, f"{len(values)} seeds or groups; {FEWEST_UNITS} are needed")
     measured = Estimate(float(values.mean()), half_width(values, LEVEL), f"Student's interval, {LEVEL:.0%}")
     outcome = compare(Kind.UPPER, Estimate.exact(0.0), measured).outcome
     said = "seeds" if SEED in fixed else "settings, which share their images"
-    share = (found[np.isfinite(found)] > 0).mean()
+    share = (correlations[np.isfinite(correlations)] > 0).mean()
     note = joined(f"interval over {len(values)} {said}", f"positive in {share:.0%} of the groups")
     return Answer(claim, SOURCE, None, measured, outcome, note)
 
@@ -136,13 +136,13 @@ def _grouped(values: Numbers, fixed: tuple[str, ...]) -> np.ndarray:
     return ordered.to_numpy().reshape(groups, -1)
 
 
-def _spearman(one: np.ndarray, other: np.ndarray) -> float:
+def _spearman(first: np.ndarray, other: np.ndarray) -> float:
     """Of the cells that have both; NaN where there are too few, or one of them is the same in all."""
-    there = np.isfinite(one) & np.isfinite(other)
-    one, other = one[there], other[there]
-    if len(one) < FEWEST_IN_ONE or np.ptp(one) == 0 or np.ptp(other) == 0:
+    there = np.isfinite(first) & np.isfinite(other)
+    first, other = first[there], other[there]
+    if len(first) < FEWEST_IN_ONE or np.ptp(first) == 0 or np.ptp(other) == 0:
         return np.nan
-    return float(stats.spearmanr(one, other).statistic)
+    return float(stats.spearmanr(first, other).statistic)
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

@@ -70,9 +70,9 @@ def measure(point: Point) -> Measured:
     """Everything from one run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
     width = point[WIDTH]
     ladder = WidthLadder(problem(), SETUP, (width,), (1,), own_seed(point[SEED], width))
-    ((found,),), ((run,),) = ladder.statistics, ladder.runs
-    measured: dict[str, float | Estimate | list[float]] = {name: float(getattr(found, name)) for name in NUMBERS}
-    arrays = {name: getattr(found, name) for name in (*MATRICES, "linearised")}
+    ((statistics,),), ((run,),) = ladder.statistics, ladder.runs
+    measured: dict[str, float | Estimate | list[float]] = {name: float(getattr(statistics, name)) for name in NUMBERS}
+    arrays = {name: getattr(statistics, name) for name in (*MATRICES, "linearised")}
     arrays |= {DEVIATION: run.initial_gram.value - gram.infinite(problem().x), OUTPUTS: run.trajectory.outputs[0]}
     measured |= {name: array.ravel().tolist() for name, array in arrays.items()}
     measured[PRINTED] = relative_remainder(run, printed_map(ladder))

@@ -53,8 +53,8 @@ def unpacked(data: bytes, cell: Cell) -> Contents:
 
 
 def _digest(arrays: Arrays, about: Mapping[str, str]) -> str:
-    found = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -33,10 +33,10 @@ def version_of(spec: str) -> str:
     study's own module, every module of the user's that it imports, directly or not, and the numerical libraries. It
     does not cover files that a study reads, or modules that it loads by other means than an import.
     """
-    found = hashlib.sha256(_of_the_packages())
+    digest = hashlib.sha256(_of_the_packages())
     for name, path in sorted(_modules(module_file(spec))):
-        found.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def placed(spec: str) -> str:
@@ -60,15 +60,15 @@ def require(spec: str, wanted: str) -> None:
 
 @cache
 def _of_the_packages() -> bytes:
-    found = hashlib.sha256(platform.python_version().encode())
+    digest = hashlib.sha256(platform.python_version().encode())
     for name in LIBRARIES:
         try:
-            found.update(f"{name} {version(name)}\0".encode())
+            digest.update(f"{name} {version(name)}\0".encode())
         except PackageNotFoundError:
-            found.update(f"{name} -\0".encode())
+            digest.update(f"{name} -\0".encode())
     for path in _files_of_the_packages():
-        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.digest()
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.digest()
 
 
 def _files_of_the_packages() -> list[Path]:
@@ -79,14 +79,14 @@ def _files_of_the_packages() -> list[Path]:
 
 def _modules(start: Path) -> set[tuple[str, Path]]:
     """A study's file, under no name, and the user's files that it imports, each with the name it is imported by."""
-    found, left, seen = {("", start)}, [start], {*PACKAGES}
+    modules, left, seen = {("", start)}, [start], {*PACKAGES}
     while left:
         new = _imported(left.pop()) - seen
         seen |= new
         files = [(name, path) for name in new for path in _files(name)]
-        found.update(files)
+        modules.update(files)
         left += [path for _, path in files if path.suffix == SUFFIX]
-    return found
+    return modules
 
 
 def _imported(file: Path) -> set[str]:

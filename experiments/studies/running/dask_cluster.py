@@ -162,10 +162,10 @@ def _in_thread(make: Callable[[], Client]) -> Client:
             made.put(error)
 
     Thread(target=run, daemon=True).start()
-    found = made.get()
-    if isinstance(found, Exception):
-        raise found
-    return found
+    result = made.get()
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 @contextmanager

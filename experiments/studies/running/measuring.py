@@ -60,16 +60,16 @@ def settle(store: CellStore, spec: str, cell: Cell) -> Status:
         return keep(store, cell, measured(spec, cell))
 
 
-def keep(store: CellStore, cell: Cell, found: bytes | str) -> Status:
+def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
     """Store what `measured` gave for a cell that the caller has claimed.
 
     Raises:
         OSError: the folder is full or cannot be written.
     """
-    if isinstance(found, bytes):
-        store.keep(cell, found)
+    if isinstance(content, bytes):
+        store.keep(cell, content)
         return Status.DONE
-    store.keep_failure(cell, found)
+    store.keep_failure(cell, content)
     return Status.FAILED
 
 
@@ -81,18 +81,18 @@ def is_kept(store: CellStore, cell: Cell) -> bool:
         return False
 
 
-def as_arrays(study: Study, found: Mapping[str, object]) -> dict[str, np.ndarray]:
+def as_arrays(study: Study, result: Mapping[str, object]) -> dict[str, np.ndarray]:
     """What a study's `measure` gave as float64 arrays by name, an `Estimate` as two.
 
     Raises:
         ValueError: quantities or shapes other than the study's.
     """
     wanted = {quantity.name: quantity for quantity in study.quantities}
-    if found.keys() != wanted.keys():
-        raise ValueError(f"{study.name} measured {sorted(found)}; its quantities are {sorted(wanted)}")
+    if result.keys() != wanted.keys():
+        raise ValueError(f"{study.name} measured {sorted(result)}; its quantities are {sorted(wanted)}")
     sizes = {axis.name: len(axis.values) for axis in study.inner}
     arrays = {}
-    for name, value in found.items():
+    for name, value in result.items():
         if isinstance(value, Estimate):
             arrays[error_of(name)], value = value.error, value.value
         arrays[name] = np.array(value, dtype=np.float64)

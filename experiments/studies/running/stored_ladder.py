@@ -46,11 +46,11 @@ class StoredLadder(WidthLadder):
 
     def fluctuations(self, name: str) -> list[np.ndarray]:
         """How far each network's statistic is from the mean over its width's, free of bias as in `split`."""
-        found = []
+        norms = []
         for values in self.samples(name):
             count, rows = len(values), values.reshape(len(values), -1)
-            found.append(np.linalg.norm(rows - rows.mean(axis=0), axis=1) * np.sqrt(count / (count - 1)))
-        return found
+            norms.append(np.linalg.norm(rows - rows.mean(axis=0), axis=1) * np.sqrt(count / (count - 1)))
+        return norms
 
     @cached_property
     def starts(self) -> list[list[Start]]:
@@ -79,6 +79,6 @@ def _present(cells: Cells) -> np.ndarray:
     """Which cells are there, with all their numbers, (widths, seeds); an infinite number is there."""
     whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
     for values in cells.data_vars.values():
-        found = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())
-        whole &= found.all(axis=tuple(range(2, found.ndim)))
+        present = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())
+        whole &= present.all(axis=tuple(range(2, present.ndim)))
     return whole

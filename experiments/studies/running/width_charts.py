@@ -25,14 +25,14 @@ def charts_of(
     """Two figures, where there is a width with two networks; the second only where an exponent was found."""
     if not ladder.widths:
         return ()
-    found = []
+    charts = []
     panels = tuple(
         Panel(title, WIDTHS, Label("RMS over networks", log=True), series)
         for title, labels in PANELS.items()
-        if (series := tuple(one for power, label in powers if label in labels for one in _lines(power, ladder)))
+        if (series := tuple(line for power, label in powers if label in labels for line in _lines(power, ladder)))
     )
     if panels:
-        found.append(
+        charts.append(
             Chart(
                 "width-scaling",
                 f"What training changes, against the width. n = {ladder.problem.n}, d = {ladder.problem.d}, "
@@ -45,8 +45,8 @@ def charts_of(
         )
     measured = [answer for answer in answers if answer.measured is not None]
     if measured:
-        found.append(_exponents(ladder, measured))
-    return tuple(found)
+        charts.append(_exponents(ladder, measured))
+    return tuple(charts)
 
 
 def _lines(power: Power, ladder: StoredLadder) -> tuple[Series, ...]:

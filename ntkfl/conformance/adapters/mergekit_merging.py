@@ -24,13 +24,13 @@ def run(case: Any) -> Any:
     w = case.start
     for number in range(case.rounds):
         clients = case.cohort(number)
-        found = [case.tensors(end) for end in ends(case, w, number)]
+        models = [case.tensors(end) for end in ends(case, w, number)]
         weight = {k + 1: float(case.sizes[c]) if given.get("weighted") else 1.0 for k, c in enumerate(clients)}
         options: dict[str, Any] = {"weight": weight, "density": dict.fromkeys(weight, given.get("density", 1.0))}
         options |= {"normalize": case.method == "ties", "rescale": False, "int8_mask": False, "lambda": given["scale"]}
         merged = {}
         for name, value in case.tensors(w).items():
-            tensors = [torch.tensor(value), *(torch.tensor(end[name]) for end in found)]
+            tensors = [torch.tensor(value), *(torch.tensor(end[name]) for end in models)]
             merged[name] = method.merge_group(TensorGroup.from_tensors(tensors, base_index=0), **options).numpy()
         w = case.flat(merged)
         yield case.tensors(w)
@@ -38,11 +38,11 @@ def run(case: Any) -> Any:
 
 def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
     """Where the clients' local steps end."""
-    found = []
+    models = []
     for client in case.cohort(number):
         w, velocity = received, np.zeros_like(received)
         for batch in case.batches(number, client):
             velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
             w = w - case.rates[number] * velocity
-        found.append(w)
-    return found
+        models.append(w)
+    return models

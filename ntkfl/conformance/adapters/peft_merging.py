@@ -81,11 +81,11 @@ def config(rank: int) -> LoraConfig:
 
 def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
     """Where the clients' local steps end."""
-    found = []
+    networks = []
     for client in case.cohort(number):
         w, velocity = received, np.zeros_like(received)
         for batch in case.batches(number, client):
             velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
             w = w - case.rates[number] * velocity
-        found.append(w)
-    return found
+        networks.append(w)
+    return networks

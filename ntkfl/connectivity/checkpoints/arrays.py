@@ -84,7 +84,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
         holds = f"a {type(kept).__name__}" + (f" of {keys}" if keys else "")
         raise ValueError(f"{path} holds {holds}; it must hold what module.state_dict() gives, or a dict with that")
     if len(states) > 1 and not set(USUAL) & set(states) and all(map(_is_layer, states.values())):
-        layers = {f"{at}.{name}": one for at, state in states.items() for name, one in state.items()}
+        layers = {f"{at}.{name}": value for at, state in states.items() for name, value in state.items()}
         return _as_arrays(layers, path)
     chosen = next(iter(states)) if len(states) == 1 else _usual(states, path)
     return _as_arrays(states[chosen], path)
@@ -92,7 +92,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
 def _is_layer(state: Mapping[str, Any]) -> bool:
     """Whether these are one matrix, and at most one vector: no network, but a layer of one."""
-    ranks = sorted(getattr(one, "ndim", 0) for one in state.values())
+    ranks = sorted(getattr(value, "ndim", 0) for value in state.values())
     return ranks in ([2], [1, 2])
 
 
@@ -101,11 +101,11 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     import torch
 
     if isinstance(kept, list | tuple):
-        kept = {str(number): one for number, one in enumerate(kept)}
+        kept = {str(number): entry for number, entry in enumerate(kept)}
     if not isinstance(kept, Mapping):
         return
-    if any(isinstance(one, torch.Tensor) and one.ndim > 1 for one in kept.values()):
-        yield at, {str(name): one for name, one in kept.items()}
+    if any(isinstance(value, torch.Tensor) and value.ndim > 1 for value in kept.values()):
+        yield at, {str(name): value for name, value in kept.items()}
         return
     for key, inner in kept.items():
         if not str(key).startswith("optim"):

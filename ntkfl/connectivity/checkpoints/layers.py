@@ -30,19 +30,19 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     Raises:
         ValueError: other arrays, or arrays that can be read in no or in several ways.
     """
-    found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
     vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
         raise ValueError(
-            f"{where} is no two-layer network, of which barriers are exact: it has {found}. Others are evaluated on a "
+            f"{where} is no two-layer network, of which barriers are exact: it has {given}. Others are evaluated on a "
             "grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
         )
     arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
     bias_of = _biases(list(arrays), matrices, vectors)
     if bias_of is None:
         raise ValueError(
-            f"{where} has {found}: which vector is the bias of which matrix cannot be told; name them NAME.weight and "
+            f"{where} has {given}: which vector is the bias of which matrix cannot be told; name them NAME.weight and "
             "NAME.bias, as torch's Sequential(Linear, ReLU, Linear) does"
         )
     readings = [
@@ -52,8 +52,8 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
         if (reading := _reading(arrays, names, bias_of, transposed)) is not None
     ]
     if not readings:
-        raise ValueError(f"{where}: {found} do not follow one another as two linear layers")
-    (hidden, bias), (readout, output_bias) = _the_one(readings, matrices, where, found, ordered).layers
+        raise ValueError(f"{where}: {given} do not follow one another as two linear layers")
+    (hidden, bias), (readout, output_bias) = _the_one(readings, matrices, where, given, ordered).layers
     named = {"hidden": hidden, "readout": readout[0] if len(readout) == 1 else readout}
     biases = {"bias": bias, "output_bias": output_bias}
     return named | {name: value for name, value in biases.items() if value is not None}
@@ -67,8 +67,8 @@ def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str
     else:
         before = dict(zip(names[1:], names, strict=False))
         matrix_of = {name: before.get(name) for name in vectors}
-    found = {matrix: name for name, matrix in matrix_of.items() if matrix is not None and matrix in matrices}
-    return found if len(found) == len(vectors) else None
+    bias_of = {matrix: name for name, matrix in matrix_of.items() if matrix is not None and matrix in matrices}
+    return bias_of if len(bias_of) == len(vectors) else None
 
 
 def _reading(
@@ -84,7 +84,7 @@ def _reading(
     return _Reading(tuple(names), transposed, layers) if fits else None
 
 
-def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, found: str, ordered: bool) -> _Reading:
+def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, contents: str, ordered: bool) -> _Reading:
     """The reading that is meant.
 
     Raises:
@@ -96,13 +96,13 @@ def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, fou
         if len(orders) != 1:
             why = "their numbers say another order than the file" if orders else "the file has no order of its own"
             raise ValueError(
-                f"{where}: either of {' and '.join(given)} may come first in {found}, and {why}; name the first "
+                f"{where}: either of {' and '.join(given)} may come first in {contents}, and {why}; name the first "
                 "layer 0 and the second 2, as torch's Sequential(Linear, ReLU, Linear) does"
             )
         readings = [reading for reading in readings if reading.names in orders]
     if len(readings) != 1:
         raise ValueError(
-            f"{where}: {found} may be (outputs, inputs), as torch has them, or (inputs, outputs); name them "
+            f"{where}: {contents} may be (outputs, inputs), as torch has them, or (inputs, outputs); name them "
             "NAME.weight, if they are as in torch, or NAME.kernel"
         )
     return readings[0]

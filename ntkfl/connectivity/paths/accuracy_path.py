@@ -43,14 +43,14 @@ def accuracy_path(
     x, labels, counts, extra = _distinct(segment.x, y, slack)
     whole = Segment(segment.first, segment.second, x)
     per_row = 5 if whole.first.n_outputs == 1 else 5 * (whole.first.n_outputs - 1)
-    found, start, offset = [], np.zeros(0, int), 0
+    parts, start, offset = [], np.zeros(0, int), 0
     for part, rows in whole.chunks(np.arange(len(x)), per_row):
         begin, strips = _strips(part, labels[rows], extra[rows])
-        found.append(replace(strips, sample=strips.sample + offset))
+        parts.append(replace(strips, sample=strips.sample + offset))
         offset += len(part.x)
         start = np.concatenate([start, begin])
     exact = ExactSegment(means or [segment.first], means or [segment.second])
-    return _summed(*decided(joined(found), exact, x, labels, counts), start, counts)
+    return _summed(*decided(joined(parts), exact, x, labels, counts), start, counts)
 
 
 def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[np.ndarray, ...]:
@@ -138,9 +138,9 @@ def _margins(part: Segment, labels: np.ndarray) -> list[tuple[np.ndarray, np.nda
     if part.first.n_outputs == 1:
         return [(labels, part.coefficients(0))]
     outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])
-    count, rows, found = len(outputs), np.arange(len(labels)), []
+    count, rows, margins = len(outputs), np.arange(len(labels)), []
     for k in range(1, count):
         other = (labels + k) % count
-        one, two = np.minimum(labels, other), np.maximum(labels, other)
-        found.append((np.where(labels < other, 1, -1), outputs[one, rows] - outputs[two, rows]))
-    return found
+        lower, two = np.minimum(labels, other), np.maximum(labels, other)
+        margins.append((np.where(labels < other, 1, -1), outputs[lower, rows] - outputs[two, rows]))
+    return margins

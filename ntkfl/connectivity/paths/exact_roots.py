@@ -42,18 +42,18 @@ class Root:
 def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fraction) -> list[Root]:
     """The roots of constant + slope t + bend t^2, not all 0, in an open interval."""
     if not bend:
-        found = [Root(Fraction(-constant, slope))] if slope else []
+        candidates = [Root(Fraction(-constant, slope))] if slope else []
     else:
         discriminant, middle = slope * slope - 4 * bend * constant, Fraction(-slope, 2 * bend)
         if discriminant < 0:
             return []
         root = isqrt(discriminant)
         if root * root == discriminant:
-            found = [Root(middle + Fraction(side * root, 2 * bend)) for side in ((-1, 1) if root else (1,))]
+            candidates = [Root(middle + Fraction(side * root, 2 * bend)) for side in ((-1, 1) if root else (1,))]
         else:
-            found = [Root(middle, side, Fraction(discriminant, 4 * bend * bend)) for side in (-1, 1)]
+            candidates = [Root(middle, side, Fraction(discriminant, 4 * bend * bend)) for side in (-1, 1)]
     ends = Root(low), Root(high)
-    return [point for point in found if ends[0] < point < ends[1]]
+    return [point for point in candidates if ends[0] < point < ends[1]]
 
 
 def rational_between(low: Root, high: Root) -> Fraction:

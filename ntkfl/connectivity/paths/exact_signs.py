@@ -56,19 +56,19 @@ class ExactSegment:
         left, right = Fraction(low), Fraction(high)
         kinks = {Fraction(int(c[i]), int(c[i] - a[i])) for i in range(len(a)) if a[i] * c[i] < 0}
         edges = [left, *sorted(kink for kink in kinks if left < kink < right), right]
-        found: list[tuple[Root, bool]] = []
+        correct_from: list[tuple[Root, bool]] = []
         for begin, end in pairwise(edges):
             middle = (begin + end) / 2
             p, q = middle.numerator, middle.denominator
-            active = np.array([p * one + (q - p) * two > 0 for one, two in zip(a, c, strict=True)], bool)
+            active = np.array([p * weight_a + (q - p) * two > 0 for weight_a, two in zip(a, c, strict=True)], bool)
             margins = _margins(_quadratics(a[active], c[active], v1[:, active], v2[:, active]), label)
             cuts = {root for margin in margins if any(margin) for root in roots_between(*margin, begin, end)}
-            for one, two in pairwise([Root(begin), *sorted(cuts), Root(end)]):
-                at = rational_between(one, two)
+            for here, two in pairwise([Root(begin), *sorted(cuts), Root(end)]):
+                at = rational_between(here, two)
                 correct = all(_value(margin, at) > 0 for margin in margins)
-                if not found or found[-1][1] != correct:
-                    found.append((one, correct))
-        return found[0][1], found[1:]
+                if not correct_from or correct_from[-1][1] != correct:
+                    correct_from.append((here, correct))
+        return correct_from[0][1], correct_from[1:]
 
 
 def _margins(outputs: list[Quadratic], label: int) -> list[Quadratic]:
@@ -82,11 +82,11 @@ def _margins(outputs: list[Quadratic], label: int) -> list[Quadratic]:
 
 def _quadratics(a: np.ndarray, c: np.ndarray, v1: np.ndarray, v2: np.ndarray) -> list[Quadratic]:
     """The outputs as quadratics in alpha of the units that are on."""
-    rise, found = a - c, []
-    for one, two in zip(v1, v2, strict=True):
-        more = one - two
-        found.append((int((two * c).sum()), int((two * rise + more * c).sum()), int((more * rise).sum())))
-    return found
+    rise, coefficients = a - c, []
+    for weight_a, two in zip(v1, v2, strict=True):
+        more = weight_a - two
+        coefficients.append((int((two * c).sum()), int((two * rise + more * c).sum()), int((more * rise).sum())))
+    return coefficients
 
 
 def _value(quadratic: Quadratic, at: Fraction) -> int:

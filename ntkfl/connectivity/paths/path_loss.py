@@ -68,8 +68,8 @@ def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def located(edges: np.ndarray, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The quadratic of each sample at its own points, (n, q, 3)."""
-    found = [np.searchsorted(row, at, side="right") - 1 for row, at in zip(edges, points, strict=True)]
-    piece = np.clip(np.stack(found), 0, pieces.shape[1] - 1)
+    places = [np.searchsorted(row, at, side="right") - 1 for row, at in zip(edges, points, strict=True)]
+    piece = np.clip(np.stack(places), 0, pieces.shape[1] - 1)
     return np.take_along_axis(pieces, piece[:, :, None], axis=1)
 
 
@@ -80,9 +80,9 @@ def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     root = np.sqrt(np.maximum(discriminant, 0))
     half = -(slope + np.where(slope >= 0, root, -root)) / 2  # of the larger size: no cancellation
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.stack([half / bend, constant / half], axis=-1)
-    inside = (found > edges[:, :-1, None]) & (found < edges[:, 1:, None]) & (discriminant >= 0)[..., None]
-    return np.asarray(np.where(inside, found, 1.0), float)
+        real_roots = np.stack([half / bend, constant / half], axis=-1)
+    inside = (real_roots > edges[:, :-1, None]) & (real_roots < edges[:, 1:, None]) & (discriminant >= 0)[..., None]
+    return np.asarray(np.where(inside, real_roots, 1.0), float)
 
 
 def values_at(pieces: np.ndarray, points: np.ndarray) -> np.ndarray:

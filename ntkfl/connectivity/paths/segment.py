@@ -123,9 +123,9 @@ class Segment:
             pieces[power, :, 0] = term.sum(axis=1)
         for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
             pieces[power, :, 1:] = term * sign
-        found = np.moveaxis(running_sum(pieces), 0, -1)
-        found[self.active == 0] = 0  # no unit is on: what the sums leave is rounding
-        return found
+        sums = np.moveaxis(running_sum(pieces), 0, -1)
+        sums[self.active == 0] = 0  # no unit is on: what the sums leave is rounding
+        return sums
 
     @cached_property
     def active(self) -> np.ndarray:

@@ -60,7 +60,7 @@ def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
     """The strips in numbers of samples, decided in integers where they need it; the number of changes; the `dip`."""
-    budget, plain, found, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
+    budget, plain, rows_kept, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)
         if strips.is_plain(group) or budget < 0:
@@ -70,11 +70,11 @@ def decided(
         rows, changes = _decided_group(strips.taken(group), exact, x, labels, counts)
         places += changes
         dip = max([dip, *(high - low for low, high, old, new, _, most in rows if most < max(old, new))])
-        found += rows
+        rows_kept += rows
     kept = strips.taken(np.concatenate(plain))
     sides = (kept.before, kept.after, kept.low, kept.high)
     weighted = (np.where(side == UNKNOWN, 0, side) * counts[kept.sample] for side in sides)
-    left, right, *numbers = np.array(found, float).reshape(-1, 6).T
+    left, right, *numbers = np.array(rows_kept, float).reshape(-1, 6).T
     others = Strips(np.full(len(left), UNKNOWN), left, right, *(number.astype(int) for number in numbers))
     return joined([Strips(kept.sample, kept.left, kept.right, *weighted), others]), places, dip
 

@@ -27,12 +27,12 @@ def axis(size: int, held: str = "") -> Axis:
 
 def resolved(atoms: Iterable[Atom]) -> Axis:
     """The same axis in atoms that are neither joined nor split."""
-    found: list[Atom] = []
+    whole_atoms: list[Atom] = []
     for atom in atoms:
         while atom.joined is not None:
             atom = atom.joined
-        found += resolved(atom.parts) if atom.parts else [atom]
-    return tuple(found)
+        whole_atoms += resolved(atom.parts) if atom.parts else [atom]
+    return tuple(whole_atoms)
 
 
 def length(atoms: Axis) -> int:
@@ -70,7 +70,7 @@ def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
 
     Where the new axes cut an atom at no whole part of it, all are held.
     """
-    rest, found = resolved(atoms), []
+    rest, axes = resolved(atoms), []
     whole = rest
     for size in sizes:
         taken: Axis = ()
@@ -80,8 +80,8 @@ def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
                 return [axis(each, "its entries come from axes that were cut") for each in sizes]
             rest = resolved(rest)
             taken, rest = (*taken, rest[0]), rest[1:]
-        found.append(taken)
-    return found
+        axes.append(taken)
+    return axes
 
 
 def _split(atom: Atom, leading: int) -> bool:

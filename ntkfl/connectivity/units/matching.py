@@ -59,8 +59,8 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
         rng = np.random.default_rng(start)
         drawn = [rng.permutation(size) for size in sizes]
         orders = relaxed(pairs, sizes, [best.orders, drawn] if start > 1 else [])
-        found = _descended(pairs, orders, before)
-        best = found if found.cost_after.hi < best.cost_after.lo else best
+        matching = _descended(pairs, orders, before)
+        best = matching if matching.cost_after.hi < best.cost_after.lo else best
     return best
 
 
@@ -105,14 +105,14 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
         units: the network's.
         orders: of every group, a permutation.
     """
-    found = dict(weights)
+    changed = dict(weights)
     for name, factors in units.factors.items():
         value = weights[name].reshape([factor.size for factor in factors])
         for place, factor in enumerate(factors):
             if factor.group is not None:
                 value = value.index_select(place, torch.as_tensor(orders[factor.group], device=value.device))
-        found[name] = value.reshape(weights[name].shape)
-    return found
+        changed[name] = value.reshape(weights[name].shape)
+    return changed
 
 
 def _numbers(value: Tensor) -> Float[np.ndarray, "..."]:
@@ -122,10 +122,10 @@ def _numbers(value: Tensor) -> Float[np.ndarray, "..."]:
 def _gains(pairs: Sequence[Pair], orders: Orders, group: int) -> Float[np.ndarray, "units units"]:
     """Inner products of each unit's numbers in the first network with each unit's in the second."""
     scale = largest(pairs) or 1.0  # so that products are finite
-    found = np.zeros((len(orders[group]),) * 2)
+    gains = np.zeros((len(orders[group]),) * 2)
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
             if factor.group == group:
                 given = along(pair.given, pair.factors, orders, place)
-                found += unit_products(pair.target / scale, given / scale, place)
-    return found
+                gains += unit_products(pair.target / scale, given / scale, place)
+    return gains

@@ -52,15 +52,15 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         raise ValueError("the network has no units that could be permuted" + (f" ({why})" if why else ""))
     if by == "weights":
         return units, [_viewed(weights[name], factors, 1) for name, factors in units.factors.items()]
-    found = [_viewed(*each[:2], len(x)) for each in read if _moves(each)]
-    for number, each in enumerate(found):
+    viewed = [_viewed(*each[:2], len(x)) for each in read if _moves(each)]
+    for number, each in enumerate(viewed):
         if not np.isfinite(each.values).all():
             what = "activations" if by == "activations" else "parts of the outputs"
             raise ValueError(
-                f"of {len(found)} layers that read units' values number {number}, counted from 0, has {what} that are "
+                f"of {len(viewed)} layers that read units' values number {number}, counted from 0, has {what} that are "
                 "not finite; all must be: take other inputs, or compare by weights"
             )
-    return units, found
+    return units, viewed
 
 
 def _moves(read: Read) -> bool:

@@ -61,11 +61,11 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)
     each = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)  # as given, and twice of two networks
     require("the parts of the outputs", lambda n, outputs: each * n * outputs, n=len(rows), outputs=rows.shape[1])
-    found: list[list[Tensor]] = [[] for _ in reads]
+    parts: list[list[Tensor]] = [[] for _ in reads]
     for column in rows.unbind(1):
         interruption.check()
         gradients = torch.autograd.grad(column.sum(), edges, retain_graph=True, allow_unused=True)
-        for part, read, gradient in zip(found, reads, gradients, strict=True):
+        for part, read, gradient in zip(parts, reads, gradients, strict=True):
             part.append(torch.zeros_like(read.values) if gradient is None else gradient * read.values)
     count = Factor(rows.shape[1], None)
-    return [Read(torch.stack(part), (count, *read.factors)) for part, read in zip(found, reads, strict=True)]
+    return [Read(torch.stack(part), (count, *read.factors)) for part, read in zip(parts, reads, strict=True)]

@@ -70,24 +70,24 @@ def align_torch(
     """
     check_shapes([first, second])
     (units, numbers), (_, other) = (unit_numbers(network, x, by) for network in (first, second))
-    pairs = [Pair(one.values, two.values, one.factors) for one, two in zip(numbers, other, strict=True)]
-    found = match(pairs, units.sizes, starts)
-    return moved(second, units, found, x)
+    pairs = [Pair(layer.values, two.values, layer.factors) for layer, two in zip(numbers, other, strict=True)]
+    matching = match(pairs, units.sizes, starts)
+    return moved(second, units, matching, x)
 
 
-def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.ndarray) -> TorchAlignment:
+def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | np.ndarray) -> TorchAlignment:
     """The network with its units in the orders that were found.
 
     Args:
         network: the network whose units are moved.
         units: its groups of units.
-        found: the order of each group.
+        matching: the order of each group.
         x: inputs of samples.
 
     Raises:
         ValueError: it does not stay, as only where the module computes with more than torch's operations.
     """
-    aligned = TorchNetwork(network.module, permuted(network.state, units, found.orders))
+    aligned = TorchNetwork(network.module, permuted(network.state, units, matching.orders))
     before, after = network.outputs(x), aligned.outputs(x)
     kind = next(value.dtype for value in network.state.values() if value.is_floating_point())
     off, largest = np.abs(after - before).max(), np.abs(before).max()
@@ -96,5 +96,5 @@ def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.n
             f"the module's outputs changed by {off:.2g}, of {largest:.2g}, when its units were permuted: it computes "
             "with more than torch's operations, which cannot be followed"
         )
-    orders = dict(zip(units.names, found.orders, strict=True))
-    return TorchAlignment(orders, aligned, found.cost_before, found.cost_after, found.sweeps, units.held)
+    orders = dict(zip(units.names, matching.orders, strict=True))
+    return TorchAlignment(orders, aligned, matching.cost_before, matching.cost_after, matching.sweeps, units.held)

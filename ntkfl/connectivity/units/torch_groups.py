@@ -58,13 +58,13 @@ def align_torch_group(
         changed = False
         for k, numbers in enumerate(given):
             interruption.check()
-            found = match(_to_the_others(k, numbers, at), units[k].sizes, starts)
-            sweeps[k] += found.sweeps
-            if any(np.any(order != np.arange(len(order))) for order in found.orders):
+            matching = match(_to_the_others(k, numbers, at), units[k].sizes, starts)
+            sweeps[k] += matching.sweeps
+            if any(np.any(order != np.arange(len(order))) for order in matching.orders):
                 changed = True
-                orders[k] = [own[order] for own, order in zip(orders[k], found.orders, strict=True)]
-                at[k] = [along(one.values, one.factors, orders[k]) for one in numbers]
-    as_given = [[one.values for one in numbers] for numbers in given]
+                orders[k] = [own[order] for own, order in zip(orders[k], matching.orders, strict=True)]
+                at[k] = [along(layer.values, layer.factors, orders[k]) for layer in numbers]
+    as_given = [[layer.values for layer in numbers] for numbers in given]
     before, after = (
         [distance(_to_the_others(k, numbers, values)) for k, numbers in enumerate(given)] for values in (as_given, at)
     )
@@ -77,7 +77,7 @@ def align_torch_group(
 def _to_the_others(k: int, numbers: Sequence[Numbers], at: Sequence[Sequence[np.ndarray]]) -> list[Pair]:
     """The k-th network's numbers beside the mean of the others', all as they are now."""
     pairs = []
-    for place, one in enumerate(numbers):
+    for place, layer in enumerate(numbers):
         mean = mean_of_others(k, [Estimate.exact(values[place]) for values in at])
-        pairs.append(Pair(mean.value, at[k][place], one.factors, mean.error))
+        pairs.append(Pair(mean.value, at[k][place], layer.factors, mean.error))
     return pairs

@@ -144,7 +144,7 @@ class _Walk(TorchDispatchMode):
         arguments = _arguments(func, args, kwargs)
         given = [tensor for value in arguments.values() for tensor in _tensors(value)]
         known = [self.followed[tensor] for tensor in given if tensor in self.followed]
-        found = _tensors(result)
+        tensors = _tensors(result)
         after = next((each.after for each in reversed(known) if each.after), "")
         seeded, name = torch.Tag.nondeterministic_seeded in func.tags, func.overloadpacket.__name__
         if not seeded and (not known or name.startswith("new_") or name in CONSTANTS):
@@ -153,15 +153,15 @@ class _Walk(TorchDispatchMode):
             self.followed[result] = known[0]
             return result
         rule = RULES.get(name) or (pointwise if torch.Tag.pointwise in func.tags else None)
-        if rule is None or seeded or func._overloadname == "dtype" or not found:
+        if rule is None or seeded or func._overloadname == "dtype" or not tensors:
             why = ", which draws random numbers" if seeded else ""
             raise ValueError(f"the units cannot be followed through the operation {name}{_where(after)}{why}")
         if name in PRODUCTS:
             self._read([arguments[each] for each in PRODUCTS[name]])
-        axes = rule(Call(arguments, given, self.axes_of, tuple(found[0].shape)), self.axes_of(given[0]))
+        axes = rule(Call(arguments, given, self.axes_of, tuple(tensors[0].shape)), self.axes_of(given[0]))
         of_input = any(each.of_input for each in known)
         listed = func._schema.returns[0].type.kind() == "ListType"
-        for place, tensor in enumerate(found):
+        for place, tensor in enumerate(tensors):
             fitting = _fitting(axes, tensor) if listed or not place else None
             self.followed[tensor] = Followed(fitting, of_input, after)
         return result

@@ -14,8 +14,8 @@ from ntkfl.training.datasets.tables import table
 def catalogue() -> dict[str, Reader]:
     """The reader of every name, in the order of the names."""
     formats = modules_of("ntkfl.training.datasets")
-    found = {name: reader for module in formats for name, reader in getattr(module, "DATA", {}).items()}
-    return dict(sorted(found.items()))
+    readers = {name: reader for module in formats for name, reader in getattr(module, "DATA", {}).items()}
+    return dict(sorted(readers.items()))
 
 
 def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
@@ -44,7 +44,7 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
     if colon and not (size.isascii() and size.isdigit() and int(size)):
         raise ValueError(f"{spec!r} has the size {size!r}; it must be a positive integer, as in {name + ':32'!r}")
     number = int(size) if colon else None
-    found = catalogue()[name](path, number)
-    if plus and found.kind != "images":
-        raise ValueError(f"{spec!r}: only images can be in several domains; these are {found.kind}")
-    return found, number, bool(plus)
+    reader = catalogue()[name](path, number)
+    if plus and reader.kind != "images":
+        raise ValueError(f"{spec!r}: only images can be in several domains; these are {reader.kind}")
+    return reader, number, bool(plus)

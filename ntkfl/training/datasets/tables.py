@@ -28,10 +28,10 @@ def table(path: Path, target: str | None = None) -> Samples:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     labels = [problem.y] if problem.y_test is None else [problem.y, problem.y_test]
-    found = None if target == "real" else _classes(np.concatenate(labels), str(path), named=target is not None)
+    numbered = None if target == "real" else _classes(np.concatenate(labels), str(path), named=target is not None)
     classes = None
-    if found is not None:
-        labels, classes = np.split(found, [len(problem.y)])[: len(labels)], int(found.max()) + 1
+    if numbered is not None:
+        labels, classes = np.split(numbered, [len(problem.y)])[: len(labels)], int(numbered.max()) + 1
     y, y_test = labels[0], labels[1] if len(labels) > 1 else None
     return Samples("rows", problem.x, y, problem.x_test, y_test, classes, problem.owner if "owner" in arrays else None)
 

@@ -44,7 +44,7 @@ def _images(files: Sequence[Path]) -> OnDemand:
 def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
     """The validation images and their classes: a line is the file's name, the id, and a box, separated by tabs."""
     file = folder / "val" / "val_annotations.txt"
-    found = []
+    annotated = []
     for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         name, _, rest = text.partition("\t")
         identity = rest.partition("\t")[0]
@@ -53,10 +53,10 @@ def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
         image = folder / "val" / "images" / name
         if not image.is_file():
             raise ValueError(f"{file}, line {line}: there is no image {image}")
-        found.append((image, number[identity]))
-    if not found:
+        annotated.append((image, number[identity]))
+    if not annotated:
         raise ValueError(f"{file} is empty; a line names a validation image and its class")
-    return found
+    return annotated
 
 
 def _image(file: Path) -> np.ndarray:
@@ -66,10 +66,10 @@ def _image(file: Path) -> np.ndarray:
         with Image.open(file) as image:
             if image.size == (SIDE, SIDE):  # before decoding, so that a huge image is refused unread
                 return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-            found = image.size
+            size = image.size
     except (OSError, SyntaxError, ValueError) as error:
         raise ValueError(f"{file} is not a whole image: {error}") from error
-    raise ValueError(f"{file} has {found[0]} x {found[1]} pixels; an image of Tiny-ImageNet has {SIDE} x {SIDE}")
+    raise ValueError(f"{file} has {size[0]} x {size[1]} pixels; an image of Tiny-ImageNet has {SIDE} x {SIDE}")
 
 
 DATA = {"tiny-imagenet": tiny_imagenet}

@@ -33,9 +33,9 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
     with torch.no_grad():
         for first in range(0, len(x), AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            labels, found, weight = y[part], outputs(x[part]), weights[part].double()
-            loss += (weight * score(found, labels).double()).sum().item()
-            hits += float("nan") if hit is None else (weight * hit(found, labels)).sum().item()
+            labels, predicted, weight = y[part], outputs(x[part]), weights[part].double()
+            loss += (weight * score(predicted, labels).double()).sum().item()
+            hits += float("nan") if hit is None else (weight * hit(predicted, labels)).sum().item()
     total = weights.double().sum().item() or float("nan")
     return Score(loss / total, hits / total)
 
@@ -43,9 +43,9 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
     """Whether outputs name the right class, by the kind of these labels; None where they are no classes."""
     if not y.is_floating_point():
-        return lambda found, labels: found.argmax(1) == labels
+        return lambda outputs, labels: outputs.argmax(1) == labels
     if y.ndim == 1:
-        return (lambda found, labels: found * labels > 0) if (y.abs() == 1).all() else None
+        return (lambda outputs, labels: outputs * labels > 0) if (y.abs() == 1).all() else None
     if ((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all() and y.shape[1] > 1:
-        return lambda found, labels: found.argmax(1) == labels.argmax(1)
+        return lambda outputs, labels: outputs.argmax(1) == labels.argmax(1)
     return None

@@ -214,13 +214,13 @@ def _check(run: _Run, columns: np.ndarray) -> None:
 
     for scale in SCALES:
         state = scale * rng.standard_normal((columns.shape[1], 1))
-        found = run(np.concatenate([weights(state[:-n]), state[-n:]]), features)
+        moved = run(np.concatenate([weights(state[:-n]), state[-n:]]), features)
         linear = weights(columns @ state)
         size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
-        if np.abs(found - linear).max() > LINEAR * size.max():
+        if np.abs(moved - linear).max() > LINEAR * size.max():
             raise ValueError(
                 f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
-                f"{np.abs(found - linear).max() / size.max():.2g} of its size from the linear map"
+                f"{np.abs(moved - linear).max() / size.max():.2g} of its size from the linear map"
             )
 
 

@@ -107,8 +107,8 @@ class LocalTraining:
                 return objective(self.model, w, data, step)
 
             def by_rule(w: Params, data: Batch, step: Step) -> Params:
-                found, _ = rule(lambda w: loss(w, data, step), w)
-                return found
+                gradients, _ = rule(lambda w: loss(w, data, step), w)
+                return gradients
 
             if rule is plain_gradient:
                 of_rows = _gradient_of(self._each(loss, (0, 0, STEP_AXES), clients))
@@ -157,8 +157,8 @@ class LocalTraining:
                 stepped, carried = follow(before, params, batch, step)
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
             if self.watch is not None:
-                found = self._each(self.watch, (0, 0), clients)(params, batch)
-                records.append(tree_map(torch.clone, found))  # it may be the parameters, which are changed in place
+                watched = self._each(self.watch, (0, 0), clients)(params, batch)
+                records.append(tree_map(torch.clone, watched))  # it may be the parameters, which are changed in place
         if type(local).relocation is not LocalRule.relocation:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)

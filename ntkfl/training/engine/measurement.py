@@ -67,7 +67,7 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
     data, outputs = federation.data, federation.method.personal_outputs
     if outputs is None or data.x_test is None or data.y_test is None:
         return NOTHING.accuracy
-    counts, found = torch.as_tensor(data.class_counts()), []
+    counts, accuracies = torch.as_tensor(data.class_counts()), []
     for client in state.seen.nonzero()[:, 0].tolist():
         kept = tree_map(lambda value: value.to(data.x.device), row_of(state.clients["rule"], client))
 
@@ -75,8 +75,8 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
             return outputs(federation.model, state.model, kept, x)
 
         weights = counts[client].to(data.x.device)[data.y_test]
-        found.append(evaluate(own, data.x_test, data.y_test, weights).accuracy)
-    known = [accuracy for accuracy in found if not isnan(accuracy)]  # of clients whose classes are in the test set
+        accuracies.append(evaluate(own, data.x_test, data.y_test, weights).accuracy)
+    known = [accuracy for accuracy in accuracies if not isnan(accuracy)]  # of clients whose classes are in the test set
     return fmean(known) if known else NOTHING.accuracy
 
 

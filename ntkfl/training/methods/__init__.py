@@ -106,12 +106,12 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     if objective is None and own is inspect.Parameter.empty:
         raise ValueError(f"{name} has no objective of its own; give one, CrossEntropy() say")
     try:
-        found = function(objective, **given)
+        built = function(objective, **given)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    if not isinstance(found, Method):
-        raise ExtensionError(f"{name}'s function method returned a {type(found).__name__}; it must return a Method")
-    return replace(found, options={key: one.default for key, one in known.items()} | given)
+    if not isinstance(built, Method):
+        raise ExtensionError(f"{name}'s function method returned a {type(built).__name__}; it must return a Method")
+    return replace(built, options={key: option.default for key, option in known.items()} | given)
 
 
 @cache

@@ -130,8 +130,8 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
 
 def drift_response(blocks: Blocks) -> np.ndarray:
     """The change of the mean gradient by a constant drift, as a function of the clients' eigenvalues q, (n,)."""
-    walked, found = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
+    walked, response = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
     for size in blocks.local_steps():
-        found = (1 - size * blocks.clients.values) * found + size * walked
+        response = (1 - size * blocks.clients.values) * response + size * walked
         walked += size
-    return found
+    return response

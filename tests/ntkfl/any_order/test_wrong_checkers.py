@@ -71,7 +71,7 @@ def flipped_on_a(rows, value, error):
 
 def active_on_a(monkeypatch):
     """s_ri kept on A: the row of sample i keeps its part of a neuron that is held at its kink."""
-    monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.found.patterns(neurons))
+    monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 
 def few_looked_at(monkeypatch, honest=held_pairs.near_pairs):
