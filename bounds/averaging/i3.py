@@ -106,8 +106,8 @@ STATEMENTS = (
         "mean",
         TWO,
         "a kink moves by O(Delta) and changes f by O(Delta) on the way: O(Delta^2) in the mean, as the rest. So the "
-        "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Our notes fit 1.91-1.95 to "
-        "Delta .1-.0125; its bound with constants is not repeated here",
+        "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Proof: "
+        "docs/proofs/connectivity.md#averages-of-near-networks",
         {ROWS_NONZERO: zero_row},
     ),
     _in_norm(
@@ -115,15 +115,15 @@ STATEMENTS = (
         "root mean square",
         sp.Rational(3, 2),
         "the square of what kinks change is O(Delta^2) on a share O(Delta) of the circle: exponent 3/2, so that "
-        "O(Delta^2) is not true in mean square. Our notes fit 1.54-1.57 to Delta .1-.0125",
+        "O(Delta^2) is not true in mean square. Proof: docs/proofs/connectivity.md#averages-of-near-networks",
         {ROWS_NONZERO: zero_row, KINKS_MOVE: fixed_kinks},
     ),
     _in_norm(
         "sup",
         "largest value",
         sp.Integer(1),
-        "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Our notes fit "
-        "1.06-1.15 to Delta .1-.0125",
+        "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Proof: "
+        "docs/proofs/connectivity.md#averages-of-near-networks",
         {KINKS_MOVE: fixed_kinks},
     ),
 )

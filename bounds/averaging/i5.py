@@ -25,8 +25,8 @@ STATEMENTS = (
             IMA,
             "Eq (12) and (14)",
             note="(12) and (14) print the covariance over all k, k'; that repeats the variance term. Theorem 1 in the "
-            "main text and (11) have k' != k and are right, so an index was left out. Our notes' figures "
-            "(excess .004178 = variance) are of a run of its own; the excess is the variance term in every case here",
+            "main text and (11) have k' != k and are right, so an index was left out. The excess "
+            "is the variance term in every case",
         ),
         forms={
             Form.STATED: Claim(

@@ -37,9 +37,8 @@ STATEMENTS = (
             note="no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives it. The machine "
             "that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and took its own line numbers "
             "into the text. The form stays for who meets that reading: z is homogeneous of degree one in x, so b has "
-            "to enter to the first power: with sqrt(2hb) the bound fails more often than delta once b is large (our "
-            "notes: 29% of the draws at b = 5e5; here b = 1e8). sqrt(2) h b is true and looser by "
-            "sqrt(h)",
+            "to enter to the first power: with sqrt(2hb) the bound fails more often than delta once b is large (here "
+            "b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
             read=Provenance.SCAN,
         ),
         {

@@ -42,9 +42,8 @@ STATEMENTS = (
             "inequality holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
             "|grad L_i| <= sqrt(2 gamma L_i), so each point of the new segment, at most Delta from its old place, has "
             "sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Delta; no minimiser is needed. The printed bound follows from "
-            "it where Delta >= 2 sqrt(2 epsilon/gamma). Our notes' example is quadratic with gamma its largest "
-            "Hessian norm on a rectangle (1.0047); here the loss is linear from |y + c| = 6 on, so that it is smooth "
-            "on the whole plane, with gamma = 1.0177",
+            "it where Delta >= 2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that "
+            "it is smooth on the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
         ),
         forms={
             Form.STATED: Claim(

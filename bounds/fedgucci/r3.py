@@ -81,7 +81,7 @@ def with_populations(base: CubeDraw) -> Family:
     return Family(base.name, CubeDraw.case, _SMALL_POPULATIONS, (base,), base.trials)
 
 
-# Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
+# h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
 BALLS = tuple(
     with_populations(CubeDraw(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss))
     for units, features, d, outputs, loss in (

@@ -21,7 +21,7 @@ STATEMENTS = (
         ),
         source=Source(
             BEYOND,
-            "docs/proofs/connectivity.md#not-proved-here",
+            "docs/proofs/connectivity.md#groups-of-wide-networks",
             note="B = L(mean of the clients) - mean of their losses, squared loss; B_inf = -E_x Var_k f_k with f_k = "
             "Theta(x, X_k) Theta^-1 (I - (I - eta Theta)^K) y at infinite width, nothing fitted. -1/2: the kernel at "
             "the start fluctuates; kinks near the training points shift the mean besides. -3/4: of m^(1/2) neurons "

@@ -13,7 +13,7 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "docs/proofs/connectivity.md#not-proved-here",
+            "docs/proofs/connectivity.md#powers-of-the-side",
             note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 both "
             "parts of z are of second order, the product of the layers' differences and the kinks (R3); at U_anc = 0 "
             "a unit switches on a share of the inputs that does not fall with d. 1.86 was seen on d = .2 "

@@ -141,8 +141,7 @@ STATEMENTS = (
             "constants of the proof (eta_g eta_l as well as eta_l), its width with an O-constant of 1, sigma = 1. For "
             "every width a large enough label breaks (7), for it decides how far one step moves the weights: two "
             "points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break it in the first round, in "
-            "every draw of the network. Our notes have a larger case, beyond the theorem's steps: n = 4, m = 4000, "
-            "y ~ 1e4, eta_l = .4, by round 800",
+            "every draw of the network.",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
         forms={

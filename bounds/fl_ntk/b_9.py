@@ -137,9 +137,8 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.9, Eq (14)",
             note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
-            "t', and B.10 and B.4 need the same round. Our notes find the index t+1 violated for labels fixed before "
-            "the draw too (8 to 9 draws in 100). Repaired: same round, n_c for n; and the sharper bound by K gradient "
-            "steps",
+            "t', and B.10 and B.4 need the same round. Repaired: same round, n_c for n; and the sharper bound by K "
+            "gradient steps",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={

@@ -80,7 +80,7 @@ def _any_ladder(options: Options) -> SearchStrategy[InitialLadder]:
 
 
 def initial_ladder_draws(options: Options) -> tuple[WidthFamily, ...]:
-    """Our notes' data (n=6, d=4), or the user's, at widths 2^8..2^20."""
+    """The data of the width ladders (n=6, d=4), or the user's, at widths 2^8..2^20."""
     name = "sphere, n=6, d=4" if options.data is None else federated_draws(options)[0].name
     name += ", at initialisation, widths 2^8..2^20"
     return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (options,), RUNGS),)

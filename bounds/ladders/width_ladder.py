@@ -122,7 +122,7 @@ def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[Widt
 
 
 def ladder_draws(options: Options, **defaults) -> tuple[WidthFamily, ...]:
-    """Our notes' ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
+    """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
 
     The one that the rate statements share goes to width 2^16; with other steps, which a statement wants for itself, or
     on data of the user's own, whose networks may not fit into memory at such widths, it ends at 2^13.

@@ -2,22 +2,16 @@
 
 Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with
 D = p + G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that it has missed none
-farther out removes the zeros it found. Let X T^2 + D X T + A X = 0, X and T real, and L(w) = w X T - A X. Then
-L(w)^T = (w - T^T)^-1 T^T X^T Q(w) for every w that is no eigenvalue of T, so that for any symmetric Y
-
-    Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A'
-
-is Q(w) times a matrix on its left, so that every zero of Q is a zero of it, except for the zeros of T. All its zeros
-have |1 + w| < r if, for every x, both zeros of x* (w^2 M + w D' + A') x have |1 + w| < r. That holds where three
-matrices are positive definite: the polynomial at w = r - 1 and at w = -r - 1, and D' - A' - (1 - r^2) M, which bounds
-the product of the two 1 + w. The three are real and symmetric; a Cholesky factorisation decides each.
+farther out removes the zeros it found: with X T^2 + D X T + A X = 0, L(w) = w X T - A X and any symmetric Y,
+Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite matrices show that it has
+none with |1 + w| >= r.
 
 Any Y for which this succeeds is a proof. Friction moves zeros inward: with an orthonormal V near X, D' should be
 D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would do this, where
 W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
 
-Source: own derivation. Such updates of symmetric quadratic polynomials without spillover are due to Carvalho, Datta,
-Lin and Wang (2006); only a summary of their paper was read.
+Proof: docs/proofs/linear_methods.md#outer-eigenvalues. Such updates of symmetric quadratic polynomials without
+spillover are due to Carvalho, Datta, Lin and Wang (2006); only a summary of their paper was read.
 """
 
 from collections.abc import Callable

@@ -5,18 +5,12 @@ eigenvalue where
 
     T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
 
-is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D. With c = b (b - p) the second part has the imaginary part
-s Im(w) (1 - c / |w + b|^2) and, for real w, the derivative s (1 - c / (w + b)^2). Outside all discs |w + b|^2 <= c both
-have one sign for every eigenvalue of H_D, so that no complex z is a zero there, and T increases with a real one. The
-poles w = -b, by which T differs from the round map's own polynomial, have |z| = 1 - b, which is never beyond `radius`.
+is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D.
 
-Where b is one number, x* T(w) x = 0 is a quadratic equation for each x, whose roots z have the product
-1 - x* (s p + (1 - b) H / N) x / x* s x. Beyond the root of the largest such product no complex z is a zero, x* T(w) x
-has at most one real zero on either side, and so it changes its sign from - to + as z grows.
-
-Hence beyond `radius` every eigenvalue of the round map is real, and T has as many negative eigenvalues at z > radius,
+Beyond `radius` every eigenvalue of the round map is real, and T has as many negative eigenvalues at z > radius,
 or positive ones at z < -radius, as the round map has beyond that z. Whether there are any is what a Cholesky
 factorisation tells. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
+Proof: docs/proofs/linear_methods.md#outer-eigenvalues.
 """
 
 from collections.abc import Callable

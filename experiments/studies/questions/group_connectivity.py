@@ -114,7 +114,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 STUDY = Study(
     name="group-connectivity",
     question="What does averaging K clients do to the loss, by K and by the width?",
-    source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 (docs/proofs/connectivity.md#not-proved-here)",
+    source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 (docs/proofs/connectivity.md#groups-of-wide-networks)",
     axes=(
         Axis("clients", (2, 4, 12), "clients K", least=2),
         Axis("width", MANY_WIDTHS, "hidden neurons m", option="widths", least=1),

@@ -95,7 +95,7 @@ STUDY = Study(
     name="transitivity",
     question="How large is the barrier between two networks that are both close to one anchor?",
     source="FedGuCci, Theorem 3.5; R1 and R2 (docs/proofs/connectivity.md#two-networks-of-a-cube), X5 "
-    "(docs/proofs/connectivity.md#not-proved-here)",
+    "(docs/proofs/connectivity.md#powers-of-the-side)",
     axes=(
         Axis("h", (8, 32), "hidden units", least=1),
         Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube", above=0),
