@@ -3,27 +3,26 @@
 `bounds.load("my_theorem.py")` adds those of a file of yours.
 """
 
-from bounds.brought import load
-from bounds.family import Family
-from bounds.formula import Formula
-from bounds.listing import catalogue, find, get
-from bounds.options import Options
-from bounds.statement import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Claim",
-    "Family",
-    "Form",
-    "Formula",
-    "Hypothesis",
-    "Kind",
-    "Nature",
-    "Options",
-    "Outcome",
-    "Source",
-    "Statement",
-    "catalogue",
-    "find",
-    "get",
-    "load",
-]
+from ntkfl.imports import lazy_names
+
+if TYPE_CHECKING:
+    from bounds.brought import load as load
+    from bounds.family import Family as Family
+    from bounds.formula import Formula as Formula
+    from bounds.listing import catalogue as catalogue
+    from bounds.listing import find as find
+    from bounds.listing import get as get
+    from bounds.options import Options as Options
+    from bounds.statement import Claim as Claim
+    from bounds.statement import Hypothesis as Hypothesis
+    from bounds.statement import Statement as Statement
+    from bounds.vocabulary import Form as Form
+    from bounds.vocabulary import Kind as Kind
+    from bounds.vocabulary import Nature as Nature
+    from bounds.vocabulary import Outcome as Outcome
+    from bounds.vocabulary import Source as Source
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = __dir__()

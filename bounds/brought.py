@@ -1,15 +1,21 @@
 """Statements that others bring: in files of theirs, and in packages that announce them as `ntkfl.statements`."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bounds.papers import own
-from bounds.statement import Statement
 from ntkfl import extensions
 from ntkfl.extensions import Extension, ExtensionError
+
+if TYPE_CHECKING:
+    from bounds.statement import Statement
 
 GROUP = "ntkfl.statements"
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
@@ -51,6 +57,11 @@ def extensions_of_statements() -> tuple[Extension, ...]:
     return (*announced(), *_files.values())
 
 
+def brings_any() -> bool:
+    """Whether anybody brings statements, be they good or not; nothing is imported."""
+    return bool(_files or entry_points(group=GROUP))
+
+
 def extension_of(statement: Statement) -> Extension | None:
     """The module that brought a statement; None for this project's own."""
     return next(
@@ -85,6 +96,8 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
     Raises:
         ExtensionError: there are none, or their ids cannot be theirs.
     """
+    from bounds.statement import Statement
+
     where, statements = extension.name, getattr(extension.module, "STATEMENTS", None)
     if not isinstance(statements, tuple) or not statements or not all(isinstance(s, Statement) for s in statements):
         has = "it has none" if statements is None else f"it is {_described(statements)}"
@@ -103,6 +116,8 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
 
 
 def _described(given: object) -> str:
+    from bounds.statement import Statement
+
     if isinstance(given, tuple):
         odd = next((statement for statement in given if not isinstance(statement, Statement)), None)
         return "an empty one" if not given else f"a tuple with a {type(odd).__name__}"

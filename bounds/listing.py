@@ -4,17 +4,25 @@ Where the command line takes a statement's id it takes a file of yours too: `my_
 `my_theorem.py::mine/T1` for one.
 """
 
-import difflib
-from collections.abc import Iterable
-from types import ModuleType
+from __future__ import annotations
 
-from bounds.algebra import Step
+import difflib
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
 from bounds.brought import extension_of, extensions_of_statements, load
-from bounds.papers import modules, own
-from bounds.statement import Statement
+from bounds.papers import PAPERS, modules, own
 from ntkfl.extensions import SUFFIX, is_file
 
+if TYPE_CHECKING:
+    from bounds.algebra import Step
+    from bounds.cards import Card
+    from bounds.statement import Statement
+
 PART = "::"
+Thing = TypeVar("Thing")
+Told = TypeVar("Told", bound="Statement | Card")
 
 
 def catalogue() -> dict[str, Statement]:
@@ -30,7 +38,8 @@ def catalogue() -> dict[str, Statement]:
 
 def papers() -> tuple[str, ...]:
     """The first part of every id, each once."""
-    return tuple(dict.fromkeys(identifier.partition("/")[0] for identifier in catalogue()))
+    brought = (statement.id for extension in extensions_of_statements() for statement in extension.module.STATEMENTS)
+    return tuple(dict.fromkeys([*PAPERS, *(identifier.partition("/")[0] for identifier in brought)]))
 
 
 def steps() -> tuple[Step, ...]:
@@ -54,18 +63,7 @@ def get(identifier: str) -> Statement:
         >>> get("fl-ntk/C.6").title
         'Concentration of H(0) around H_inf'
     """
-    statements = catalogue()
-    if identifier not in statements:
-        by_lower = {name.lower(): name for name in statements} | {
-            name.lower().split("/")[1]: name for name in statements
-        }
-        close = difflib.get_close_matches(identifier.lower(), by_lower, n=6, cutoff=0.4)
-        nearest = list(dict.fromkeys(by_lower[name] for name in close))[:3] or list(statements)[:3]
-        raise KeyError(
-            f"no statement {identifier!r}; nearest: {', '.join(nearest)} (ntkfl list shows all; a file of yours "
-            f"goes by its path, ending in {SUFFIX})"
-        )
-    return statements[identifier]
+    return _get(identifier, catalogue())
 
 
 def find(*words: str) -> tuple[Statement, ...]:
@@ -85,18 +83,18 @@ def find(*words: str) -> tuple[Statement, ...]:
     by_id: dict[str, Statement] = {}
     for word in words:
         file, _, identifier = word.partition(PART)
-        chosen = load(file) if is_file(file) else _of_paper(word) or (get(word),)
+        chosen = load(file) if is_file(file) else named(word, catalogue())
         if identifier and is_file(file):
             chosen = tuple(each for each in chosen if each.id == identifier) or _no_such(file, identifier)
         by_id |= {statement.id: statement for statement in chosen}
     return tuple(by_id.values())
 
 
-def narrowed(statements: Iterable[Statement], paper: str | None = None, text: str = "") -> tuple[Statement, ...]:
+def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "") -> tuple[Told, ...]:
     """Those of one paper that have all words of a text in their ids, titles, sources, left sides or notes.
 
     Args:
-        statements: any.
+        statements: any, or their cards.
         paper: as `papers` has it; None: any.
         text: words, in any case; default none.
 
@@ -114,17 +112,33 @@ def narrowed(statements: Iterable[Statement], paper: str | None = None, text: st
     return left
 
 
-def _said(statement: Statement) -> str:
+def _said(statement: Statement | Card) -> str:
     """Its texts without the formulas, which would take long to write."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
     texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)
     return "\n".join(map(str, texts)).casefold()
 
 
-def _of_paper(word: str) -> tuple[Statement, ...]:
-    """All statements of the paper of this name; none where there is no such paper."""
+def named(word: str, known: Mapping[str, Thing]) -> tuple[Thing, ...]:
+    """Of the things known by the ids of statements, the one of this id, or all of this paper.
+
+    Raises:
+        KeyError: an unknown id, with the nearest.
+    """
     paper = word.lower().rstrip("/")
-    return tuple(statement for identifier, statement in catalogue().items() if identifier.split("/")[0] == paper)
+    return tuple(thing for name, thing in known.items() if name.split("/")[0] == paper) or (_get(word, known),)
+
+
+def _get(identifier: str, known: Mapping[str, Thing]) -> Thing:
+    if identifier not in known:
+        by_lower = {name.lower(): name for name in known} | {name.lower().split("/")[1]: name for name in known}
+        close = difflib.get_close_matches(identifier.lower(), by_lower, n=6, cutoff=0.4)
+        nearest = list(dict.fromkeys(by_lower[name] for name in close))[:3] or list(known)[:3]
+        raise KeyError(
+            f"no statement {identifier!r}; nearest: {', '.join(nearest)} (ntkfl list shows all; a file of yours "
+            f"goes by its path, ending in {SUFFIX})"
+        )
+    return known[identifier]
 
 
 def word_for(statement: Statement) -> str:

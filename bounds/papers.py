@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import bounds
-from bounds.statement import Convention, Statement
+
+if TYPE_CHECKING:
+    from bounds.statement import Statement
+    from bounds.vocabulary import Convention
 
 
 def _papers() -> dict[str, str]:
@@ -29,7 +33,7 @@ PAPERS = _papers()
 
 
 @cache
-def own() -> dict[str, Statement]:
+def own() -> "dict[str, Statement]":
     """This project's statements by id, in the order of their files.
 
     Raises:
@@ -55,7 +59,7 @@ def modules() -> Iterator[tuple[str, str, ModuleType]]:
             yield paper, info.name, importlib.import_module(f"{package}.{info.name}")
 
 
-def conventions(paper: str) -> tuple[Convention, ...]:
+def conventions(paper: str) -> "tuple[Convention, ...]":
     """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`.
 
     Args:

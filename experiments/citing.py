@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ntkfl.version import VERSION
 
 if TYPE_CHECKING:
-    from bounds.statement import Statement
+    from bounds.cards import Card
 
 YEAR = 2026  # of this version
 TOOL = f"""@software{{ntkfl,
@@ -59,11 +59,10 @@ def citation(word: str | None = None) -> Citation:
     if Path(word).is_dir():
         return _of_folder(Path(word))
     from bounds.listing import papers
-    from ntkfl.training.methods import catalogue
 
     if word in papers():
         return _of(f"the statements of {word} as ntkfl {VERSION} has them", [word])
-    if word in catalogue():
+    if "/" not in word and _is_method(word):
         return _of(f"the method {word} as ntkfl {VERSION} trains it", [word])
     return _of_statements(word)
 
@@ -86,13 +85,21 @@ def _of(what: str, names: Iterable[str]) -> Citation:
     return Citation(what, (*(entry for behind, entry in references() if behind & wanted), TOOL))
 
 
-def _of_statements(word: str) -> Citation:
-    from bounds.brought import brought_by
-    from bounds.listing import find
+def _is_method(word: str) -> bool:
+    """Whether a method is called so; only of one that is from no paper this takes the import of torch."""
+    if any(word in behind for behind, _ in references()):
+        return True
+    from ntkfl.training.methods import catalogue
 
-    statements = find(word)
+    return word in catalogue()
+
+
+def _of_statements(word: str) -> Citation:
+    from verification.cards import cards
+
+    statements = cards(word)
     said = ", ".join(f"{statement.id}: {statement.source}" for statement in statements)
-    own = [statement for statement in statements if brought_by(statement) is None]
+    own = [statement for statement in statements if statement.own]
     cited = _of(
         f"{said}; checked by ntkfl {VERSION}",
         {i.partition("/")[0] for statement in own for i in (statement.id, *statement.uses)},
@@ -102,7 +109,7 @@ def _of_statements(word: str) -> Citation:
     )
 
 
-def _findings(statement: Statement) -> list[str]:
+def _findings(statement: Card) -> list[str]:
     """An entry for every form that differs from what holds: where it is shown, and what checks it without us."""
     from verification.findings.address import address, anchor, check_script, findings_of
 

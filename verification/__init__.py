@@ -1,11 +1,16 @@
 """The machine that checks any statement: enclosures, trials, mutants, certificates, verdicts."""
 
-from ntkfl.imports import refuse_other_folders
+from typing import TYPE_CHECKING
+
+from ntkfl.imports import lazy_names, refuse_other_folders
 
 refuse_other_folders("bounds")
 
-from verification.certification import certify
-from verification.engine import verify, verify_all
-from verification.verdict import Verdict
+if TYPE_CHECKING:
+    from verification.certification import certify as certify
+    from verification.engine import verify as verify
+    from verification.engine import verify_all as verify_all
+    from verification.verdict import Verdict as Verdict
 
-__all__ = ["Verdict", "certify", "verify", "verify_all"]
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = __dir__()

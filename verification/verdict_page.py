@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
 from bounds.listing import catalogue
-from bounds.statement import Claim, Form, Kind, Outcome, Provenance, Statement
+from bounds.statement import Form, Kind, Outcome, Provenance, Statement
 from bounds.symbols import GLOSSARY
 from verification.facts import Needed, Standing, Unmet, Vacuous, Where, Witness
 from verification.intervals import percent
+from verification.lines import LABEL, entry, nature_text, wrapped
 from verification.plain_text import case_text, claim_lines
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
 MEASURE[Kind.RATE] = "distance in half-widths"
-LABEL = 12  # columns of the label, its indent included
 KILLED = Outcome.VIOLATED.value
 
 NEEDED = {
@@ -102,28 +100,6 @@ def headline(verdict: Verdict) -> str:
     elsewhere = f"; fails elsewhere: {elsewhere_text(verdict)}" if verdict.elsewhere else ""
     line = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
     return f"{verdict.id} ({verdict.form.value})  {line}"
-
-
-def entry(label: str, content: Iterable[str], width: int) -> list[str]:
-    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
-    lines = []
-    for text in content:
-        lead = f"  {label}".ljust(LABEL) + " "
-        lines += textwrap.wrap(
-            " ".join(text.split()),
-            width,
-            initial_indent=lead,
-            subsequent_indent=" " * len(lead),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        label = ""
-    return lines
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, the later ones indented."""
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def amount(value: float, error: float) -> str:
@@ -253,13 +229,6 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
 def read_from(statement: Statement, form: Form) -> str:
     """What a form's signs come from, and how sure they are."""
     return "; ".join(filter(None, (READ[statement.provenance(form)], statement.forms[form].reading)))
-
-
-def nature_text(claim: Claim) -> str:
-    """What a claim's nature says of it, "" without one; a form that holds does not differ from what holds."""
-    if claim.nature is None:
-        return ""
-    return f"{'remark' if claim.recorded is Outcome.HOLDS else 'differs from what holds by'}: {claim.nature.value}"
 
 
 def counts_lines(verdict: Verdict) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 STATUS = 2
+NOTES = "ntkfl.data.user_files"  # the logger that says what was taken as what
 TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # nobody's business
 
 
@@ -77,13 +78,12 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def _shown_notes() -> Iterator[None]:
-    from ntkfl.data.user_files import NOTES
-
-    handler, level = _Notes(), NOTES.level
-    NOTES.addHandler(handler)
-    NOTES.setLevel(logging.INFO)
+    notes = logging.getLogger(NOTES)
+    handler, level = _Notes(), notes.level
+    notes.addHandler(handler)
+    notes.setLevel(logging.INFO)
     try:
         yield
     finally:
-        NOTES.removeHandler(handler)
-        NOTES.setLevel(level)
+        notes.removeHandler(handler)
+        notes.setLevel(level)

@@ -1,5 +1,15 @@
 """What differs from its paper: the page of it, the address of each finding, and replay files of what shows them."""
 
-from verification.findings.findings_page import Finding, PaperFindings, as_page, by_paper, sentence
+from typing import TYPE_CHECKING
 
-__all__ = ["Finding", "PaperFindings", "as_page", "by_paper", "sentence"]
+from ntkfl.imports import lazy_names
+
+if TYPE_CHECKING:
+    from verification.findings.findings_page import Finding as Finding
+    from verification.findings.findings_page import PaperFindings as PaperFindings
+    from verification.findings.findings_page import as_page as as_page
+    from verification.findings.findings_page import by_paper as by_paper
+    from verification.findings.findings_page import sentence as sentence
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
+__all__ = __dir__()

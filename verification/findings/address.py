@@ -1,14 +1,24 @@
 """Where a finding stands on the pages, for good, and the files that check it beside this project's machine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bounds.papers import slug
-from bounds.statement import Form, Nature, Statement
+from bounds.vocabulary import Form, Nature
+
+if TYPE_CHECKING:
+    from bounds.cards import Card
+    from bounds.statement import Statement
+
+    Told = Statement | Card
 
 PAGE = "findings.html"
 CHECKS = "docs/checks"  # of a checkout
 CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # what the checks are for
 
 
-def anchor(statement: Statement, form: Form) -> str:
+def anchor(statement: Told, form: Form) -> str:
     """What a link ends in, whatever the finding is called: fl-ntk/C.10, stated -> fl-ntk-C.10-stated.
 
     Args:
@@ -18,7 +28,7 @@ def anchor(statement: Statement, form: Form) -> str:
     return f"{statement.id.replace('/', '-')}-{form.value}"
 
 
-def address(statement: Statement, form: Form) -> str:
+def address(statement: Told, form: Form) -> str:
     """The finding on the site.
 
     Args:
@@ -28,7 +38,7 @@ def address(statement: Statement, form: Form) -> str:
     return f"{PAGE}#{anchor(statement, form)}"
 
 
-def check_script(statement: Statement, form: Form) -> str | None:
+def check_script(statement: Told, form: Form) -> str | None:
     """The script that confirms the finding without this project; None where it is not one of substance or reported.
 
     Args:
@@ -38,7 +48,7 @@ def check_script(statement: Statement, form: Form) -> str | None:
     return _beside(statement, form, "py")
 
 
-def replay_path(statement: Statement, form: Form) -> str | None:
+def replay_path(statement: Told, form: Form) -> str | None:
     """The replay file of its stored case; None where it is not one of substance or reported.
 
     Args:
@@ -48,7 +58,7 @@ def replay_path(statement: Statement, form: Form) -> str | None:
     return _beside(statement, form, "json")
 
 
-def findings_of(statement: Statement) -> list[Form]:
+def findings_of(statement: Told) -> list[Form]:
     """The forms that differ from what holds.
 
     Args:
@@ -57,6 +67,6 @@ def findings_of(statement: Statement) -> list[Form]:
     return [form for form, claim in statement.forms.items() if claim.nature is not None]
 
 
-def _beside(statement: Statement, form: Form, ending: str) -> str | None:
+def _beside(statement: Told, form: Form, ending: str) -> str | None:
     checked = statement.forms[form].nature in CHECKED
     return f"{CHECKS}/{slug(statement.id)}.{ending}" if checked else None

@@ -68,7 +68,8 @@ def _record(answer: "Applicability") -> dict:
 
 
 def _lines(answers: "list[Applicability]", left_out: int) -> list[str]:
-    from verification.verdict_page import entry, ratio_text
+    from verification.lines import entry
+    from verification.verdict_page import ratio_text
 
     width = max(60, min(console().width, PIPED_WIDTH))
     label = max((len(applicable.statement.id) for applicable in answers), default=0)

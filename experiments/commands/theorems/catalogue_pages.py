@@ -11,7 +11,8 @@ from experiments.console.choices import OnlyPaper
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
-    from bounds.statement import Form, Statement
+    from bounds.cards import ClaimCard
+    from bounds.statement import Statement
 
 WIDEST = 100
 PICTURES = ("png", "svg", "pdf")
@@ -27,18 +28,18 @@ def list_statements(
     ] = "",
 ) -> None:
     """List the statements: id, kind, title, and each form with its recorded outcome and its strongest evidence."""
-    from bounds.listing import catalogue, find, narrowed
+    from bounds.listing import narrowed
     from ntkfl.messages import number_of
+    from verification.cards import cards
 
     with shown_warnings(), bad_input():
-        statements = narrowed(find(*words) if words else catalogue().values(), paper, search)
+        statements = narrowed(cards(*words or ()), paper, search)
     id_width = max(len(statement.id) for statement in statements) + 2
     kind_width = max(len(statement.kind) for statement in statements) + 2
     for statement in statements:
         typer.echo(f"{statement.id:<{id_width}}{statement.kind.value:<{kind_width}}{statement.title}")
-        typer.echo(
-            " " * (id_width) + ", ".join(f"{form.value} {_recorded(statement, form)}" for form in statement.forms)
-        )
+        forms_said = (f"{form.value} {_recorded(claim)}" for form, claim in statement.forms.items())
+        typer.echo(" " * id_width + ", ".join(forms_said))
     forms = sum(len(statement.forms) for statement in statements)
     counts = f"{number_of(len(statements), 'statement')} in {number_of(forms, 'form')}"
     typer.echo(f"{counts}, each with its recorded outcome and its strongest evidence")
@@ -69,20 +70,21 @@ def show(
     """
     from bounds.listing import find
     from bounds.papers import PAPERS
+    from verification.cards import cards
     from verification.statement_page import as_text
 
     if identifier in PAPERS and plot is None:
         return typer.echo("\n".join(_conventions(identifier)))
     with bad_input():
-        statements = find(identifier)
         if plot is not None:
-            _plot(statements, plot)
-    if tex:
-        from experiments.formulas.theorem import as_tex
+            _plot(find(identifier), plot)
+        if tex:
+            from experiments.formulas.theorem import as_tex
 
-        return typer.echo("\n\n".join(map(as_tex, statements)))
+            return typer.echo("\n\n".join(map(as_tex, find(identifier))))
+        chosen = cards(identifier)
     width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
-    typer.echo("\n\n".join(as_text(statement, width) for statement in statements))
+    typer.echo("\n\n".join(as_text(card, width) for card in chosen))
 
 
 def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
@@ -107,7 +109,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
 
 def _conventions(paper: str) -> list[str]:
     from bounds.papers import conventions
-    from verification.verdict_page import entry
+    from verification.lines import entry
 
     lines = [f"{paper}: conventions"]
     for convention in conventions(paper):
@@ -116,9 +118,6 @@ def _conventions(paper: str) -> list[str]:
     return lines
 
 
-def _recorded(statement: "Statement", form: "Form") -> str:
-    from bounds.evidence import strongest
-
-    nature, evidence = statement.forms[form].nature, strongest(statement, form)
-    said = statement.forms[form].recorded.value + (f" ({nature.value})" if nature else "")
-    return said + (f" [{evidence}]" if evidence else "")
+def _recorded(claim: "ClaimCard") -> str:
+    said = claim.recorded.value + (f" ({claim.nature.value})" if claim.nature else "")
+    return said + (f" [{claim.strongest}]" if claim.strongest else "")

@@ -1,0 +1,87 @@
+"""What the catalogue says in words, kept in cards.json: reading it builds no formula, which takes seconds.
+
+`python -m verification.cards` writes it anew after a change of `bounds`; until then nothing is read from it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bounds.vocabulary import Form, Kind, Nature, Outcome, Provenance, Source
+
+FILE = Path(__file__).with_suffix(".json")
+PRINTER = FILE.parents[1] / "verification/plain_text.py"  # writes formulas in words
+ENUMERATED = {"kind": Kind, "mutated_form": Form, "recorded": Outcome, "nature": Nature, "read": Provenance}
+
+
+@dataclass(frozen=True, eq=False)
+class ClaimCard:
+    """One form of a statement in words."""
+
+    claim: tuple[str, ...]
+    hypotheses: tuple[str, ...]  # beside the statement's
+    note: str
+    consequence: str
+    version: int | None  # None: of a statement that is not this project's
+    recorded: Outcome
+    nature: Nature | None
+    evidence: str
+    strongest: str
+    witness: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """One statement in words; fields that a `Statement` has too are called alike."""
+
+    id: str
+    title: str
+    kind: Kind
+    source: Source
+    says_left: str
+    hypotheses: tuple[str, ...]
+    forms: Mapping[Form, ClaimCard]
+    mutants: tuple[str, ...]
+    mutated_form: Form
+    necessity: tuple[str, ...]
+    uses: tuple[str, ...]
+    symbols: tuple[str, ...]
+    word: str  # that `bounds.find` finds it by
+    own: bool  # of this project
+
+
+@cache
+def kept() -> Mapping[str, Card]:
+    """The cards of this project's statements by id; none where they were written from other sources than are here."""
+    written = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    return {card["id"]: _card(card) for card in written["cards"]} if written.get("sources") == sources() else {}
+
+
+def as_json(cards: Mapping[str, Card]) -> str:
+    """The text of cards.json: a hash of every source, then the cards."""
+    return json.dumps({"sources": sources(), "cards": list(map(asdict, cards.values()))}, indent=1, ensure_ascii=False)
+
+
+def sources() -> dict[str, str]:
+    """The hash of every file that a card may come from, by its path."""
+    folder = FILE.parent
+    files = [path for ending in ("py", "json") for path in folder.rglob(f"*.{ending}") if path != FILE]
+    return {
+        path.relative_to(folder.parent).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in sorted([*files, PRINTER])
+    }
+
+
+def _card(fields: Mapping[str, Any]) -> Card:
+    forms = {Form(form): ClaimCard(**_typed(claim)) for form, claim in fields["forms"].items()}
+    return Card(**_typed(fields) | {"source": Source(**_typed(fields["source"])), "forms": forms})
+
+
+def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as JSON has them, with tuples for its lists, and members for what is one of an enumeration."""
+    lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return {**fields, **lists, **{key: kind(fields[key]) for key, kind in ENUMERATED.items() if fields.get(key)}}

@@ -1,0 +1,112 @@
+"""The words that statements are described in: kinds, forms, outcomes, sources. None of them needs a formula."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What is claimed; it decides the check."""
+
+    EQUALITY = "equality"
+    TWO_SIDED = "two-sided"
+    UPPER = "upper"
+    LOWER = "lower"
+    PROBABILITY = "probability"
+    RATE = "rate"
+    ORDER = "order"
+    DEFINITION = "definition"
+    EXISTENCE = "existence"
+
+
+class Form(StrEnum):
+    """As printed; as its proof gives it; repaired, where one of these fails; new: of this project, in no paper."""
+
+    STATED = "stated"
+    PROVED = "proved"
+    REPAIRED = "repaired"
+    NEW = "new"
+
+
+class Outcome(StrEnum):
+    """What a check found. `OPEN` only records that nothing is settled yet."""
+
+    HOLDS = "holds"
+    TOUCHES = "touches"
+    UNRESOLVED = "unresolved"
+    VIOLATED = "violated"
+    UNTESTED = "untested"
+    OPEN = "open"
+
+
+class Nature(StrEnum):
+    """In what way a form differs from what holds."""
+
+    MISPRINT = "misprint"
+    MISSING_HYPOTHESIS = "missing hypothesis"
+    PROOF_GAP = "proof gap"
+    OUT_OF_REACH = "out of reach"
+    READING = "reading"
+    SUBSTANCE = "substance"
+    REPORTED = "reported"
+    SCAN = "scan"
+
+
+UNCHARGED = (Nature.REPORTED, Nature.SCAN)  # what nobody is charged with: no count of misprints or substance has them
+
+
+class Provenance(StrEnum):
+    """Where the signs of a form come from: a text; a machine's reading of a scan; a report of a text; this project."""
+
+    TEXT = "text"
+    SCAN = "scan"
+    REPORTED = "reported"
+    OURS = "ours"
+
+
+FL_NTK = "FL-NTK (Huang, Li, Song, Yang; ICML 2021, arXiv version)"
+FEDGUCCI = "FedGuCci (ICLR submission and KDD 2025 version)"
+IMA = "Understanding and Improving Model Averaging in Federated Learning (IMA)"
+BEYOND = "beyond the papers"
+READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a statement comes from, and what was printed against what was meant.
+
+    `read`: what its forms are read from; None: as the paper is, a text unless READ_FROM says otherwise.
+    """
+
+    paper: str
+    label: str
+    note: str = ""
+    read: Provenance | None = None
+
+    def __str__(self) -> str:
+        return f"{self.paper}, {self.label}"
+
+    @property
+    def provenance(self) -> Provenance:
+        """What its forms are read from."""
+        return self.read or READ_FROM.get(self.paper, Provenance.TEXT)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What a paper's statements mean in one respect, and what was printed or left open there."""
+
+    about: str
+    used: str
+    printed: str
+
+
+class Change(StrEnum):
+    """In what way a mutant is wrong."""
+
+    CONSTANT = "constant"
+    POWER = "power"
+    FACTOR = "factor"
+    COMPARISON = "comparison"
+    INDEX = "index"
+    SIGN = "sign"
+    OTHER = "other"

@@ -1,0 +1,77 @@
+"""The words that are kept of every statement are its own, and of these sources; reading them builds no formula."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from bounds import cards as kept_cards
+from bounds.papers import own
+from verification.cards import card_of, cards
+from verification.statement_page import as_text
+
+ANEW = "python -m verification.cards writes them anew"
+COMMANDS = (["list"], ["list", "--search", "eigenvalue"], ["show", "fl-ntk/B.12"], ["show", "fl-ntk"], ["cite"])
+COMMANDS += (["cite", "fl-ntk/B.12"], ["cite", "fedprox"])
+
+
+@pytest.fixture
+def fresh_reading():
+    """`kept` reads again, in the test and after it."""
+    kept_cards.kept.cache_clear()
+    yield
+    kept_cards.kept.cache_clear()
+
+
+def test_the_kept_cards_are_what_the_statements_say_from_the_sources_that_are_here():
+    written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
+    assert written["sources"] == kept_cards.sources(), ANEW
+    kept = kept_cards.kept()
+    assert list(kept) == list(own())
+    for identifier, statement in own().items():
+        assert asdict(kept[identifier]) == asdict(card_of(statement)), f"{identifier}: {ANEW}"
+
+
+def test_cards_of_other_sources_are_not_read(fresh_reading, monkeypatch, tmp_path):
+    other = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
+    other["sources"]["bounds/statement.py"] = "0" * 16
+    other["cards"][0]["title"] = "of another version"
+    (tmp_path / "cards.json").write_text(json.dumps(other))
+    here = kept_cards.sources()
+    monkeypatch.setattr(kept_cards, "sources", lambda: here)
+    monkeypatch.setattr(kept_cards, "FILE", tmp_path / "cards.json")
+    assert kept_cards.kept() == {}
+    (card,) = cards(other["cards"][0]["id"])
+    assert card.title == own()[card.id].title != "of another version"
+
+
+def test_each_source_counts(monkeypatch, tmp_path):
+    before = kept_cards.sources()
+    assert {"bounds/fl_ntk/b_12.py", "bounds/evidence.json", "verification/plain_text.py"} <= set(before)
+    printer = tmp_path / "verification/plain_text.py"
+    printer.parent.mkdir()
+    (tmp_path / "bounds").mkdir()
+    printer.write_text("one")
+    monkeypatch.setattr(kept_cards, "FILE", tmp_path / "bounds/cards.json")
+    monkeypatch.setattr(kept_cards, "PRINTER", printer)
+    first = kept_cards.sources()
+    printer.write_text("two")
+    second = kept_cards.sources()
+    (tmp_path / "bounds/new.py").write_text("")
+    assert first != second and set(kept_cards.sources()) == {*second, "bounds/new.py"}
+
+
+def test_what_only_reads_the_catalogue_imports_nothing_heavy():
+    code = f"""
+import sys
+from experiments.command_line import app
+for words in {COMMANDS}:
+    try: app(words)
+    except SystemExit as end: assert not end.code, words
+sys.exit(bool({{'jax', 'sympy', 'numpy', 'scipy', 'flint', 'hypothesis', 'torch'}} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "something heavy was imported"
+    assert " ".join(as_text(cards("fl-ntk/B.12")[0]).split()) in " ".join(done.stdout.split())

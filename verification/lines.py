@@ -1,0 +1,42 @@
+"""Lines of a terminal: a label in the margin, text beside it, wrapped between words."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from bounds.vocabulary import Outcome
+
+if TYPE_CHECKING:
+    from bounds.cards import ClaimCard
+    from bounds.statement import Claim
+
+LABEL = 12  # columns of the label, its indent included
+
+
+def entry(label: str, content: Iterable[str], width: int) -> list[str]:
+    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
+    lines = []
+    for text in content:
+        lead = f"  {label}".ljust(LABEL) + " "
+        lines += textwrap.wrap(
+            " ".join(text.split()),
+            width,
+            initial_indent=lead,
+            subsequent_indent=" " * len(lead),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        label = ""
+    return lines
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, the later ones indented."""
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def nature_text(claim: "Claim | ClaimCard") -> str:
+    """What a claim's nature says of it, "" without one; a form that holds does not differ from what holds."""
+    if claim.nature is None:
+        return ""
+    return f"{'remark' if claim.recorded is Outcome.HOLDS else 'differs from what holds by'}: {claim.nature.value}"
