@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from operator import add, itemgetter, mul
+from operator import add, mul
 from types import FunctionType
 from typing import Any, Self
 
@@ -66,7 +66,8 @@ class Formula:
         Raises:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
         """
-        once = {part: evaluate(part, constants, bits=bits) for part in dict.fromkeys(self.parts)}  # equal parts once
+        matrices: dict[Any, arb_mat] = {}
+        once = {part: _evaluated(part, constants, bits, matrices) for part in dict.fromkeys(self.parts)}  # each once
         return tuple(once[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
@@ -133,6 +134,11 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     Raises:
         KeyError: a symbol has no value. ValueError: arrays for a matrix formula.
     """
+    return _evaluated(expression, constants, bits, {})
+
+
+def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any, arb_mat]) -> Estimate:
+    """The enclosure of an expression; `made` has the matrices of what was evaluated with these constants before."""
     compiled = _compiled(sp.sympify(expression))
     try:
         values, matrices = ([_known(constants[s]) for s in part] for part in (compiled.scalars, compiled.matrices))
@@ -148,9 +154,11 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     with precision(bits):
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
+        for symbol, (v, e, *_) in zip(compiled.matrices, matrices, strict=True):
+            if symbol not in made:
+                made[symbol] = ball_matrix(v, e)
         balls = compiled.value(
-            [ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, *_ in values]
-            + [ball_matrix(v, e) for v, e, *_ in matrices]
+            _Environment([ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, *_ in values], made)
         )
         if not shape:
             result = enclosure(balls)
@@ -208,26 +216,40 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
+class _Environment:
+    """Balls of the scalar symbols in their order; and of matrix symbols, and of matrices that were computed of them."""
+
+    scalars: list
+    matrices: dict[Any, Any]
+
+
+Value = Callable[[_Environment], Any]  # a ball, an array of balls, or a matrix of balls
+
+
+@dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and its value (a ball, an array of balls, or a matrix of balls) given theirs in turn."""
+    """An expression's symbols, and its value given theirs."""
 
     scalars: tuple
     matrices: tuple
-    value: Callable[[list], Any]
+    value: Value
 
 
 @lru_cache(maxsize=COMPILED)
 def _compiled(expression: Any) -> _Compiled:
     matrices = tuple(s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol))
     scalars = tuple(expression.free_symbols - set(matrices) - _dimensions(matrices))
-    places = {symbol: place for place, symbol in enumerate(scalars + matrices)}
+    places = {symbol: place for place, symbol in enumerate(scalars)}
     return _Compiled(scalars, matrices, _ball(expression, places))
 
 
-def _ball(node: Any, places: Mapping[Any, int]) -> Callable[[list], Any]:
-    """How the value of a sympy node follows from the values of the symbols, which are given in a fixed order."""
-    if node.is_Symbol or isinstance(node, sp.MatrixSymbol):
-        return itemgetter(places[node])
+def _ball(node: Any, places: Mapping[Any, int]) -> Value:
+    """How the value of a sympy node follows from the values of the symbols; `places` are those of the scalar ones."""
+    if isinstance(node, sp.MatrixSymbol):
+        return lambda environment: environment.matrices[node]
+    if node.is_Symbol:
+        place = places[node]
+        return lambda environment: environment.scalars[place]
     if node.is_Integer:
         whole = arb(int(node))
         return lambda environment: whole
@@ -247,7 +269,15 @@ def _ball(node: Any, places: Mapping[Any, int]) -> Callable[[list], Any]:
         return lambda environment: _ROOTS(base(environment))
     arguments = [_ball(argument, places) for argument in node.args]
     combined = _combined(node)
-    return lambda environment: combined(*[argument(environment) for argument in arguments])
+    if not node.is_Matrix:
+        return lambda environment: combined(*[argument(environment) for argument in arguments])
+
+    def matrix(environment: _Environment) -> Any:
+        if node not in environment.matrices:
+            environment.matrices[node] = combined(*[argument(environment) for argument in arguments])
+        return environment.matrices[node]
+
+    return matrix
 
 
 def _combined(node: Any) -> Callable[..., Any]:

@@ -127,6 +127,7 @@ def judge(
     *,
     formula: Formula | None = None,
     known: tuple[tuple[Estimate, ...], Constants] | None = None,
+    right: tuple[Estimate, ...] | None = None,
     reverse: bool = False,
 ) -> Comparison:
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
@@ -137,6 +138,7 @@ def judge(
         case: where; it is taken to meet the hypotheses.
         formula: in place of the form's own, as a mutant's.
         known: what `statement.measured` gave on this case, where it has been asked already.
+        right: what the formula gave, part by part, where it has been evaluated already.
         reverse: turn its inequality round, as a mutant does.
 
     Raises:
@@ -144,7 +146,7 @@ def judge(
     """
     formula = statement.forms[form] if formula is None else formula
     left, constants = statement.measured(form, case) if known is None else known
-    right = formula.evaluate(constants)
+    right = formula.evaluate(constants) if right is None else right
     if len(left) != len(right):
         raise ValueError(f"{statement.id} measures {len(left)} parts, its {form.value} formula has {len(right)}")
     if statement.kind is Kind.ORDER:

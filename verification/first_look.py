@@ -1,17 +1,17 @@
 """The statements that say most on a user's data, checked on a few cases each: a first look, in seconds."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bounds.options import Options
 from bounds.statement import Outcome, Statement
 from verification.applicability import Applicability, Applies, applicable
+from verification.compare import IDENTITIES
 from verification.engine import Progress, run_cases
-from verification.judging.check import begun
+from verification.judging.check import Check, begun
 from verification.judging.replaying import option_words
 from verification.judging.way_out import changed
-from verification.planning import Plan
 
 CASES, MOST = 5, 10  # cases of each statement, and how many statements are checked
 COSTLY = "certified"  # the hypothesis of statements about certificates, which take minutes for hundreds of rows
@@ -44,13 +44,15 @@ class FirstLook:
 
     Args:
         checked: those that say most, on a few cases each.
-        looked: all forms, on one case.
+        looked: the forms that were looked at, on one case.
         left_out: forms known to fail, not about one setup, or about certificates or deep networks.
+        identities: forms of equalities that were not looked at, since there were bounds enough.
     """
 
     checked: tuple[Checked, ...]
     looked: tuple[Applicability, ...]
     left_out: int
+    identities: int
 
     @property
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
@@ -94,10 +96,10 @@ def first_look(
 ) -> FirstLook:
     """Look at every statement about the data on one case, and check those that say most on a few.
 
-    Where a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. Bounds come
-    before identities, and the sharpest bound comes first. Each statement is checked in the form that says most. A
-    statement whose hypotheses reject some of the cases is passed over. Statements about certificates and about deep
-    networks are left out.
+    Where a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. The
+    sharpest bound comes first; identities are looked at only where there are too few bounds that say something. Each
+    statement is checked in the form that says most. A statement whose hypotheses reject some of the cases is passed
+    over. Statements about certificates and about deep networks are left out.
 
     Args:
         statements: to be looked at.
@@ -115,29 +117,52 @@ def first_look(
         if not statement.id.startswith(DEEP)
         and all(COSTLY != hypothesis.name for form in statement.forms for hypothesis in statement.required(form))
     ]
-    looked, left_out = applicable(quick, options, progress, auto_step=True)
-    left_out += sum(len(statement.forms) for statement in every) - sum(len(statement.forms) for statement in quick)
-    bounds = [form for form in looked if form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING]
-    identities = [form for form in looked if form.applies is Applies.IDENTITY]
+    exact = [statement for statement in quick if statement.kind in IDENTITIES]
+    looked, left_out = applicable([s for s in quick if s not in exact], options, progress, auto_step=True)
+    left_out += _forms(every) - _forms(quick)
+    checked = _most_telling(looked, cases, MOST)
+    if len(checked) == MOST:
+        return FirstLook(tuple(checked), tuple(looked), left_out, _forms(exact))
+    identities, more_left_out = applicable(exact, options, progress, auto_step=True)
+    checked += _most_telling(identities, cases, MOST - len(checked))
+    return FirstLook(tuple(checked), (*looked, *identities), left_out + more_left_out, 0)
+
+
+def _forms(statements: Iterable[Statement]) -> int:
+    return sum(len(statement.forms) for statement in statements)
+
+
+def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
+    """The statements that say most, each in its sharpest form, on a few cases; those that were tested."""
     best: dict[str, Applicability] = {}
-    for form in bounds + identities:
-        best.setdefault(form.statement.id, form)
+    for form in looked:
+        if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):
+            best.setdefault(form.statement.id, form)
+    waiting = list(best.values())
     checked: list[Checked] = []
-    for form in best.values():
-        if len(checked) == MOST:
-            break
-        verdict = _checked(form, cases)
-        checked += [verdict] if verdict.outcome is not Outcome.UNTESTED else []
-    return FirstLook(tuple(checked), tuple(looked), left_out)
+    while waiting and len(checked) < most:
+        count = most - len(checked)
+        tested = (verdict for verdict in _checked(waiting[:count], cases) if verdict.outcome is not Outcome.UNTESTED)
+        checked += tested
+        waiting = waiting[count:]
+    return checked
 
 
-def _checked(form: Applicability, cases: int) -> Checked:
-    plan: Plan = form.plan
-    options = replace(plan.options, trials=cases)
-    check = begun(plan.statement, plan.form, options, wrong=False)
-    check.families = check.families[:1]
-    run_cases([check], options)
-    outcome, _ = check.tally.settle(plan.statement.kind, min(cases, check.required))
+def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
+    """Forms on a few cases each; those with equal families and options have their cases in common."""
+    begun_forms = []
+    for form in forms:
+        options = replace(form.plan.options, trials=cases)
+        check = begun(form.statement, form.form, options, wrong=False)
+        check.families = check.families[:1]
+        begun_forms.append((form, check, options))
+    for chosen in dict.fromkeys(options for *_, options in begun_forms):
+        run_cases([check for _, check, options in begun_forms if options == chosen], chosen)
+    return [_settled(*begun_form) for begun_form in begun_forms]
+
+
+def _settled(form: Applicability, check: Check, options: Options) -> Checked:
+    outcome, _ = check.tally.settle(form.statement.kind, min(check.planned, check.required))
     if outcome is Outcome.VIOLATED:
         outcome = check.verdict(options).outcome  # confirmed, or not
     return Checked(form, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))

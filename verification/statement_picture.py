@@ -48,4 +48,5 @@ def _add_stored(check: Check) -> None:
     assert witness is not None
     case = witness()
     known = statement.measured(form, case)
-    check.points.add(case, STORED, judge(statement, form, case, known=known), known)
+    right = statement.forms[form].evaluate(known[1])
+    check.points.add(case, STORED, judge(statement, form, case, known=known, right=right), known, right)

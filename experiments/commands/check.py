@@ -106,6 +106,8 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 6)
     lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
+    if look.identities:
+        rest = f"{look.count(Applies.YES)} bounds apply in all; identities, {look.identities} forms, were not looked at"
     missed = ", ".join(f"{name} {count}" for name, count in look.missed.most_common(4))
     missed = f"; {look.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
     lines += ["", *_wrapped(rest + missed)]

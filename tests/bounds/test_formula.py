@@ -310,3 +310,16 @@ def test_an_expression_may_be_made_when_it_is_first_asked_for():
     assert asked == [1] and late == Formula((a + b, a * b))
     with pytest.raises(AttributeError, match="Formula has no 'expresion'"):
         late.expresion  # noqa: B018
+
+
+def test_parts_share_the_matrices_they_have_in_common(monkeypatch):
+    inversions = []
+    monkeypatch.setattr("bounds.formula._inverse", lambda matrix: inversions.append(matrix) or matrix.inv())
+    h, k = (sp.MatrixSymbol(name, 3, 3) for name in "hk")
+    formula = Formula((h**-1 + sp.Identity(3), h**-1 * k))
+    for scale in (1.0, 2.0):  # of other constants nothing is kept
+        values = {h: scale * np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]]), k: np.ones((3, 3))}
+        parts = formula.evaluate(values)
+        assert [part.value.tolist() for part in parts] == [evaluate(e, values).value.tolist() for e in formula.parts]
+        np.testing.assert_allclose(parts[0].value, np.linalg.inv(values[h]) + np.eye(3), rtol=1e-12)
+    assert len(inversions) == 2 * (1 + 2)

@@ -79,3 +79,10 @@ def test_the_command_is_one_screen(options, monkeypatch):
     assert "lambda_min" in done.stdout and sum(line.startswith("  ntkfl ") for line in lines) == 3
     missing = CliRunner().invoke(app, ["check", "nowhere.csv"])
     assert missing.exit_code == 2 and "nowhere.csv" in missing.stderr
+
+
+def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
+    monkeypatch.setattr("verification.first_look.MOST", 1)
+    found = first_look([get(name) for name in FEW], replace(options, unit=True))
+    assert [one.looked.statement.id for one in found.checked] == ["fedgucci/F5"]
+    assert found.identities == 1 and "fl-ntk/X.1" not in {one.statement.id for one in found.looked}

@@ -112,5 +112,5 @@ def test_knobs_are_those_that_the_ratio_goes_with():
 
 def test_what_cannot_be_drawn_is_counted_and_breaks_no_check():
     points = Points(get("fl-ntk/A.1"), Form.STATED)
-    points.add(object(), "none", None, ((), {}))
+    points.add(object(), "none", None, ((), {}), ())
     assert points.lost == 1 and not points.rows

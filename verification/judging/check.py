@@ -146,7 +146,8 @@ class Check:
         self.tally.admit(margins)
         known = statement.measured(self.form, case)
         constants = known[1]
-        seen = judge(statement, self.form, case, known=known)
+        right = formula.evaluate(constants)
+        seen = judge(statement, self.form, case, known=known, right=right)
         seen = refined(statement, self.form, case, seen)
         if seen.outcome is Outcome.UNRESOLVED and np.isinf(seen.left.value):
             raise NotFinite(f"both sides are {seen.left.value}, and in no order")
@@ -157,7 +158,7 @@ class Check:
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
-        self.points.add(case, label["cases"], seen, known, failure)
+        self.points.add(case, label["cases"], seen, known, right, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
@@ -270,7 +271,9 @@ class Check:
         if self.own_data:
             stored = Elsewhere(Where.STORED, shown.seen.tightness)
             return replace(verdict, elsewhere=stored) if shown.witness.shows else verdict
-        self.points.add(shown.case, STORED, shown.seen, self.statement.measured(self.form, shown.case))
+        known = self.statement.measured(self.form, shown.case)
+        right = self.statement.forms[self.form].evaluate(known[1])
+        self.points.add(shown.case, STORED, shown.seen, known, right)
         confirmed = shown.confirmation
         if confirmed is not None and (shown.witness.shows or verdict.confirmation is None):
             verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)

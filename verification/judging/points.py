@@ -37,24 +37,40 @@ class Points:
     failures: list[float] = field(default_factory=list)
     lost: int = 0
 
-    def add(self, case: Any, family: str, comparison: Comparison, known: Known, failure: float | None = None) -> None:
+    def add(
+        self,
+        case: Any,
+        family: str,
+        comparison: Comparison,
+        known: Known,
+        right: tuple[Estimate, ...],
+        failure: float | None = None,
+    ) -> None:
         """Keep the points of an admitted case; a point that cannot be drawn is counted as lost. No verdict uses it."""
         try:
-            self._add(case, family, comparison, known, failure)
+            self._add(case, family, comparison, known, right, failure)
         except Exception:
             interruption.check()  # which an error of this kind may have been
             self.lost += 1
 
-    def _add(self, case: Any, family: str, comparison: Comparison, known: Known, failure: float | None) -> None:
+    def _add(
+        self,
+        case: Any,
+        family: str,
+        comparison: Comparison,
+        known: Known,
+        right: tuple[Estimate, ...],
+        failure: float | None,
+    ) -> None:
         row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
         row["knobs"] = knob_values(self.statement, self.form, case, known[1])
-        row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known), strict=True))
+        row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known, right), strict=True))
         self.rows.append(row)
         if failure is not None and family != STORED:
             self.failures.append(failure)
-        self._look(case, family, comparison, known)
+        self._look(case, family, comparison, known, right)
 
-    def _place(self, seen: Comparison, known: Known) -> tuple[float, float, float, float]:
+    def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:
         """Where a case is drawn: right and left; of an identity, the error and the difference, relative."""
         left, right = seen.left, seen.right
         kind, formula = self.statement.kind, self.statement.forms[self.form]
@@ -63,7 +79,7 @@ class Points:
             scale = gap / seen.tightness if seen.tightness > 0 else max(abs(float(left.value)), abs(float(right.value)))
             return (float(left.error) + float(right.error)) / (scale or 1), 0.0, seen.tightness, 0.0
         if kind is Kind.TWO_SIDED:
-            (upper,), lower = formula.evaluate(known[1]), formula.evaluate_lower(known[1])
+            (upper,), lower = sides, formula.evaluate_lower(known[1])
             ends = np.broadcast_arrays(lower.value, upper.value, known[0][0].value, known[0][0].error)
             low, high, value, error = (np.ravel(end) for end in ends)
             with np.errstate(all="ignore"):
@@ -72,12 +88,11 @@ class Points:
             return float(high[nearest]), 0.0, float(place[nearest]), float(wide[nearest])
         return float(right.value), float(right.error), float(left.value), float(left.error)
 
-    def _look(self, case: Any, family: str, seen: Comparison, known: Known) -> None:
+    def _look(self, case: Any, family: str, seen: Comparison, known: Known, right: tuple[Estimate, ...]) -> None:
         """Keep what is a curve: values over sizes with their exponent, or the ratio over the entries of an array."""
-        left, constants = known
-        kind, formula = self.statement.kind, self.statement.forms[self.form]
+        left, kind = known[0], self.statement.kind
         if kind is Kind.RATE:
-            for part, (measured, claimed) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+            for part, (measured, claimed) in enumerate(zip(left, right, strict=True)):
                 self._exponents(family, part, measured, claimed)
                 if isinstance(measured, Slope):
                     power = float(np.ravel(claimed.value)[0])
@@ -85,7 +100,7 @@ class Points:
                     self._keep(family, part, off, slope_curve(family, measured, power, part))
         elif kind is Kind.ORDER:
             self._exponents(family, 0, seen.left, Estimate.exact(0.0))
-            for part, (measured, bound) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+            for part, (measured, bound) in enumerate(zip(left, right, strict=True)):
                 with np.errstate(all="ignore"):
                     ratio, error = measured.value / bound.value, measured.error / abs(bound.value)
                 if ratio.ndim > 1:  # many networks of a size
@@ -94,18 +109,17 @@ class Points:
         elif isinstance(left[0], Slope):
             self._keep(family, 0, seen.tightness, slope_curve(family, left[0], None))
         else:
-            self._entries(case, family, seen, left, constants)
+            self._entries(case, family, seen, left, right)
 
     def _exponents(self, family: str, part: int, measured: Estimate, claimed: Estimate) -> None:
         columns = np.broadcast_arrays(measured.value, measured.error, claimed.value, claimed.error)
         for numbers in zip(*map(np.ravel, columns), strict=True):
             self.exponents.append(Exponent(family, part, *(rounded(float(number)) for number in numbers)))
 
-    def _entries(self, case: Any, family: str, seen: Comparison, left: Any, constants: Mapping[Any, Any]) -> None:
+    def _entries(self, case: Any, family: str, seen: Comparison, left: Any, right: tuple[Estimate, ...]) -> None:
         if seen.tightness < self.curves.get((family, 0), (-np.inf, None))[0]:
             return
-        parts = self.statement.forms[self.form].evaluate(constants)
-        pairs = [(a.value, b.value) for a, b in zip(left, parts, strict=True) if a.value.ndim or b.value.ndim]
+        pairs = [(a.value, b.value) for a, b in zip(left, right, strict=True) if a.value.ndim or b.value.ndim]
         best: tuple[float, np.ndarray] | None = None
         for block, other in pairs:
             ratio = ratios(self.statement.kind, *np.broadcast_arrays(block, other))

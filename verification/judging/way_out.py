@@ -212,10 +212,13 @@ def largest_step(
 
     hardest = start if hardest is None else hardest
     easiest = start * SHARE
-    if not hypothesis.free and not ask(easiest):
-        return None  # not looked for step by step: each is a run
-    digits, ratio = (DIGITS, RATIO) if hypothesis.free else (ROUGH_DIGITS, ROUGH_RATIO)
-    edge = boundary(ask, bool, start, harder=2.0, easiest=easiest, hardest=hardest, ratio=ratio)
+    if hypothesis.free:
+        digits, ratio, harder = DIGITS, RATIO, 2.0
+    elif ask(easiest):  # each step that is tried is a run: the whole range is bisected, which asks for fewest
+        digits, ratio, harder, start = ROUGH_DIGITS, ROUGH_RATIO, hardest / easiest, easiest
+    else:
+        return None
+    edge = boundary(ask, bool, start, harder=harder, easiest=easiest, hardest=hardest, ratio=ratio)
     if edge.value is None or edge.failed is None:
         return edge.value  # none was found, or the hardest passes
     context = Context(prec=digits, rounding=ROUND_FLOOR)

@@ -14,6 +14,7 @@ from bounds.statement import Hypothesis
 from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import gram
 from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem
 
 LIMIT_SYMBOLS = {lam: "smallest eigenvalue of H_inf", mu: "largest eigenvalue of H_inf"}
 
@@ -26,10 +27,14 @@ class LimitKernel(NamedTuple):
     largest: Estimate
 
 
-@lru_cache(maxsize=4)
 def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
-    """The limit kernel of a case's data; kept for the statements that look at the same run next."""
-    h = gram.infinite_estimate(case.problem.x)
+    """The limit kernel of a case's data; kept for what looks at the same data next, as each seed of a user's does."""
+    return _limit_kernel(case.problem)
+
+
+@lru_cache(maxsize=4)
+def _limit_kernel(problem: Problem) -> LimitKernel:
+    h = gram.infinite_estimate(problem.x)
     return LimitKernel(h, gram.smallest_eigenvalue(h), gram.largest_eigenvalue(h))
 
 

@@ -34,7 +34,7 @@ def _summed(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray
     """rho sum_t (1/K) sum_k J v, as balls (m, d), for the pattern and the vector v that are a part of a local step."""
     path = weight_path(case)
     with precision(case.bits):
-        powers = printed_powers(case, case.problem.y)
+        powers = printed_powers(case)
         left = np.vectorize(ball, otypes=[object])(powers.value, powers.error)
         terms = [
             _through(path, *part(active.astype(int), residual, power))
