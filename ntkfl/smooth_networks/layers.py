@@ -24,7 +24,7 @@ class Layer:
     """h -> phi(scale W h + bias_scale b).
 
     Raises:
-        ValueError: an entry that is not finite.
+        ValueError: an entry that is not finite; shapes that do not fit.
     """
 
     name: str  # what messages call it
@@ -38,8 +38,16 @@ class Layer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
-        if self.bias is not None:
-            object.__setattr__(self, "bias", finite_array(f"the bias of layer {self.name}", self.bias))
+        if self.weight.ndim != 2:
+            raise ValueError(f"the weight of layer {self.name} has shape {self.weight.shape}; it must be a matrix")
+        if self.bias is None:
+            return
+        object.__setattr__(self, "bias", finite_array(f"the bias of layer {self.name}", self.bias))
+        if self.bias.shape != (len(self.weight),):
+            raise ValueError(
+                f"the bias of layer {self.name} has shape {self.bias.shape}; it must be ({len(self.weight)},), a "
+                "number for each row of the weight"
+            )
 
     @property
     def shift(self) -> float:
@@ -124,7 +132,7 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
         if name is None:
             raise ValueError(
                 f"layer {where} is {part!r:.60}; the certificate covers Linear and Tanh, GELU, Softplus, Sigmoid, "
-                "SiLU and ReLU"
+                "SiLU and ReLU as torch has them by default"
             )
         if not layers or layers[-1].activation is not IDENTITY:
             raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer")
@@ -157,7 +165,7 @@ def _activation(part: nn.Module) -> str | None:
     if type(part) is nn.GELU:
         return "gelu" if part.approximate == "none" else None
     if type(part) is nn.Softplus:
-        return "softplus" if part.beta == 1 else None
+        return "softplus" if part.beta == 1 and part.threshold >= 20 else None  # beyond it linear
     return {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
 
 
