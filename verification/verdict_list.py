@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -12,13 +13,13 @@ from bounds.listing import catalogue
 from bounds.statement import UNCHARGED, Kind, Nature, Outcome
 from verification.facts import Standing
 from verification.intervals import percent
-from verification.tables import markdown_row, plain_table
+from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
-from verification.verdict_page import answer, as_text, elsewhere_text, measured_ratio, ratio_text
+from verification.verdict_page import answer, as_text, elsewhere_text, headline, measured_ratio, ratio_text
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
-COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")
+COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "title", "remark")
 OPEN_VIOLATED = "violated, recorded open"
 NUMBERS = ("trials", "tightness", "mutants")
 READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPORTED: "as reported"}
@@ -41,17 +42,44 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def table(verdicts: Iterable[Verdict]) -> Table:
-    """One row a verdict, worst first; fits 80 columns.
+    """Two lines a verdict, worst first: what came out, then its title and remarks; fits 80 columns.
 
     Args:
         verdicts: as `verify` gives them.
     """
-    result = plain_table(COLUMNS, numbers=NUMBERS, wrapped=COLUMNS[-1:], gap=1)
-    for verdict in worst_first(verdicts):
-        style = "bold red" if verdict.contradicts_record else STYLE.get(verdict.outcome, "")
-        outcome, *cells = _cells(verdict)
-        result.add_row(Text(outcome, style), *map(Text, cells))
+    ordered = worst_first(verdicts)
+    rows = [COLUMNS, *map(_cells, ordered)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 2)]
+    result = Table.grid()
+    for place, (*cells, title, remark) in enumerate(rows):
+        sides = ["rjust" if name in NUMBERS else "ljust" for name in COLUMNS]
+        padded = [getattr(cell, side)(width) for cell, side, width in zip(cells, sides, widths, strict=False)]
+        line = Text(" ".join(padded).rstrip())
+        if place:
+            verdict = ordered[place - 1]
+            line.stylize("bold red" if verdict.contradicts_record else STYLE.get(verdict.outcome, ""), 0, widths[0])
+        else:
+            line.stylize("bold")
+        result.add_row(line)
+        if place and (title or remark):
+            result.add_row(Padding(Text("; ".join(filter(None, (title, remark)))), (0, 0, 0, widths[0] + 1)))
     return result
+
+
+def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """What differs from the record, and what was open and is refuted, each with its replay; or that nothing is new.
+
+    Args:
+        verdicts: as `verify` gives them.
+    """
+    new = [v for v in verdicts if v.contradicts_record] + [v for v in verdicts if v.refutes_open]
+    if new:
+        return [line for verdict in new for line in (headline(verdict), f"  {verdict.replay}")]
+    if any(verdict.own_data or "statement" in verdict.provenance for verdict in verdicts):
+        return []
+    known = sum(verdict.outcome is Outcome.VIOLATED for verdict in verdicts)
+    rest = f"; {known} known {'failure is' if known == 1 else 'failures are'} as recorded" if known else ""
+    return [f"nothing differs from what is recorded{rest}"]
 
 
 def totals(verdicts: Sequence[Verdict]) -> str:
@@ -88,7 +116,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     failed = sum(verdict.error is not None for verdict in verdicts)
     own_data = any(verdict.own_data or verdict.data_unused for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
-    elsewhere = sum(verdict.elsewhere is not None for verdict in verdicts)
+    elsewhere = sum(v.elsewhere is not None and v.outcome is not Outcome.VIOLATED for v in verdicts)
     measure += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
     ended = f"; {failed} ended by an error" if failed else ""
     return f"{len(verdicts)} {noun}: {said}; {differ - failed * own_data} {measure}{ended}"
@@ -167,7 +195,7 @@ def _cells(verdict: Verdict) -> list[str]:
     rejected = sum(verdict.rejected.values())
     remarks = [
         f"DIFFERS: recorded {verdict.recorded.value}" if verdict.contradicts_record else "",
-        READ_AS.get(_nature(verdict), "") if verdict.outcome is Outcome.VIOLATED else "",
+        _known(verdict),
         _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED else "",
         "recorded open" if verdict.refutes_open else "",
         f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",
@@ -181,7 +209,16 @@ def _cells(verdict: Verdict) -> list[str]:
         f"{rejected} rejected" if rejected else "",
     ]
     remark = ", ".join(filter(None, remarks))
-    return [verdict.word, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, remark]
+    statement = catalogue().get(verdict.id)
+    title = "" if statement is None else statement.title
+    return [verdict.word, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, title, remark]
+
+
+def _known(verdict: Verdict) -> str:
+    """Of a violation that nobody is surprised by, that it is known, and from where."""
+    if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
+        return ""
+    return READ_AS.get(_nature(verdict), "as recorded")
 
 
 def _not_computed(verdict: Verdict) -> str:

@@ -21,7 +21,7 @@ from verification.facts import Unmet, Where
 from verification.judging.families import families
 from verification.judging.way_out import passing_step, way_out
 from verification.verdict import Verdict
-from verification.verdict_list import table, totals
+from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
 
 FEW = Options(unit=True, trials=5, width=256, rounds=20)
@@ -50,7 +50,7 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
     assert answered(found).endswith("trials; fails elsewhere: stored case, left/right 1.11")
     assert totals([found]).endswith("; 1 fails elsewhere")
-    assert [cell for column in table([found]).columns for cell in column.cells][-1].plain.startswith("fails elsewhere")
+    assert markdown_table([found])[-1].partition("weights | ")[2].startswith("fails elsewhere")
     assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
     (ours,) = verify(MOVEMENT, replace(FEW, unit=False), Form.STATED)
     assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)

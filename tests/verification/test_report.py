@@ -15,7 +15,16 @@ from bounds.statement import Form, Kind, Outcome
 from verification.facts import Elsewhere, Needed, Unmet, Vacuous, Where, Witness
 from verification.plain_text import claim_lines, plain
 from verification.verdict import Side, Verdict
-from verification.verdict_list import as_json, as_markdown, escaped, table, totals, worst_first
+from verification.verdict_list import (
+    as_json,
+    as_markdown,
+    escaped,
+    markdown_table,
+    news_lines,
+    table,
+    totals,
+    worst_first,
+)
 from verification.verdict_page import amount, as_text
 
 REQUIRED_KEYS = (
@@ -264,7 +273,7 @@ def test_no_report_says_that_a_statement_is_proved(found):
 def test_names_cannot_break_a_markdown_table_or_code_block(found):
     report = as_markdown([found])
     cells = [re.findall(r"(?<!\\)(?:\\\\)*\|", row) for row in rows(report)[:3]]
-    assert {len(bars) for bars in cells} == {8}
+    assert {len(bars) for bars in cells} == {9}
     fence = re.search(r"^(`{3,})text$", report, re.M)[1]
     assert [line for line in report.splitlines() if line.startswith(fence)] == [fence + "text", fence]
 
@@ -273,6 +282,19 @@ def test_markdown_escapes_what_it_would_read():
     assert escaped("a|b `c` <d> *e*\nf") == r"a\|b \`c\` \<d\> \*e\* f"
     hostile = verdict(id="toy/1", worst_case={"problem": "```\n| evil |"})
     assert "````text" in as_markdown([hostile])
+
+
+def test_what_is_new_comes_first_and_known_failures_are_said_to_be_as_recorded():
+    known = verdict(outcome=Outcome.VIOLATED, recorded=Outcome.VIOLATED)
+    fine = verdict()
+    assert news_lines([fine, known]) == ["nothing differs from what is recorded; 1 known failure is as recorded"]
+    assert news_lines([fine, fine]) == ["nothing differs from what is recorded"]
+    new = verdict(outcome=Outcome.VIOLATED)
+    first, replay = news_lines([fine, known, new])
+    assert "DIFFERS" in first and replay.strip() == new.replay
+    remarks = [row.rpartition(" | ")[2] for row in markdown_table([known, new, fine])[2:]]
+    assert ["as recorded" in remark for remark in remarks] == [True, False, False]
+    assert news_lines([verdict(own_data=True)]) == []
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -287,7 +309,8 @@ def test_the_table_fits_its_terminal_and_has_no_colour_codes_when_piped(width):
         console.print(table(found))
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width and "\x1b" not in captured.get()
-    assert any(longest in line and "unresolved" in line and "1/2" in line for line in lines)
+    (place,) = (n for n, line in enumerate(lines) if longest in line and "unresolved" in line and "1/2" in line)
+    assert lines[place + 1].split() and catalogue()[longest].title.startswith(" ".join(lines[place + 1].split()[:4]))
 
 
 def test_every_form_of_every_statement_has_a_claim():

@@ -243,19 +243,18 @@ def _run(
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
-    """The pages or the table, what differs from the record with its replay, the totals, and what was not tested."""
-    from verification.verdict_list import table, totals, untested_lines, worst_first
-    from verification.verdict_page import as_text, headline
+    """The pages, or what is new and the table; then the totals, and what was not tested."""
+    from verification.verdict_list import news_lines, table, totals, untested_lines, worst_first
+    from verification.verdict_page import as_text
 
     if pages:
         width = max(60, min(console().width, PIPED_WIDTH))
         for verdict in worst_first(verdicts):
             typer.echo(as_text(verdict, width=width) + "\n")
     elif verdicts:
+        if news := news_lines(verdicts):
+            typer.echo("\n".join(news) + "\n")
         typer.echo(as_lines(table(verdicts)) + "\n")
-        against = [verdict for verdict in verdicts if verdict.contradicts_record]
-        for verdict in [*against, *(v for v in verdicts if v.refutes_open)]:
-            typer.echo(f"{headline(verdict)}\n  {verdict.replay}\n")
     typer.echo(totals(verdicts))
     for line in untested_lines(verdicts):
         typer.echo(line)

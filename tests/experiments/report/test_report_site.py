@@ -13,6 +13,7 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 from bounds.listing import catalogue, get
 from bounds.statement import Form, Outcome
 from experiments.formulas.prose import prose
+from experiments.report.front_page import headline
 from experiments.report.outcomes import LOOKS
 from experiments.report.site import built
 from experiments.report.statement_pages import address
@@ -22,6 +23,7 @@ from verification.findings.findings_page import counts_as_printed
 from verification.plain_text import case_text
 from verification.seen import Seen
 from verification.verdict import Side
+from verification.verdict_list import totals
 from verification.verdict_page import answer
 
 MIXED = (4.5, 3.0)  # WCAG AA: text, and marks of the interface
@@ -172,7 +174,7 @@ def test_studies_alone_make_a_report():
 
 
 def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
-    as_recorded = [verdict for verdict in all_verdicts(mutants_total=1) if verdict.outcome is Outcome.HOLDS][:9]
+    as_recorded = [verdict for verdict in all_verdicts(mutants_total=1) if verdict.outcome is Outcome.HOLDS][:10]
     changes = {
         "Vacuous": {"vacuous": Vacuous({"m": 1e30})},
         "Weakly tested": {"mutants_total": 2},
@@ -181,6 +183,13 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
         "Not refuted": {"would_exclude": 0.1},
         "Violated, recorded open": {"outcome": Outcome.VIOLATED, "recorded": Outcome.OPEN, "violated": 1},
         "Broken by stored cases alone": {"outcome": Outcome.VIOLATED, "recorded": Outcome.VIOLATED, "violated": 0},
+        "Violated on your data": {
+            "outcome": Outcome.VIOLATED,
+            "recorded": Outcome.VIOLATED,
+            "violated": 20,
+            "elsewhere": Elsewhere(Where.RECORDED),
+            "own_data": True,
+        },
         "Fail elsewhere": {"elsewhere": Elsewhere(Where.STORED, 1.5), "own_data": True},
     }
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
@@ -190,6 +199,15 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
     undecided = [changed.pop("Undecided").id, changed.pop("Undecided too").id]
     wanted = {name: (1, [verdict.id]) for name, verdict in changed.items()} | {"Undecided": (2, undecided)}
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
+    outcomes = [Outcome.HOLDS, Outcome.VIOLATED, Outcome.VIOLATED, Outcome.UNTESTED, Outcome.UNRESOLVED]
+    known = {"own_data": True, "recorded": Outcome.VIOLATED, "elsewhere": Elsewhere(Where.RECORDED)}
+    mine = [replace(v, outcome=o, **known) for v, o in zip(all_verdicts(), outcomes, strict=False)]
+    said = "On your data, of 5 forms, 1 holds, 2 violated, 1 could not be tested, 1 unresolved; 3 fail elsewhere"
+    assert headline(mine) == said
+    assert totals(mine).endswith("; 3 fail elsewhere")
 
 
 def test_nothing_that_came_from_data_is_markup():
