@@ -11,7 +11,7 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from ntkfl.data.duplicates import Duplicates, without_duplicates
 from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
+from ntkfl.data.sklearn_tables import table
 from ntkfl.data.tables import breast_cancer, wine
 from ntkfl.data.user_files import SUFFIXES, is_data_file, read_arrays
 from ntkfl.gram.degeneracy import ParallelRows
@@ -60,18 +61,7 @@ def digits(
         (6, 64)
     """
     draw = ImageDraw(n, seed, target, center, clients, partition, test)
-    return draw.problem("digits", *_digits())
-
-
-@cache
-def _digits() -> tuple[np.ndarray, np.ndarray]:
-    """All images, (1797, 64), and their classes; the file is read once."""
-    from sklearn.datasets import load_digits  # here because it takes a second or more, which other data need not wait
-
-    arrays = load_digits(return_X_y=True)
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+    return draw.problem("digits", *table("digits.csv.gz"))
 
 
 def fashion_mnist(

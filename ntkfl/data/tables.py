@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 
 from ntkfl.data.image_draw import INPUTS, describe
+from ntkfl.data.sklearn_tables import table
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem, require_size
 
@@ -25,9 +26,7 @@ def breast_cancer(n: int | None = None, seed: int = 0, clients: int = 4, partiti
 @cache
 def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """All rows, each a unit vector, and their labels; both tables have the class of y = +1 as their class 0."""
-    from sklearn import datasets  # here because it takes a second or more, which other data need not wait for
-
-    x, classes = {"wine": datasets.load_wine, "breast_cancer": datasets.load_breast_cancer}[name](return_X_y=True)
+    x, classes = table({"wine": "wine_data.csv", "breast_cancer": "breast_cancer.csv"}[name])
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     y = np.where(classes == 0, 1.0, -1.0)

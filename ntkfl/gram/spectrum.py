@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
-import scipy.linalg
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ntkfl import interruption, lapack
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
@@ -163,6 +161,9 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
     if len(h) > LANCZOS_FROM:
         factor = h.T.copy(order="F")
         if lapack.cholesky(factor):
+            import scipy.linalg  # here because small matrices need not wait for these
+            from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
             solve = scipy.linalg.blas.dtrsv
             inverse = LinearOperator(
                 h.shape, lambda b: solve(factor, solve(factor, b, lower=True), lower=True, trans=1), dtype=float

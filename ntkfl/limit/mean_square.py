@@ -19,7 +19,6 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
@@ -68,6 +67,8 @@ class MeanSquare:
             low = square * (1 + 1e-9)
             if self._gain(1.0, low) > 1:
                 high = self._first_small(lambda level: self._gain(1.0, level), max(2 * low, 1.0), 2.0)
+                from scipy.optimize import brentq  # here because it takes a third of a second
+
                 square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
         return max(float(np.sqrt(square)), least)
 
@@ -102,6 +103,8 @@ class MeanSquare:
         if self._gain(high, 1.0) <= 1:
             return mean
         low = self._first_small(lambda factor: self._gain(factor, 1.0), high / 2, 0.5)
+        from scipy.optimize import brentq
+
         return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
 
     def _first_small(self, gain: Callable[[float], float], start: float, by: float) -> float:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import LinAlgError, solve_triangular
-from scipy.optimize import brentq
 
 from ntkfl import interruption, lapack
 from ntkfl.limit.complex_pairs import pair_radius
@@ -161,4 +160,6 @@ def _rayleigh_zero(
 
     if not quotient(low) < 0 < quotient(high):
         return low
+    from scipy.optimize import brentq  # here because it takes a third of a second
+
     return float(brentq(quotient, low, high, xtol=CLOSE / 100))

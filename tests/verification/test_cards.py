@@ -10,7 +10,6 @@ import pytest
 from bounds import cards as kept_cards
 from bounds.papers import own
 from verification.cards import card_of, cards
-from verification.statement_page import as_text
 
 ANEW = "python -m verification.cards writes them anew"
 COMMANDS = (["list"], ["list", "--search", "eigenvalue"], ["show", "fl-ntk/B.12"], ["show", "fl-ntk"], ["cite"])
@@ -25,13 +24,16 @@ def fresh_reading():
     kept_cards.kept.cache_clear()
 
 
-def test_the_kept_cards_are_what_the_statements_say_from_the_sources_that_are_here():
+def test_what_is_read_is_what_the_statements_say():
+    for identifier, card in kept_cards.kept().items():
+        assert asdict(card) == asdict(card_of(own()[identifier])), f"{identifier}: {ANEW}"
+
+
+@pytest.mark.slow  # of what is submitted: between two commits that touch bounds the cards may be old, and are not read
+def test_the_kept_cards_are_of_the_sources_that_are_here():
     written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
     assert written["sources"] == kept_cards.sources(), ANEW
-    kept = kept_cards.kept()
-    assert list(kept) == list(own())
-    for identifier, statement in own().items():
-        assert asdict(kept[identifier]) == asdict(card_of(statement)), f"{identifier}: {ANEW}"
+    assert list(kept_cards.kept()) == list(own())
 
 
 def test_cards_of_other_sources_are_not_read(fresh_reading, monkeypatch, tmp_path):
@@ -65,7 +67,9 @@ def test_each_source_counts(monkeypatch, tmp_path):
 
 def test_what_only_reads_the_catalogue_imports_nothing_heavy():
     code = f"""
-import sys
+import json, sys
+from bounds import cards
+cards.sources = lambda: json.loads(cards.FILE.read_text(encoding="utf-8"))["sources"]
 from experiments.command_line import app
 for words in {COMMANDS}:
     try: app(words)
@@ -74,4 +78,4 @@ sys.exit(bool({{'jax', 'sympy', 'numpy', 'scipy', 'flint', 'hypothesis', 'torch'
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr or "something heavy was imported"
-    assert " ".join(as_text(cards("fl-ntk/B.12")[0]).split()) in " ".join(done.stdout.split())
+    assert "fl-ntk/B.12  Movement of the global weights" in done.stdout

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from ntkfl.data import FASHION_MNIST_FOLDER, idx_pair
+from ntkfl.data.sklearn_tables import table
 from ntkfl.training.datasets.samples import Samples, check_labels
 
 
 def digits(path: Path | None, size: int | None) -> Samples:
     """The 1797 digits of scikit-learn, (1, 8, 8), pixels 0 to 16; no test set of their own."""
-    from sklearn.datasets import load_digits  # here because it takes a second or more
-
     if path is not None:
         raise ValueError(f"digits come with scikit-learn and take no path; path is {path}")
-    images = load_digits()
-    return Samples("images", images.images[:, None], images.target, classes=10, peak=16.0)
+    pixels, classes = table("digits.csv.gz")
+    return Samples("images", pixels.reshape(-1, 1, 8, 8).copy(), classes.copy(), classes=10, peak=16.0)
 
 
 def fashion_mnist(path: Path | None, size: int | None) -> Samples:
