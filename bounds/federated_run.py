@@ -116,7 +116,7 @@ class FederatedRun(Case):
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
             value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
         if value is None:
-            raise ValueError(f"the run records no {name}; draw it with federated_draws(..., movements=True)")
+            raise ValueError(f"the run records no {name}; draw it with federated_families(..., movements=True)")
         if not (np.isfinite(value).all() and np.isfinite(other).all()):
             raise FloatingPointError(
                 f"the run on {self.problem.name} overflowed: {name} is not finite; "
@@ -281,7 +281,7 @@ def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
 
 
 @dataclass(frozen=True)
-class FederatedDraw:
+class FederatedFamily:
     """Runs of Algorithm 1 on one kind of data: the seed draws samples, labels, partition and network anew."""
 
     name: str
@@ -360,9 +360,9 @@ DEFAULT_TRIALS = (
 OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 
-def federated_draws(
+def federated_families(
     options: Options, label: str = "", *, linearised: bool = False, movements: bool = False, **defaults
-) -> tuple[FederatedDraw, ...]:
+) -> tuple[FederatedFamily, ...]:
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
@@ -383,7 +383,7 @@ def federated_draws(
         size = _user_problem(user, options.unit, options.clients, options.partition, n, 0).n if user else n
         cost = size * setup.width * setup.local_steps * setup.rounds
         draws.append(
-            FederatedDraw(
+            FederatedFamily(
                 name=f"{name} ({label})" if label and not overruled else name,
                 setup=setup,
                 clients=options.clients or (clients if user is None else None),
@@ -427,3 +427,10 @@ def federated_runs(
     setup = Setup(width=len(weights.signs), **chosen)
     run = FederatedRun(problem, setup, weights, linearised=linearised)
     return run.with_arithmetic(BALL) if in_balls else run
+
+
+def __getattr__(name: str) -> object:
+    """No value, but an error that says the new name of what was renamed."""
+    if name == "federated_draws":
+        raise ImportError("bounds.federated_run has no federated_draws; it is federated_families")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 
 from bounds.case import Case, another_network, described
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, points, sizes
 from bounds.strategies import labels
@@ -113,19 +113,19 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
     return InitialNetwork(problem, gaussian(4096, 2, 0, sigma), sigma, radius=0.05)
 
 
-def _network(base: FederatedDraw, seed: int) -> InitialNetwork:
-    """On the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
+    """On the data of a FederatedFamily, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
     problem, setup = base.problem(seed), base.setup
     radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
     weights = gaussian(setup.width, problem.d, seed, setup.sigma)
     return InitialNetwork(problem, weights, setup.sigma, radius * setup.sigma)
 
 
-class InitialNetworkDraw(Family):
+class InitialNetworkFamily(Family):
     """A family of such networks, which knows what a case takes of memory."""
 
     @property
-    def base(self) -> FederatedDraw:
+    def base(self) -> FederatedFamily:
         """Whose data they are on."""
         return self.of[0]
 
@@ -140,7 +140,7 @@ class InitialNetworkDraw(Family):
         return float(drawing_bytes(width, problem.d))
 
 
-def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
+def initial_network_families(options: Options) -> tuple[InitialNetworkFamily, ...]:
     """The default families, or the user's data, looked at before training.
 
     Args:
@@ -148,8 +148,8 @@ def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
     """
     generic, trials = initial_networks(), options.trials or 200
     return tuple(
-        InitialNetworkDraw(f"{base.name}, at initialisation", _network, generic, (base,), trials)
-        for base in federated_draws(options)
+        InitialNetworkFamily(f"{base.name}, at initialisation", _network, generic, (base,), trials)
+        for base in federated_families(options)
     )
 
 
@@ -163,3 +163,10 @@ def initial_networks(draw: DrawFn) -> InitialNetwork:
     problem = Problem(x, draw(labels(len(x))), name="drawn")
     radius, delta = draw(log_uniform(1e-3, 0.99)), draw(log_uniform(0.02, 0.9))
     return InitialNetwork(problem, weights, sigma, radius * sigma, delta)
+
+
+def __getattr__(name: str) -> object:
+    """No value, but an error that says the new name of what was renamed."""
+    if name == "initial_network_draws":
+        raise ImportError("bounds.initial_network has no initial_network_draws; it is initial_network_families")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,8 +34,17 @@ Measure = Callable[[Any], Estimate | tuple[Estimate, ...]]
 Families = Callable[[Any], tuple[AnyFamily, ...]] | tuple[Family, ...]
 
 
+class _Families:
+    """A class whose argument `families` was called `draws`."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Any:
+        if "draws" in named:
+            raise TypeError(f"{cls.__name__} has no argument draws; the families of cases are its families=...")
+        return super().__new__(cls)
+
+
 @dataclass(frozen=True)
-class Claim(Formula):
+class Claim(_Families, Formula):
     """A statement in one of its forms: a formula, where it is claimed, and what came out.
 
     Args:
@@ -45,7 +54,7 @@ class Claim(Formula):
         hypotheses: that it needs beside the statement's.
         measure: the left side, where it is not the statement's.
         left_formula: of that left side, as the statement's.
-        draws: the families of cases, where they are not the statement's.
+        families: the families of cases, where they are not the statement's.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
         read: what it is read from, where that is not what the statement's source is read from.
@@ -57,7 +66,7 @@ class Claim(Formula):
     hypotheses: tuple[Hypothesis, ...] = ()
     measure: Measure | None = None
     left_formula: str | tuple[str, ...] = ()
-    draws: Families | None = None
+    families: Families | None = None
     witness: Callable[[], Any] | None = None
     note: str = ""
     consequence: str = ""
@@ -70,7 +79,7 @@ def _all(values: Any, kind: type) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class Statement(_Families):
     """One numbered result.
 
     Args:
@@ -82,7 +91,7 @@ class Statement:
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             one for each part.
         constants: the values of the formulas' symbols, where they have any. The two share nothing but the case.
-        draws: the families of cases it is checked on: values, or a function of the user's options that gives them.
+        families: the families of cases it is checked on: values, or a function of the user's options that gives them.
         hypotheses: required by every form.
         mutants: wrong formulas, made of the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
@@ -101,7 +110,7 @@ class Statement:
     source: Source
     forms: Mapping[Form, Claim]
     measure: Measure
-    draws: Families
+    families: Families
     says_left: str
     left_formula: str | tuple[str, ...] = ()
     constants: Callable[[Any], Mapping[Any, Any]] = lambda case: {}
@@ -120,11 +129,13 @@ class Statement:
         for name in ("constants", "measure"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of a case")
-        forms = ((f"the {form} form of {self.id}", claim.draws) for form, claim in self.forms.items() if claim.draws)
-        for of, draws in ((self.id, self.draws), *forms):
-            if not callable(draws) and not (draws and _all(draws, Family)):
+        forms = (
+            (f"the {form} form of {self.id}", claim.families) for form, claim in self.forms.items() if claim.families
+        )
+        for of, families in ((self.id, self.families), *forms):
+            if not callable(families) and not (families and _all(families, Family)):
                 right = "a function of the options, or a tuple of Family values, as in (FAMILY,)"
-                raise TypeError(f"draws of {of} is {draws!r}; it must be {right}")
+                raise TypeError(f"families of {of} is {families!r}; it must be {right}")
         if not _all(self.mutants, Mutant):
             raise TypeError(f"mutants of {self.id} is {self.mutants!r}; it must be a tuple of them, as in (MUTANT,)")
         names = {h.name for form in self.forms for h in self.required(form)}
@@ -159,17 +170,15 @@ class Statement:
         given = claim.left_formula or (() if claim.measure else self.left_formula)
         return (given,) if isinstance(given, str) else given
 
-    def families(self, form: Form, options: Any) -> tuple[AnyFamily, ...]:
+    def families_of(self, form: Form, options: Any) -> tuple[AnyFamily, ...]:
         """The families of cases that one form is checked on, with as many seeds as the user asks for.
 
         Args:
             form: one of the statement's forms.
             options: data, sizes, steps and seed, as the user chose them.
         """
-        draws = self.forms[form].draws or self.draws
-        return (
-            tuple(draws(options)) if callable(draws) else tuple(family.with_trials(options.trials) for family in draws)
-        )
+        given = self.forms[form].families or self.families
+        return tuple(given(options) if callable(given) else (each.with_trials(options.trials) for each in given))
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part.

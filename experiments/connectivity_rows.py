@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, L
@@ -61,7 +61,7 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         seed: of the draws, default 0.
     """
     for units, features, side, at_origin in CUBES:
-        draw = CubeDraw(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
+        draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
         # labels beyond every output make the barrier that of z itself, or of -z: the worse of the two

@@ -52,7 +52,7 @@ def ladders(
     if networks is not None and networks < FEWEST_NETWORKS:
         raise ValueError(f"networks is {networks}; a spread needs at least {FEWEST_NETWORKS} at each width")
     statements = [statement for statement in catalogue().values() if isinstance(statement, WidthRate)]
-    drawn = ((draw, s) for s in statements for form in s.forms for draw in s.families(form, options or Options()))
+    drawn = ((draw, s) for s in statements for form in s.forms for draw in s.families_of(form, options or Options()))
     families = [(draw, s) for draw, s in drawn if isinstance(draw, Ladder)]
     needed = max(sorted(draw.widths)[FEWEST_WIDTHS - 1] for draw, _ in families)
     if largest is not None and largest < needed:

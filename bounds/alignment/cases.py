@@ -129,7 +129,7 @@ KINK_PAIRS = Family(
 )
 
 
-def pair_draws(options: Options) -> tuple[Family, ...]:
+def pair_families(options: Options) -> tuple[Family, ...]:
     """Pairs to be aligned, of one output and of three, or on the user's inputs."""
     rows = (options.data, options.n or 64, options.unit) if options.data else None
     where = f" on {options.data}" if options.data else ""
@@ -139,9 +139,9 @@ def pair_draws(options: Options) -> tuple[Family, ...]:
     )
 
 
-def sharp_draws(options: Options) -> tuple[Family, ...]:
+def sharp_families(options: Options) -> tuple[Family, ...]:
     """The same, and without the user's inputs pairs on which a bound by distances is sharp."""
-    return pair_draws(options) + (() if options.data else (KINK_PAIRS.with_trials(options.trials),))
+    return pair_families(options) + (() if options.data else (KINK_PAIRS.with_trials(options.trials),))
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ STATEMENTS = (
         says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
         "between networks trained from two starts, after weight matching; with its interval of 99%",
         mutants=(shifted(-2),),
-        draws=(TRAINED_PAIRS,),
+        families=(TRAINED_PAIRS,),
         uses=("alignment/optimality",),
     ),
 )

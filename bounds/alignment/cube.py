@@ -1,6 +1,6 @@
 """What Theorem 3.5 of FedGuCci says of two networks in the cube that they are in once they are aligned."""
 
-from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_draws
+from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_families
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, C, L, d_anc, side, with_loss
@@ -28,7 +28,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
-                draws=(CHOSEN_PAIRS,),
+                families=(CHOSEN_PAIRS,),
                 witness=chosen_pair,
                 consequence="Theorem 3.5 cannot be quoted for models that were trained and then aligned, however near "
                 "they are; the sure bound can",
@@ -38,7 +38,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE,),
         measure=gap_and_barrier,
-        draws=lambda options: tuple(map(cubes_of, sharp_draws(options))),
+        families=lambda options: tuple(map(cubes_of, sharp_families(options))),
         mutants=(
             replaced(d_anc, -d_anc, "the middle's term subtracted", Change.SIGN),
             power(side, 3),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from bounds.alignment.cases import PAPERS, AlignedPair, as_estimate, sharp_draws
+from bounds.alignment.cases import PAPERS, AlignedPair, as_estimate, sharp_families
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS, assumed_constant
 from bounds.fedgucci.premises.cube_terms import second_moment
 from bounds.mutants import power, replaced
@@ -60,7 +60,7 @@ STATEMENTS = (
         left_formula="sup_alpha (L(alpha w_1 + (1 - alpha) w_2') - alpha L(w_1) - (1 - alpha) L(w_2'))",
         says_left="the loss barrier between the first network and the second one, aligned by its weights: exact for "
         "the absolute and the squared loss, enclosed to 1e-10 for logistic and cross-entropy",
-        draws=sharp_draws,
+        families=sharp_families,
         mutants=(
             replaced(R, -R, "the readouts subtracted", Change.SIGN),
             power(D, 3),

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.alignment.cases import PAPERS, AlignedPair, pair_draws
+from bounds.alignment.cases import PAPERS, AlignedPair, pair_families
 from bounds.cases.ensembles import ball_array, estimated, forward
 from bounds.mutants import replaced, scaled
 from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
@@ -55,7 +55,7 @@ STATEMENTS = (
         },
         left_formula="f_{aligned}(x)",
         says_left="the outputs of the aligned network for every input, as the library evaluates them",
-        draws=pair_draws,
+        families=pair_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(outputs, hidden_only, "the readout left where it was", Change.INDEX),

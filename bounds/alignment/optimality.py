@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_draws
+from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_families
 from bounds.mutants import replaced, scaled
 from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
 
@@ -36,7 +36,7 @@ STATEMENTS = (
             greedy: "that of the order in which each unit in turn takes the nearest one that is left",
         },
         says_left="the squared distance of the weights after `ntkfl.connectivity.alignment.align`",
-        draws=pair_draws,
+        families=pair_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(least, given, "the order given", Change.OTHER),

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -73,7 +73,7 @@ STATEMENTS = (
         },
         left_formula="L(w_FMA)",
         says_left="squared loss of the averaged network of one round, averaged over all samples",
-        draws=ensemble_draws,
+        families=ensemble_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(n, sp.Rational(1, 2)),

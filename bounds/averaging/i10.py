@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
+from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_families
 from bounds.mutants import index_shifted, power, replaced, scaled, without
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K
@@ -60,7 +60,7 @@ STATEMENTS = (
         },
         left_formula="Var f_WENS",
         says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
-        draws=shared_start_draws,
+        families=shared_start_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(K, -1),

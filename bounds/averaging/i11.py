@@ -117,7 +117,7 @@ STATEMENTS = (
         symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
         "from the Lyapunov equation of the last P models in rationals",
-        draws=(NOISY_QUADRATICS,),
+        families=(NOISY_QUADRATICS,),
         mutants=(
             index_shifted(window, -1),
             power(window, 2),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, scaled
 from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
@@ -53,7 +53,7 @@ STATEMENTS = (
         },
         left_formula=("E (y - f)^2", "E (y - f_WENS)^2"),
         says_left="mean over draws and samples of (y - f)^2: of the first client's model; of the weighted ensemble",
-        draws=ensemble_draws,
+        families=ensemble_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(M, M - 1, "sample variance: M read as M-1", Change.INDEX),

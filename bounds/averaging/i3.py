@@ -70,7 +70,7 @@ def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mappi
         measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",
-        draws=(SCALE_LADDERS,),
+        families=(SCALE_LADDERS,),
         necessity={hypothesis.name: case for hypothesis, case in needed.items()},
         mutants=MUTANTS,
         uses=("averaging/I3",),
@@ -97,7 +97,7 @@ STATEMENTS = (
         left_formula=("exponent in Delta of |f_WENS(x) - f_FMA(x)|",) * 2,
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "
         "networks, and of tanh networks",
-        draws=(SCALE_LADDERS,),
+        families=(SCALE_LADDERS,),
         necessity={OFF_KINK.name: on_a_kink},
         mutants=MUTANTS,
     ),

@@ -6,7 +6,7 @@ from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import BIAS, COVARIANCE, MEANINGS, VARIANCE, covariance, factors, heter, shares, variance
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import NO_KINK_BETWEEN
-from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
+from bounds.cases.ensemble_families import CLOSE, ensemble_families
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import n
@@ -33,7 +33,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 up_to_distance(DECOMPOSED),
                 hypotheses=(NO_KINK_BETWEEN,),
-                draws=lambda options: ensemble_draws(options, amplitude=CLOSE),
+                families=lambda options: ensemble_families(options, amplitude=CLOSE),
                 note="O(Delta^2) with its constant written out",
             ),
             Form.NEW: Claim(DECOMPOSED + remainder),
@@ -43,7 +43,7 @@ STATEMENTS = (
         symbols=MEANINGS | LOCAL_MEANINGS,
         left_formula="E (y - f_FMA)^2",
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
-        draws=ensemble_draws,
+        families=ensemble_families,
         necessity={NO_KINK_BETWEEN.name: across_a_kink},
         mutants=(
             replaced(remainder, 0, "remainder dropped", Change.FACTOR),

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
-from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -46,7 +46,7 @@ STATEMENTS = (
         symbols=MEANINGS,
         left_formula="Var f_WENS",
         says_left="variance of the weighted sum of the clients' outputs, averaged over the samples",
-        draws=ensemble_draws,
+        families=ensemble_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             sign_flipped(covariance, "the covariance"),

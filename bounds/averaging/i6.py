@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
-from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -64,7 +64,7 @@ STATEMENTS = (
         measure=_measure,
         symbols=MEANINGS | {apart: "as C, of clients that are drawn apart"},
         says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
-        draws=ensemble_draws,
+        families=ensemble_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(covariance, apart, "the product law", Change.OTHER),

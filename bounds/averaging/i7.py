@@ -115,7 +115,7 @@ STATEMENTS = (
             lam_all: "mean of K(x, x) over all samples",
         },
         says_left="|E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D)| as eps falls",
-        draws=(KERNEL_LADDERS,),
+        families=(KERNEL_LADDERS,),
         necessity={CONSTANT_DIAGONAL.name: uneven},
         mutants=(
             power(eps, 2),

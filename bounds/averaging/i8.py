@@ -9,7 +9,7 @@ from flint import arb
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors
 from bounds.averaging.premises import EQUAL_SIZES, SEVERAL_CLIENTS
-from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, shifted, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -72,7 +72,7 @@ STATEMENTS = (
         symbols=MEANINGS,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; new: or minus the "
         "mean variance over K, if that is larger",
-        draws=partial(ensemble_draws, equal=True),
+        families=partial(ensemble_families, equal=True),
         necessity={EQUAL_SIZES.name: unequal},
         mutants=(
             sign_flipped(covariance, "the covariance"),
@@ -109,7 +109,7 @@ STATEMENTS = (
         },
         measure=smallest_covariance,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
-        draws=partial(ensemble_draws, equal=True),
+        families=partial(ensemble_families, equal=True),
         mutants=(shifted(sp.Rational(1, 2)), shifted(1), shifted(2)),
         uses=("averaging/I8",),
     ),

@@ -7,7 +7,7 @@ from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import MEANINGS, factors, heter, train
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIENTS
-from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
+from bounds.cases.ensemble_families import CLOSE, ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
@@ -61,7 +61,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 up_to_distance(AVERAGED),
                 hypotheses=(NO_KINK_BETWEEN,),
-                draws=lambda options: ensemble_draws(options, amplitude=CLOSE, equal=True),
+                families=lambda options: ensemble_families(options, amplitude=CLOSE, equal=True),
                 note="O(Delta^2) with its constant written out",
             ),
             Form.NEW: Claim(AVERAGED + remainder),
@@ -78,7 +78,7 @@ STATEMENTS = (
         },
         left_formula="E (y - f_FMA)^2",
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
-        draws=lambda options: ensemble_draws(options, equal=True),
+        families=lambda options: ensemble_families(options, equal=True),
         necessity={EQUAL_SIZES.name: unequal_and_close, NO_KINK_BETWEEN.name: across_a_kink},
         mutants=(
             index_shifted(K, 1),

@@ -129,7 +129,7 @@ def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -
 
 
 @dataclass(frozen=True)
-class CubeDraw:
+class CubeFamily:
     """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm."""
 
     # h, l, side, count: hidden units, features, d and K
@@ -162,7 +162,7 @@ class CubeDraw:
         """Cases a verdict needs."""
         return needed(self.trials)
 
-    def with_trials(self, trials: int | None) -> CubeDraw:
+    def with_trials(self, trials: int | None) -> CubeFamily:
         """The same family with as many seeds as the user asks for; None: as many as it has."""
         return self if trials is None else replace(self, trials=trials)
 
@@ -243,19 +243,19 @@ def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 EVERYDAY = (
-    CubeDraw(h=8, l=4, side=0.5),
-    CubeDraw(h=32, l=8, side=0.5, rows="ball"),
-    CubeDraw(h=512, l=8, side=0.1),
-    CubeDraw(h=4, l=64, side=1.0, rows="digits", at_origin=True),
+    CubeFamily(h=8, l=4, side=0.5),
+    CubeFamily(h=32, l=8, side=0.5, rows="ball"),
+    CubeFamily(h=512, l=8, side=0.1),
+    CubeFamily(h=4, l=64, side=1.0, rows="digits", at_origin=True),
 )
 
 
-def cube_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
+def cube_families(options: Options, **chosen) -> tuple[CubeFamily, ...]:
     """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs."""
-    families: tuple[CubeDraw, ...] = EVERYDAY
+    families: tuple[CubeFamily, ...] = EVERYDAY
     if options.data is not None:
         features = user_rows(options.data, 1, options.unit)[0].shape[1]
-        families = (CubeDraw(32, features, 0.5, rows=options.data, options_data=options.data, unit=options.unit),)
+        families = (CubeFamily(32, features, 0.5, rows=options.data, options_data=options.data, unit=options.unit),)
     fixed = {"trials": options.trials, "n": options.n, "h": options.width}
     chosen |= {name: value for name, value in fixed.items() if value}
     return tuple(replace(family, **chosen) for family in families)

@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 from bounds.case import described
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, points, steps
 from bounds.strategies import labels, partitions
@@ -135,7 +135,7 @@ def orthogonal_points(setup: Setup) -> KernelCase:
     return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
 
 
-def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> KernelCase:
+def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> KernelCase:
     """1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`.
 
     q is the largest eigenvalue of a client's block. The user's data keep their clients.
@@ -150,14 +150,14 @@ def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> Ke
     return KernelCase(problem, setup)
 
 
-def kernel_draws(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
+def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
     """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
 
     `reach`: up to which eta_l q goes. `most`: seeds, for statements that take long on each case. `steps`: whether the
     statement depends on them; where it does not, the rows of a user's file are one case, whatever the seed.
     """
     user, families = options.data is not None, []
-    for base in federated_draws(options):
+    for base in federated_families(options):
         name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
         of = (base, reach, user)
         if not steps and is_data_file(options.data or ""):

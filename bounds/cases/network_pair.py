@@ -181,7 +181,7 @@ def any_pairs(draw: DrawFn, outputs: int) -> NetworkPair:
     return NetworkPair(first, second, integers(n, features), y * (100 if loss == "absolute" else 1), loss)
 
 
-def pair_draws(options: Options) -> tuple[Family, ...]:
+def pair_families(options: Options) -> tuple[Family, ...]:
     """Pairs with one output and with three, on random inputs or on the user's."""
     rows = (options.data, options.n or 64, options.unit) if options.data else None
     where = f" on {options.data}" if options.data else ""

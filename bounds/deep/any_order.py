@@ -113,7 +113,7 @@ STATEMENTS = (
         says_left="left 1: squared distance to the nearest fit after each of 4 windows over that before; left 2: "
         "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint; in float64, "
         "samples in random order or by their residuals",
-        draws=(SMALL_NETWORKS,),
+        families=(SMALL_NETWORKS,),
         mutants=(
             replaced(residual, residual / 2, "half of the residual"),
             replaced(sigma, 2 * sigma, "twice the smallest singular value"),

@@ -49,7 +49,7 @@ STATEMENTS = (
         symbols={q: "max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| in the kernel regime of the limit"},
         says_left="log-log slope over widths of the RMS over networks trained by the engine, and the logarithm of its "
         "limit, extrapolated",
-        draws=deep_ladders(RELU, ERF),
+        families=deep_ladders(RELU, ERF),
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),
@@ -73,7 +73,7 @@ STATEMENTS = (
         left_formula="exponent in eta_l of max_t |y_{FedAvg}(t) - y_{GD}(K t)| / |r_0|",
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",
-        draws=STEP_LADDERS,
+        families=STEP_LADDERS,
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised-order", "deep/centralised"),
     ),

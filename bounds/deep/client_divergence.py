@@ -40,7 +40,7 @@ STATEMENTS = (
         measure=lambda ladder: (ladder.exponent("neuron", biased=True), *ladder.tends_to("divergence")),
         symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
-        draws=deep_ladders(RELU, ERF),
+        families=deep_ladders(RELU, ERF),
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -4,7 +4,7 @@ from functools import cache
 
 import sympy as sp
 
-from bounds.deep.cases.deep_rows import DeepRows, rows_draws
+from bounds.deep.cases.deep_rows import DeepRows, rows_families
 from bounds.deep.recursion import Recursion, bias, first, inner, second
 from bounds.hypothesis import Hypothesis, Limit
 from bounds.mutants import scaled
@@ -79,7 +79,7 @@ STATEMENTS = (
         says_left="by the library's gram.deep, with and without its error; left 1 to 7: the entries of pairs of "
         "samples for ReLU of 2, 3 and 5 layers of weights, erf of 2 and 4, GELU of 2 and 3; left 8 to 10: of a sample "
         "with itself for ReLU of 5, erf of 3, GELU of 2",
-        draws=rows_draws,
+        families=rows_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             _wrong("no factor of 2 between ReLU layers", Change.FACTOR, he=1),

@@ -30,7 +30,7 @@ STATEMENTS = (
         measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
         says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2: its logarithm, extrapolated from widths 2^8..2^13",
-        draws=(KINK_LADDERS,),
+        families=(KINK_LADDERS,),
         mutants=(
             replaced(third, 1, "readouts of +-1", Change.CONSTANT),
             replaced(third, sp.sqrt(2 / sp.pi), "E|a|: kernels that do not weigh a neuron by a^2"),

@@ -25,7 +25,7 @@ STATEMENTS = (
         left_formula="max_t |y_m(t) - y_{own}(t)| / |r_0|",
         says_left="RMS over networks of max_t |y_m(t) - y_own(t)| / |r_0|, y_own the linearised network's run, by the "
         "kernel regime of H(0), at each width",
-        draws=deep_ladders(RELU, ERF),
+        families=deep_ladders(RELU, ERF),
         mutants=(power(m, 3), power(m, 4)),
         uses=("deep/linearised",),
     ),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.deep.cases.deep_run import DeepRun, between, deep_run_draws
+from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
 from bounds.deep.cases.started_network import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
@@ -62,7 +62,7 @@ STATEMENTS = (
         left_formula=("y(T) - y", "|theta(T) - theta(0)|^2") * 2,
         says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
         "kernel regime",
-        draws=deep_run_draws,
+        families=deep_run_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(T, 1),

@@ -22,7 +22,7 @@ STATEMENTS = (
         ),
         says_left=f"{LEFT}{OWN}, y_own the kernel regime of H(0), and of {DRIFT}",
         note="exponents of both; erf of depth 3",
-        draws=deep_ladders(ERF),
+        families=deep_ladders(ERF),
         uses=("deep/linearised",),
     ),
 )

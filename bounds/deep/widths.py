@@ -19,7 +19,7 @@ STATEMENTS = (
         ),
         says_left=f"{LEFT}{KERNEL}, and of {LIMIT}",
         note="exponents of both; ReLU of depth 2, erf of depth 3",
-        draws=deep_ladders(RELU, ERF),
+        families=deep_ladders(RELU, ERF),
         uses=("deep/kernel", "deep/linearised"),
     ),
 )

@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import gap, loss_at, mean_of, pair
-from bounds.fedgucci.families.far_labels import far_label_draws
+from bounds.fedgucci.families.far_labels import far_label_families
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha
@@ -71,7 +71,7 @@ STATEMENTS = (
         says_left="for both losses: 0 at alpha = 0 and 1, and the exact barrier, alpha being where it is attained; "
         "then, without the line between the ends, the largest losses and the largest mean |z|, z = f_alpha - alpha f_1 "
         "- (1 - alpha) f_2",
-        draws=lambda options: far_label_draws(options, side=1.5, n=8, trials=20),
+        families=lambda options: far_label_families(options, side=1.5, n=8, trials=20),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),

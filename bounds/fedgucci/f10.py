@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
 from bounds.fedgucci.premises.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
@@ -23,7 +23,7 @@ def _long(case: CubeNetworks) -> CubeNetworks:
     return replace(case, x=case.x * LENGTH)
 
 
-SMALL = CubeDraw(h=1, l=2, side=1.0, n=1, at_origin=True, anchor_norm=1e-3, trials=80)
+SMALL = CubeFamily(h=1, l=2, side=1.0, n=1, at_origin=True, anchor_norm=1e-3, trials=80)
 LONG_INPUTS = changed(SMALL, f"{SMALL.name}, |x| = {LENGTH:g}", _long)
 
 
@@ -49,7 +49,7 @@ STATEMENTS = (
                 nature=Nature.SCAN,
                 hypotheses=(AS_ASSUMED,),
                 measure=signed_value,
-                draws=(LONG_INPUTS,),
+                families=(LONG_INPUTS,),
                 witness=lambda: LONG_INPUTS.case(1),
                 reading="sqrt(2hb) in (10), (14), (33), (37) and (38), sqrt(2) h b in (6) and (53); the KDD text has "
                 "sqrt(2h) b in all of them",

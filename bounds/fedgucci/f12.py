@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
-from bounds.fedgucci.families.far_labels import small_draws
+from bounds.fedgucci.families.far_labels import small_families
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.barrier import connectivity_loss
@@ -61,7 +61,7 @@ STATEMENTS = (
             beta: "weight of the connectivity loss",
         },
         says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) + beta times it",
-        draws=small_draws,
+        families=small_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(outer_low, outer_high, "the last Gauss point twice", Change.INDEX),

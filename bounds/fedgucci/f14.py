@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, accuracy, mean_loss
-from bounds.fedgucci.families.far_labels import far_label_draws
+from bounds.fedgucci.families.far_labels import far_label_families
 from bounds.mutants import index_shifted, replaced, scaled, sign_flipped, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K
@@ -73,7 +73,7 @@ STATEMENTS = (
             accuracies: "sum of the networks' accuracies",
         },
         says_left="the group's loss barrier (squared loss), and 1 less its accuracy barrier",
-        draws=lambda options: far_label_draws(options, side=1.5, n=12, count=5, trials=20),
+        families=lambda options: far_label_families(options, side=1.5, n=12, count=5, trials=20),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(K, -1),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.fedgucci.families.cube_families import counted, scattered, sharp_draws
+from bounds.fedgucci.families.cube_families import counted, scattered, sharp_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, d_anc, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, group_deviation, mean_spread
@@ -30,7 +30,7 @@ STATEMENTS = (
         symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},
         says_left="|z(x)| at the first input, fixed before the draw",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        draws=lambda options: counted(sharp_draws(options)),
+        families=lambda options: counted(sharp_families(options)),
         necessity={"in-the-cube": scattered},
         mutants=tuple(power(spread, 2) if mutant.name.startswith("d to") else mutant for mutant in MUTANTS),
     ),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws
+from bounds.fedgucci.families.cube_families import counted, gap_families, scattered, sharp_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, K, b, d_anc, h, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
@@ -31,14 +31,14 @@ STATEMENTS = (
                 PRINTED,
                 failure=delta,
                 measure=lambda case: group_deviation(case)[0],
-                draws=lambda options: counted(sharp_draws(options)),
+                families=lambda options: counted(sharp_families(options)),
             ),
             Form.NEW: Claim(MEAN_GAP, failure=delta),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
         says_left="E_x |z(x)|_2; as printed: |z(x)| at the first input, fixed before the draw",
-        draws=lambda options: counted(gap_draws(options)),
+        families=lambda options: counted(gap_families(options)),
         mutants=MUTANTS,
         necessity={"in-the-cube": scattered},
         uses=("fedgucci/F15",),

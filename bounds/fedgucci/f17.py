@@ -67,7 +67,7 @@ STATEMENTS = (
         },
         left_formula="sup_alpha L_i(alpha w_i + (1 - alpha) w_{anc,i})",
         says_left="sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc,i), enclosed by branch and bound in balls",
-        draws=(VALLEYS,),
+        families=(VALLEYS,),
         mutants=(
             power(shift, sp.Rational(1, 2)),
             without(gamma),

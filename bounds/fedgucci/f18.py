@@ -3,8 +3,8 @@
 import sympy as sp
 
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.fedgucci.families.cube_families import counted, group_draws, unit_loss_draws
-from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
+from bounds.fedgucci.families.cube_families import counted, group_families, unit_loss_families
+from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
 from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, SURE, SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
@@ -39,7 +39,7 @@ STATEMENTS = (
                 nature=Nature.PROOF_GAP,
                 hypotheses=(AS_ASSUMED, CONNECTED),
                 measure=mean_group_deviation,
-                draws=lambda options: (*counted(unit_loss_draws(options)), *low_loss_draws(options, own=True)),
+                families=lambda options: (*counted(unit_loss_families(options)), *low_loss_families(options, own=True)),
                 consequence="the dependence on gamma and Gamma is not established; the barrier of the group is bounded "
                 "without them, and without growth in the number of clients",
             ),
@@ -54,7 +54,7 @@ STATEMENTS = (
         symbols=SYMBOLS | {d_eps: "S-th root of the volume of the networks with a loss below the level d_* refers to"},
         says_left="first part and as printed: E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does "
         "not exceed; second part: the group barrier of the case's loss",
-        draws=group_draws,
+        families=group_families,
         uses=("fedgucci/F16", "fedgucci/F17", "fedgucci/R4", "fedgucci/R5"),
     ),
 )

@@ -72,7 +72,7 @@ STATEMENTS = (
         },
         says_left="size, oldest and newest round of a store of N places filled round by round; and L + beta times the "
         "mean of the exact connectivity losses to the models in it",
-        draws=(ANCHOR_WINDOWS,),
+        families=(ANCHOR_WINDOWS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(N, 1),

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import accuracy, pair, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
@@ -54,9 +54,9 @@ NO_DEAD_INPUT = Hypothesis(
 )
 
 
-def _draws(options: Options) -> tuple[CubeDraw, ...]:
+def _families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families whose anchor's units see something."""
-    families = cube_draws(options, side=1.5, n=24, trials=20)
+    families = cube_families(options, side=1.5, n=24, trials=20)
     return tuple(family for family in families if not family.at_origin)
 
 
@@ -81,7 +81,7 @@ STATEMENTS = (
             second_accuracy: "A(w_2)",
         },
         says_left="1 at alpha = 0 and 1, and 1 less the exact barrier, from the points where a sample's sign changes",
-        draws=_draws,
+        families=_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),

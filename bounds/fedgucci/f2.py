@@ -35,7 +35,7 @@ STATEMENTS = (
             "<= R",
         ),
         forms={
-            Form.STATED: Claim(sp.Integer(1), draws=(SCALAR_LOSSES,)),
+            Form.STATED: Claim(sp.Integer(1), families=(SCALAR_LOSSES,)),
             Form.NEW: Claim(lipschitz),
         },
         constants=lambda case: {lipschitz: lipschitz_constant(case.loss, case.reach)},
@@ -43,7 +43,7 @@ STATEMENTS = (
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
         left_formula="max |L(f) - L(f')| / |f - f'|",
         says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
-        draws=(ALL_LOSSES,),
+        families=(ALL_LOSSES,),
         mutants=(
             scaled(sp.Rational(1001, 1000)),
             power(lipschitz, 2),
@@ -92,7 +92,7 @@ STATEMENTS = (
         },
         left_formula="|grad E L(u') - grad E L(u)| / |u' - u|",
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
-        draws=(CIRCLE_UNITS,),
+        families=(CIRCLE_UNITS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(length, 2),

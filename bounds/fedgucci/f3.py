@@ -64,7 +64,7 @@ STATEMENTS = (
             "Losses with exact volumes",
         ),
         forms={
-            Form.STATED: Claim((SHARE, SHARE), draws=(WELLS, ONE_WELL, *WIDE_CUBES)),
+            Form.STATED: Claim((SHARE, SHARE), families=(WELLS, ONE_WELL, *WIDE_CUBES)),
             Form.NEW: Claim((volume_inside / side**n_parameters, SHARE)),
         },
         constants=_constants,
@@ -73,7 +73,7 @@ STATEMENTS = (
         left_formula=("Pr(connected to the anchor)",) * 2,
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
         "networks, sampled, each segment exactly",
-        draws=(WELLS, ONE_WELL),
+        families=(WELLS, ONE_WELL),
         mutants=(
             index_shifted(n_parameters, 1),
             power(side, 2),
@@ -111,7 +111,7 @@ STATEMENTS = (
         symbols=SYMBOLS,
         left_formula="Pr(connected to the anchor)",
         says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
-        draws=(ONE_WELL,),
+        families=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

@@ -32,7 +32,7 @@ STATEMENTS = (
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},
         left_formula="Pr(|sum_i a_i X_i| > t)",
         says_left="P(|sum_i a_i X_i| > t) exactly, as a rational, from the corners of the cube",
-        draws=(UNIFORM_SUMS,),
+        families=(UNIFORM_SUMS,),
         mutants=(
             replaced(level, 2 * level, "the level doubled", Change.CONSTANT),
             power(weight_square, sp.Rational(1, 8)),

@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import distance_of_sides, pair
-from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_draws, relu_change
+from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_families, relu_change
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
@@ -54,7 +54,7 @@ STATEMENTS = (
             sides_apart: "|(U_2 - U_1) x|_2",
         },
         says_left="alpha |(v_1 - v_anc) . (relu(g) - relu(U_1 x))| at the first input and alpha = 1/2",
-        draws=fixed_input_draws,
+        families=fixed_input_families,
         mutants=(
             power(side, 6),
             replaced(sp.log(2 * k / delta), delta**2 / 10**4, "the logarithm's argument turned round", Change.OTHER),

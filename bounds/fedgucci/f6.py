@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import EPS, CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, distance_of_sides, kink_terms, pair, sides
 from bounds.mutants import power, replaced
 from bounds.options import Options
@@ -44,10 +44,10 @@ def _measure(case: CubeNetworks) -> Estimate:
     return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
 
 
-def wide_cube_draws(options: Options) -> tuple[CubeDraw, ...]:
+def wide_cube_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families, and one unit at a zero anchor, where the bound is nearly attained."""
-    one = CubeDraw(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
-    return cube_draws(options, trials=20) + ((one,) if options.data is None else ())
+    one = CubeFamily(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
+    return cube_families(options, trials=20) + ((one,) if options.data is None else ())
 
 
 STATEMENTS = (
@@ -77,7 +77,7 @@ STATEMENTS = (
         },
         says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|; new: |v_anc . J|, J = alpha relu(U_1 x) + "
         "(1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
-        draws=wide_cube_draws,
+        families=wide_cube_families,
         mutants=(
             replaced(1 - alpha, (1 - alpha) / 2, "half the share of w_2", Change.CONSTANT),
             power(alpha, 2),

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, distance_of_sides, mean_of
-from bounds.fedgucci.families.fixed_input import fixed_input_draws
+from bounds.fedgucci.families.fixed_input import fixed_input_families
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
@@ -69,7 +69,7 @@ STATEMENTS = (
             moment: "largest eigenvalue of the mean of x x^T over the inputs",
         },
         says_left="|(U_2 - U_1) x| of the first input; new: its mean over the inputs, and the largest",
-        draws=fixed_input_draws,
+        families=fixed_input_families,
         mutants=(
             power(h, -1),
             power(side, 3),

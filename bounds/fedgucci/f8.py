@@ -3,9 +3,9 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from bounds.fedgucci.cases.segment_terms import gap
-from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_draws
+from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_families
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, sign_flipped
@@ -24,10 +24,10 @@ def printed_bound(events: int) -> sp.Expr:
     return sp.sqrt(2 * h) / 2 * b * (side**2 + side * anchor_norm) * sp.log(2 * events * h / delta)
 
 
-def draws(options: Options) -> tuple[CubeDraw, ...]:
+def families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families, and one unit at a zero anchor with a large readout, where a kink is as likely as not."""
-    one = CubeDraw(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
-    return fixed_input_draws(options) + ((one,) if options.data is None else ())
+    one = CubeFamily(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
+    return fixed_input_families(options) + ((one,) if options.data is None else ())
 
 
 STATEMENTS = (
@@ -57,7 +57,7 @@ STATEMENTS = (
         },
         measure=lambda case: (abs(gap(case, np.array([HALF_WAY]))[0][0]),) * 2,
         says_left="|f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)| at the first input and alpha = 1/2",
-        draws=draws,
+        families=families,
         mutants=(
             power(side, 12),
             sign_flipped(side, "the side"),

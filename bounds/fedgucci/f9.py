@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
-from bounds.fedgucci.families.cube_families import gap_draws, scattered, unit_loss_draws
-from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
+from bounds.fedgucci.families.cube_families import gap_families, scattered, unit_loss_families
+from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, LOG, SURE, C, S, b, d_anc, d_eps, h, l, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
@@ -40,7 +40,7 @@ def chosen_input(case: CubeNetworks) -> WorstInput:
 
 
 # One unit around u_anc = 0, v_anc = 100, of 1600 features, and the input that the draw chooses.
-_UNIT = CubeDraw(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
+_UNIT = CubeFamily(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
 WORST_INPUTS = changed(_UNIT, _UNIT.name, chosen_input)
 
 
@@ -72,7 +72,7 @@ STATEMENTS = (
                 nature=Nature.PROOF_GAP,
                 hypotheses=(AS_ASSUMED, CONNECTED),
                 measure=barrier,
-                draws=lambda options: (*unit_loss_draws(options), *low_loss_draws(options)),
+                families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
                 consequence="none for the inequality, which is true; but for inputs spread over the ball and up to a "
                 "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
                 "by itself explain small barriers",
@@ -104,7 +104,7 @@ STATEMENTS = (
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
                 read=Provenance.OURS,
-                draws=(WORST_INPUTS,),
+                families=(WORST_INPUTS,),
                 witness=lambda: WORST_INPUTS.case(0),
                 consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "
                 "after the networks are seen, such as adversarial ones",
@@ -115,7 +115,7 @@ STATEMENTS = (
         hypotheses=(IN_CUBE,),
         constants=cube_constants,
         measure=gap,
-        draws=gap_draws,
+        families=gap_families,
         necessity={"in-the-cube": scattered},
         says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; as printed: |z_x(alpha)| in balls at "
         "one input chosen after the draw and one alpha, which the supremum over both is not below",

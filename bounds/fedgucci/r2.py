@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.cases.network_pair import STEEP_PAIRS, NetworkPair, pair_draws
+from bounds.cases.network_pair import STEEP_PAIRS, NetworkPair, pair_families
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L
 from bounds.mutants import replaced, sign_flipped, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -52,8 +52,8 @@ STATEMENTS = (
         left_formula="sup_alpha (L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2))",
         says_left="the loss barrier: exact for the absolute and the squared loss, enclosed to 1e-10 for logistic and "
         "cross-entropy",
-        draws=lambda options: (
-            pair_draws(options) + (() if options.data else (STEEP_PAIRS.with_trials(options.trials),))
+        families=lambda options: (
+            pair_families(options) + (() if options.data else (STEEP_PAIRS.with_trials(options.trials),))
         ),
         mutants=(
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),

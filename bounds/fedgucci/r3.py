@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.family import Family
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SYMBOLS, N, b, h, l, side
@@ -67,7 +67,7 @@ def _bernstein(values: np.ndarray, reach: float) -> float:
 
 
 def _small_population(units: int, features: int, side: float, seed: int) -> CubeNetworks:
-    return CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
+    return CubeFamily(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
 
 
 # Up to eight units and six features, any side, whatever the family's own.
@@ -76,14 +76,16 @@ _SMALL_POPULATIONS = st.builds(
 )
 
 
-def with_populations(base: CubeDraw) -> Family:
+def with_populations(base: CubeFamily) -> Family:
     """The networks of a family whose inputs are a sample of the ball; the search keeps to such inputs too."""
-    return Family(base.name, CubeDraw.case, _SMALL_POPULATIONS, (base,), base.trials)
+    return Family(base.name, CubeFamily.case, _SMALL_POPULATIONS, (base,), base.trials)
 
 
 # h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
 BALLS = tuple(
-    with_populations(CubeDraw(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss))
+    with_populations(
+        CubeFamily(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss)
+    )
     for units, features, d, outputs, loss in (
         (64, 4, 0.2, 1, "absolute"),
         (8, 4, 0.2, 1, "absolute"),
@@ -102,7 +104,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 def zero_rows() -> CubeNetworks:
     """U_anc = 0: kinks are crossed by a share of the inputs that does not fall with the side."""
-    return CubeDraw(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
+    return CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
 
 
 STATEMENTS = (
@@ -139,7 +141,7 @@ STATEMENTS = (
         says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: E_x "
         "|z_x(1/2)| below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein "
         "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
-        draws=BALLS,
+        families=BALLS,
         mutants=(
             power(side, 3),
             replaced(side, side / 20, "side over 20", Change.CONSTANT),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.fedgucci.families.cube_families import group_draws
+from bounds.fedgucci.families.cube_families import group_families
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, K, L, d_anc, side
 from bounds.fedgucci.premises.cube_terms import group_loss, mean_group_deviation
@@ -30,6 +30,6 @@ STATEMENTS = (
         measure=lambda case: (*(mean_group_deviation(case),) * 2, group_loss(case)),
         says_left="first parts: E_x |z(x)|_2, z the output of the mean network less the mean output; last part: the "
         "group barrier of the case's loss",
-        draws=group_draws,
+        families=group_families,
     ),
 )

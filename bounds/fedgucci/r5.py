@@ -64,7 +64,7 @@ STATEMENTS = (
             joint: "probability that one of K independent draws, one a client, has L_i >= epsilon for its client",
         },
         says_left="d, the side of the cube, an input",
-        draws=(LOSS_TABLES,),
+        families=(LOSS_TABLES,),
         mutants=(
             replaced(K, 1, "K dropped", Change.FACTOR),
             power(d_eps, 2),

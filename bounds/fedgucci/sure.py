@@ -3,8 +3,8 @@
 import sympy as sp
 
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.fedgucci.families.corners import corner_draws
-from bounds.fedgucci.families.cube_families import loss_draws
+from bounds.fedgucci.families.corners import corner_families
+from bounds.fedgucci.families.cube_families import loss_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
@@ -26,7 +26,7 @@ STATEMENTS = (
         {Form.NEW: Claim(with_loss(SURE))},
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
-        draws=lambda options: loss_draws(options) + corner_draws(options),
+        families=lambda options: loss_families(options) + corner_families(options),
         mutants=(
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
             replaced(L, L / 2, "half the loss's constant", Change.CONSTANT),

@@ -5,10 +5,10 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.family import Family
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
-from bounds.fedgucci.families.far_labels import small_draws, with_far_labels
+from bounds.fedgucci.families.far_labels import small_families, with_far_labels
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -85,10 +85,10 @@ def _largest_activation(case: CubeNetworks) -> float:
 ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at one end", _largest_activation)
 
 
-def _draws(options: Options) -> tuple[Family, ...]:
+def _families(options: Options) -> tuple[Family, ...]:
     """Beside them so few units and inputs that the barrier is often on the last piece."""
-    few = CubeDraw(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
-    return small_draws(options) + ((with_far_labels(few),) if options.data is None else ())
+    few = CubeFamily(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
+    return small_families(options) + ((with_far_labels(few),) if options.data is None else ())
 
 
 QUARTIC = sum(c * u**k for k, c in enumerate(COEFFICIENTS))
@@ -119,7 +119,7 @@ STATEMENTS = (
         },
         says_left="left 1: the mean squared error, evaluated at four other points of every piece; left 2: the exact "
         "barrier",
-        draws=_draws,
+        families=_families,
         mutants=(
             scaled(sp.Rational(100_001, 100_000)),
             replaced(COEFFICIENTS[4], 0, "cubic pieces", Change.POWER),

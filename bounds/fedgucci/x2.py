@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import EPS, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import EPS, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, kink_terms, pair, rounding, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -46,7 +46,7 @@ STATEMENTS = (
         },
         left_formula="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)",
         says_left="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x) evaluated, every input, eleven alphas",
-        draws=lambda options: cube_draws(options, trials=20),
+        families=lambda options: cube_families(options, trials=20),
         mutants=(
             scaled(sp.Rational(100_001, 100_000)),
             sign_flipped(product, "the parabola"),

@@ -35,7 +35,7 @@ STATEMENTS = (
         note="exponents in the width of |B_m - B_inf|, rms(f_FMA - f_WENS) and |L(FMA) - L(WENS)|",
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over starts, three clients trained by gradient "
         "descent from one start with their hidden layers averaged",
-        draws=(GROUP_LADDERS,),
+        families=(GROUP_LADDERS,),
         uses=("fl-ntk/X.8", "fedgucci/F14"),
     ),
 )

@@ -13,7 +13,7 @@ from bounds.fedgucci.cases.linear_case import (
     small_case,
     weight_decay,
 )
-from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
@@ -46,7 +46,7 @@ STATEMENTS = (
         symbols=BETA,
         says_left="every global weight of every round of FedGuCci, its connectivity loss integrated by a rule that is "
         "exact: in rationals on a few samples, in float64 on linearised networks",
-        draws=linear_draws,
+        families=linear_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),

@@ -5,7 +5,7 @@ from functools import partial
 import sympy as sp
 
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta, quartic_loss, weight_decay
-from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
@@ -35,7 +35,7 @@ STATEMENTS = (
         measure=lambda case: case.global_weights,
         symbols=BETA,
         says_left="every global weight of every round of FedGuCci with one to four anchors, in rationals or in float64",
-        draws=partial(linear_draws, anchors=4),
+        families=partial(linear_families, anchors=4),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(PULL, EXTRA, "c for c / (1 + c)", Change.FACTOR),

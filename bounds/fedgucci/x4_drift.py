@@ -7,7 +7,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, small_case
-from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -65,7 +65,7 @@ STATEMENTS = (
         symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},
         left_formula="|w_c - w_0|",
         says_left="|w_c - w_0| of each client of FedGuCci after its local steps of the first round",
-        draws=partial(linear_draws, reach=30),
+        families=partial(linear_families, reach=30),
         mutants=(
             scaled(sp.Rational(101, 100)),
             scaled(sp.Rational(9, 10)),

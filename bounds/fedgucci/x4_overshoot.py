@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, quartic_loss, weight_decay
-from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Mutant, Source, Statement
@@ -49,7 +49,7 @@ STATEMENTS = (
         },
         left_formula="f - y",
         says_left="f - y of a client of FedGuCci on its own samples after its local steps of the first round",
-        draws=partial(linear_draws, reach=30),
+        families=partial(linear_families, reach=30),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(K, 1),

@@ -23,7 +23,7 @@ STATEMENTS = (
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         left_formula=("exponent in d of sup_alpha E_x |z_x(alpha)|",) * 2,
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
-        draws=(SIDE_LADDERS,),
+        families=(SIDE_LADDERS,),
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
         uses=("fedgucci/R3",),
     ),

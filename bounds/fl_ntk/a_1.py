@@ -40,7 +40,7 @@ STATEMENTS = (
         measure=lambda case: case.probability(above=True),
         symbols={V: "sum of the variances", M: "bound on |X_i|", t: "threshold"},
         says_left="the exact binomial tail, as a rational number",
-        draws=(BOUNDED_SUMS,),
+        families=(BOUNDED_SUMS,),
         necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},
         mutants=(
             replaced(V, 0, "variance dropped", Change.FACTOR),

@@ -33,7 +33,7 @@ STATEMENTS = (
         symbols={t: "threshold", sigma: "standard deviation of X"},
         left_formula="Pr(|X| <= t)",
         says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
-        draws=(gaussian_tails(),),
+        families=(gaussian_tails(),),
         mutants=(
             scaled(sp.Rational(99, 100)),
             scaled(sp.Rational(11, 10)),

@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.terms.round_parts import times
 from bounds.fl_ntk.ways import WAYS_DRAWS, updates_by_all_ways
@@ -67,7 +67,7 @@ STATEMENTS = (
         says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls and, of networks of "
         "64 neurons or more, in arrays, compiled, by the host's threads, tracking switches, on JAX devices and by the "
         "training engine",
-        draws=with_own(weight_draws, *WAYS_DRAWS),
+        families=with_own(weight_families, *WAYS_DRAWS),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(m, sp.Rational(1, 2)),

@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.certificates.certificate_record import certified
-from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_draws, small_case
+from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_families, small_case
 from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate
@@ -87,7 +87,7 @@ STATEMENTS = (
         says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "
         "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "
         "against the claim",
-        draws=ordered_draws,
+        families=ordered_families,
         mutants=(
             power(D, sp.Rational(11, 10)),
             replaced(D, D / 2, "half of the distance"),

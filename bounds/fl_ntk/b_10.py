@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.output_changes import run_constants
 from bounds.mutants import index_shifted, power, replaced
@@ -54,7 +54,7 @@ STATEMENTS = (
         measure=_measure,
         left_formula=("|y_c(t) - y_c^{(k)}(t)|", "max_r |Delta u_r(t)|"),
         says_left="distances of recorded local outputs, every client, round and local step; the largest |Delta u_r(t)|",
-        draws=small_step_draws,
+        families=small_step_families,
         mutants=(
             power(n, sp.Rational(1, 2)),
             power(K, sp.Rational(1, 2)),

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.hypothesis import Limit
-from bounds.initial_network import initial_network_draws, one_point
+from bounds.initial_network import initial_network_families, one_point
 from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, m, n
@@ -53,7 +53,7 @@ STATEMENTS = (
         measure=lambda case: case.reachable_deviation,
         left_formula="sup |H(w~, w^) - H(0)|_F",
         says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",
-        draws=initial_network_draws,
+        families=initial_network_families,
         necessity={
             "unit-rows": lambda: one_point(length=20.0),
             "unit-sigma": lambda: one_point(sigma=0.01),

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.moving import moving_draws
+from bounds.fl_ntk.families.moving import moving_families
 from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.reach import REACH, constants
@@ -45,7 +45,7 @@ STATEMENTS = (
         measure=lambda case: case.observed("movement"),
         left_formula="max_r |u_r(t) - u_r(0)|",
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
-        draws=moving_draws,
+        families=moving_families,
         mutants=(
             power(lam, sp.Rational(1, 2)),
             without(lam),

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.cases.run_values import run_values
-from bounds.federated_run import federated_draws
+from bounds.federated_run import federated_families
 from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.fl_ntk.terms.convergence import PROVED_WIDTH, STATED_WIDTH, STEP
@@ -48,7 +48,7 @@ STATEMENTS = (
                 failure=delta,
                 premise={m: PROVED_WIDTH, eta_local: STEP},
                 nature=Nature.OUT_OF_REACH,
-                draws=lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01),
+                families=lambda options: federated_families(options, label="eta_l=.01", eta_local=0.01),
                 note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "
                 "lambda/(1000 n)",
                 consequence="the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
@@ -59,7 +59,7 @@ STATEMENTS = (
         measure=next_square,
         left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
-        draws=federated_draws,
+        families=federated_families,
         mutants=(
             _exponent(8),
             power(t, sp.Rational(3, 2)),

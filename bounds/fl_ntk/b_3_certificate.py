@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.family import Family
-from bounds.federated_run import FederatedRun, federated_draws, federated_run, federated_runs
+from bounds.federated_run import FederatedRun, federated_families, federated_run, federated_runs
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import certificate, rate, residuals_and_movements
 from bounds.mutants import index_shifted, power, without
@@ -24,9 +24,9 @@ def _certifiable(seed: int) -> FederatedRun:
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 
-def _draws(options) -> tuple:
+def _families(options) -> tuple:
     if options.data is not None:
-        return federated_draws(options, label="eta_l=.02", movements=True, eta_local=0.02)
+        return federated_families(options, label="eta_l=.02", movements=True, eta_local=0.02)
     return (CERTIFIABLE.with_trials(options.trials),)
 
 
@@ -52,7 +52,7 @@ STATEMENTS = (
         symbols={rate: "1 - beta rho lambda, from the certificate"},
         left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{k,c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the simulated residual, every round, and the largest movement of any global or local weight vector",
-        draws=_draws,
+        families=_families,
         mutants=(
             power(rate, sp.Rational(3, 2)),
             index_shifted(t, 1),

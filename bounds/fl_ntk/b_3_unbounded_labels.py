@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds.family import Family
-from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.fl_ntk.families.opposed_points import OPPOSED, OPPOSED_HUGE, opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_rounds import round_constants
@@ -79,7 +79,7 @@ def _in_the_premise(options: Options, seed: int) -> FederatedRun:
     """The user's data and sizes, or three points on the sphere of R^8; the theorem's width and step unless chosen."""
     if options.data is None:
         options = replace(options, data="sphere", n=options.n or 3)
-    base = federated_draws(options, rounds=ROUNDS)[0]
+    base = federated_families(options, rounds=ROUNDS)[0]
     setup = replace(base.setup, seed=seed)
     share = 0.99 if options.eta_local is None else None
     return premise_run(base.problem(seed), setup, width=options.width, share=share)
@@ -117,12 +117,12 @@ def _chosen(options: Options) -> bool:
     return replace(options, seed=0, trials=None, device=None) != Options()
 
 
-def _draws(options: Options) -> tuple[Family, ...]:
+def _families(options: Options) -> tuple[Family, ...]:
     opposed = () if _chosen(options) else (OPPOSED.with_trials(options.trials),)
     return (_premise(options), *opposed)
 
 
-def _huge_draws(options: Options) -> tuple[Family, ...]:
+def _huge_families(options: Options) -> tuple[Family, ...]:
     return (_premise(options) if _chosen(options) else OPPOSED_HUGE.with_trials(options.trials),)
 
 
@@ -150,7 +150,7 @@ STATEMENTS = (
                 failure=delta,
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
-                draws=_huge_draws,
+                families=_huge_families,
                 witness=lambda: opposed_run(0, None),
                 reading="no sign is in question: the theorem says nothing of labels, Lemma B.8 and C.8 |y_i| = O(1)",
                 consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
@@ -169,7 +169,7 @@ STATEMENTS = (
         measure=next_square,
         left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
-        draws=_draws,
+        families=_families,
         mutants=(
             replaced(lam, 10 * lam, "lambda times 10"),
             replaced(K, 10 * K, "ten times the local steps"),

@@ -106,7 +106,7 @@ STATEMENTS = (
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
         left_formula="-2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t))",
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
-        draws=with_own(small_step_runs, ONE_POINT),
+        families=with_own(small_step_runs, ONE_POINT),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled", Change.CONSTANT),
             index_shifted(K, 1),

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.output_changes import output_changes, run_constants
 from bounds.mutants import index_shifted, power, without
@@ -30,7 +30,7 @@ STATEMENTS = (
         measure=lambda case: output_changes(case).squared(),
         left_formula="|y(t+1) - y(t)|^2",
         says_left="|y(t+1) - y(t)|^2 of the simulated run, every round",
-        draws=small_step_draws,
+        families=small_step_families,
         mutants=(
             without(n),
             power(eta_local, sp.Rational(3, 2)),

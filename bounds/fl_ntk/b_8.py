@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT, initial_outputs, network_constants
 from bounds.hypothesis import Limit
-from bounds.initial_network import InitialNetwork, initial_network_draws, one_point
+from bounds.initial_network import InitialNetwork, initial_network_families, one_point
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, label_bound, m, n
@@ -94,7 +94,7 @@ STATEMENTS = (
         ),
         says_left="max relu(w_r.x_i); |sum_r a_r relu(w_r.x_i)| / sqrt m over neurons below E_1's threshold; the count "
         "of neurons with |w_r.x_i| < R; |y - y(0)|^2",
-        draws=initial_network_draws,
+        families=initial_network_families,
         necessity={
             "unit-rows": lambda: one_point(length=100.0),
             "unit-sigma": lambda: one_point(sigma=0.01),
@@ -120,7 +120,7 @@ STATEMENTS = (
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},
         left_formula="|y_i(0)|",
         says_left="|y_i(0)| of the drawn network, every sample",
-        draws=initial_network_draws,
+        families=initial_network_families,
         mutants=(
             power(mean_square, 5),
             replaced(sp.log(2 * n / delta), sp.Rational(1, 2), "no logarithm", Change.FACTOR),

@@ -9,12 +9,12 @@ from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.families.near_labels import (
     NEAR_LABELS,
-    contracting_draws,
+    contracting_families,
     near_run,
     overshooting_client,
     unit_points,
 )
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -120,7 +120,7 @@ STATEMENTS = (
         symbols={k: "local step, 1..K"},
         left_formula="|y_c^{(k)}(t) - y_c|^2",
         says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
-        draws=contracting_draws,
+        families=contracting_families,
         mutants=(
             replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
             replaced(k, 6 * k, "six steps for one", Change.INDEX),
@@ -162,7 +162,7 @@ STATEMENTS = (
         symbols=SAMPLES,
         left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
-        draws=(NEAR_LABELS,),
+        families=(NEAR_LABELS,),
         mutants=(
             power(m, sp.Rational(3, 2)),
             without(n_c),
@@ -189,7 +189,7 @@ STATEMENTS = (
         symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},
         left_formula="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2",
         says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
-        draws=small_step_draws,
+        families=small_step_families,
         mutants=(
             power(n_c, sp.Rational(1, 2)),
             without(n_c),

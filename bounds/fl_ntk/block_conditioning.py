@@ -9,7 +9,7 @@ import sympy as sp
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
@@ -88,7 +88,7 @@ SHARED: dict[str, Any] = {
         nu: "smallest eigenvalue of H_D^-1 H, H_D the clients' blocks of H",
         even: "N, or N + 1 where N is odd",
     },
-    "draws": partial(kernel_draws, reach=1.9, most=12),
+    "families": partial(kernel_families, reach=1.9, most=12),
 }
 STATEMENTS = (
     Statement(
@@ -134,6 +134,6 @@ STATEMENTS = (
         says_left="the condition number of H H_D^-1",
         mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu")),
         uses=("fl-ntk/X.4",),
-        **(SHARED | {"draws": partial(kernel_draws, reach=1.9, most=12, steps=False)}),
+        **(SHARED | {"families": partial(kernel_families, reach=1.9, most=12, steps=False)}),
     ),
 )

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
@@ -65,7 +65,7 @@ def _printed_step() -> KernelCase:
 
 
 # The kernel regime on the default data, or the user's, and finite networks in balls.
-DRAWS = with_own(partial(kernel_draws, reach=1.0, most=10), FEW_POINTS)
+DRAWS = with_own(partial(kernel_families, reach=1.0, most=10), FEW_POINTS)
 
 STATEMENTS = (
     Statement(
@@ -122,7 +122,7 @@ STATEMENTS = (
         says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
         "weight kept; and, of cases without a width, its limit for m -> infinity, sigma -> 0: Algorithm 1 run on "
         f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",
-        draws=DRAWS,
+        families=DRAWS,
         mutants=(
             replaced(ROUND_MAP, IDENTITY - rho * H, "the extra term dropped", Change.FACTOR),
             replaced(H**-1, IDENTITY, "H^-1 left out"),

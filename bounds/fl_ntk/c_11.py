@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_draws import sample_draws
+from bounds.fl_ntk.cases.generalisation_families import sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS
@@ -85,7 +85,7 @@ STATEMENTS = (
             lam: "smallest eigenvalue of H_inf",
         },
         says_left="the loss of the infinite-width predictor after T rounds on 2000 held-out samples",
-        draws=sample_draws,
+        families=sample_families,
         mutants=(
             power(n, 2),
             replaced(MAIN, -MAIN, "main term subtracted", Change.SIGN),

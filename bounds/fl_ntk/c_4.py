@@ -39,7 +39,7 @@ STATEMENTS = (
         },
         left_formula="max_f (L_D(f) - L_S(f))",
         says_left="max_f L_D(f) - L_S(f) over every function of the class, L_D the mean over the whole population",
-        draws=FINITE_CLASSES,
+        families=FINITE_CLASSES,
         mutants=(
             sign_flipped(complexity, "the complexity"),
             sign_flipped(c, "the remainder"),

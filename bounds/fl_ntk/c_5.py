@@ -59,7 +59,7 @@ STATEMENTS = (
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},
         left_formula="R_S(F)",
         says_left="R_S of the class over all signs: between members that were found and a bound on all members",
-        draws=WEIGHT_BALLS,
+        families=WEIGHT_BALLS,
         mutants=(
             power(B, 2),
             power(n, 3),

@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta, m, n
@@ -53,7 +53,7 @@ STATEMENTS = (
         symbols={gram_norm: "|X X^T|_F"},
         left_formula="|H(0) - H_inf|_F",
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
-        draws=initial_network_draws,
+        families=initial_network_families,
         necessity={"unit-rows": lambda: _one_neuron(0.1, 5.0), "delta-at-most-half": lambda: _one_neuron(0.87, 1.0)},
         mutants=(
             power(m, sp.Rational(3, 2)),

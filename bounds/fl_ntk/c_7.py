@@ -8,8 +8,8 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.linearised import linearised_draws
-from bounds.fl_ntk.families.moving import moving_draws
+from bounds.fl_ntk.families.linearised import linearised_families
+from bounds.fl_ntk.families.moving import moving_families
 from bounds.fl_ntk.families.one_point import GRADUAL, THIN_START, at_most_half, one_point_run, quick
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.printed_steps import FOUR_POINTS
@@ -161,7 +161,7 @@ STATEMENTS = (
         symbols={lam: LIMIT_SYMBOLS[lam]},
         left_formula=("max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
-        draws=moving_draws,
+        families=moving_families,
         mutants=(
             power(lam, sp.Rational(1, 2)),
             power(m, 2),
@@ -231,7 +231,7 @@ STATEMENTS = (
         },
         left_formula="|J(k,t) - J(0,0)|_F",
         says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
-        draws=CHANGE_DRAWS,
+        families=CHANGE_DRAWS,
         mutants=(
             power(R, 3),
             power(n, -1),
@@ -290,7 +290,7 @@ STATEMENTS = (
         | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
         left_formula=("|y(t) - y + (I - rho H_inf)^t y|",) * 2,
         says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
-        draws=with_own(small_step_runs, GRADUAL),
+        families=with_own(small_step_runs, GRADUAL),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled"),
             without(t),
@@ -325,7 +325,7 @@ STATEMENTS = (
                 hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP, SMALL_LABELS),
                 left_formula="|U(t) - U(0)|_F",
                 measure=lambda case: case.observed("total_movement"),
-                draws=(at_most_half(4096), THIN_START, FOUR_POINTS),
+                families=(at_most_half(4096), THIN_START, FOUR_POINTS),
                 note="of trained networks, not linearised ones",
                 consequence="none for the conclusion, which the repaired form has without an error term",
             ),
@@ -346,7 +346,7 @@ STATEMENTS = (
         left_formula="|U(t) - U(0)|_F^2",
         says_left="|U(t) - U(0)|_F of trained networks, every round; repaired: its square, of networks linearised in "
         "their weights",
-        draws=linearised_draws,
+        families=linearised_families,
         mutants=(
             replaced(H**-1, H, "H for its inverse"),
             replaced(H**-1, IDENTITY, "H left out"),

@@ -85,7 +85,7 @@ STATEMENTS = (
         symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: LIMIT_SYMBOLS[lam]},
         left_formula="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2",
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
-        draws=small_steps,
+        families=small_steps,
         mutants=(
             replaced(label_bound**2, -(label_bound**2), "remainder subtracted", Change.SIGN),
             replaced(label_bound**2, -(label_bound**2) / n, "n for n^2, and subtracted", Change.POWER),

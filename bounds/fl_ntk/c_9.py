@@ -68,7 +68,7 @@ STATEMENTS = (
         },
         left_formula="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y|",
         says_left="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y| of runs in balls, every weight kept",
-        draws=(GRADUAL, FEW_POINTS),
+        families=(GRADUAL, FEW_POINTS),
         mutants=(
             replaced(NEAR, NEAR / 1000, "a thousandth of the neurons near a kink", Change.CONSTANT),
             replaced(NEAR, NEAR**4, "fourth power of their share", Change.POWER),

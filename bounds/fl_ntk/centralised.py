@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds.case import Case, described
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
+from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_families
 from bounds.family import AnyFamily, Family
 from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
@@ -49,10 +49,10 @@ def _equal(base: AnyFamily, seed: int) -> KernelCase:
 SERVER_STEP_ONE = kernel_cases().map(lambda case: replace(case, setup=replace(case.setup, eta_global=1.0)))
 
 
-def _draws(options: Options) -> tuple[Family, ...]:
+def _families(options: Options) -> tuple[Family, ...]:
     return tuple(
         Family(f"{base.name}, server step 1", _equal, SERVER_STEP_ONE, (base,), base.trials)
-        for base in kernel_draws(options, reach=1.9, most=TRIALS)
+        for base in kernel_families(options, reach=1.9, most=TRIALS)
     )
 
 
@@ -161,7 +161,7 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly", start: "y(0) - y, from y(0) = 0"},
         left_formula="y(T) - y",
         says_left="y(T) - y after four rounds of FedAvg on features of H_inf, step by step, in balls",
-        draws=_draws,
+        families=_families,
         mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), power(N, 2), power(eta_local, sp.Rational(1, 2))),
         uses=("fl-ntk/X.1",),
     ),
@@ -183,7 +183,7 @@ STATEMENTS = (
         },
         measure=lambda ladder: tuple(slope(ladder.sizes, values) for values in ladder.differences()),
         says_left="log-log slopes over seven steps, by the library's kernel regime",
-        draws=(STEP_LADDERS,),
+        families=(STEP_LADDERS,),
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised",),
     ),

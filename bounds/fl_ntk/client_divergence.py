@@ -134,7 +134,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={q: "mean_c |w_c - u(t+1)| over |u(t+1) - u(t)| at infinite width"},
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
-        draws=LADDERS,
+        families=LADDERS,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

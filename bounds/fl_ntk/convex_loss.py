@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_draws, gathered
+from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_families, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
@@ -99,7 +99,7 @@ STATEMENTS = (
             LEFT[1]: "the same of squares",
         },
         says_left="the mean loss of the clients along the run of the training engine on the linearised network",
-        draws=convex_draws,
+        families=convex_families,
         mutants=(
             replaced(largest, 0, "without 1 - eta_l L", Change.FACTOR),
             replaced(N, sp.sqrt(N), "N to the power 1/2", Change.POWER),
@@ -131,7 +131,7 @@ STATEMENTS = (
         left_formula=("f(t+1)",) * 4,
         says_left="f(t+1) of the linearised network trained by the engine, and of the library's regime a round after "
         "f(t); for both losses",
-        draws=convex_draws,
+        families=convex_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(eta_local, sp.Rational(1, 2)),

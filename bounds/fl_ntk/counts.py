@@ -116,7 +116,7 @@ STATEMENTS = (
         },
         left_formula=("H", "H(t,k)", "H(t,k)^perp"),
         says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",
-        draws=(GRIDS,),
+        families=(GRIDS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(m, 1),

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import replaced, scaled, sign_flipped, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r_t
@@ -33,7 +33,7 @@ STATEMENTS = (
         symbols={inner: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
         left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=federated_draws,
+        families=federated_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             without(change),

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails
-from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
@@ -49,7 +49,7 @@ STATEMENTS = (
             Form.NEW: Claim(
                 sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
                 failure=delta,
-                draws=initial_network_draws,
+                families=initial_network_families,
                 note="for all R > 0 and all samples at once, at the radius where the share of neurons exceeds "
                 "the first term most",
             ),
@@ -57,7 +57,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         says_left="erf(R / sqrt 2) in balls; new: the largest counted excess over all radii and samples",
-        draws=(gaussian_tails(largest=8.0, unit_sigma=True),),
+        families=(gaussian_tails(largest=8.0, unit_sigma=True),),
         mutants=(
             power(m, sp.Rational(3, 2)),
             power(R, sp.Rational(3, 2)),

@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.federated_run import distance
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.output_changes import run_constants
 from bounds.mutants import power, sign_flipped, without
@@ -31,7 +31,7 @@ STATEMENTS = (
         measure=lambda case: distance(case.observed("local_outputs"), case.problem.y).squared(),
         left_formula="|y - y^{(k)}(t)|^2",
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
-        draws=small_step_draws,
+        families=small_step_families,
         mutants=(
             sign_flipped(eta_local, "the drift"),
             power(r_t, sp.Rational(1, 2)),

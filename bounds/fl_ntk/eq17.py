@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, updates, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.terms.jacobian import all_jacobians, jacobian
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.mutants import power, replaced, scaled
@@ -66,7 +66,7 @@ STATEMENTS = (
         },
         left_formula="u_r(t+1) - u_r(t)",
         says_left="every entry of u_r(t+1) - u_r(t) after a round of Algorithm 1 in balls; two rounds",
-        draws=weight_draws,
+        families=weight_families,
         mutants=(
             scaled(sp.Rational(1001, 1000)),
             power(rho, 2),

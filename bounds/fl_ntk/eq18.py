@@ -6,7 +6,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.circle_ladder import CircleLadder
 from bounds.ladders.slopes import slope
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import shifted
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl import kernel_regime
@@ -82,7 +82,7 @@ STATEMENTS = (
         measure=lambda ladder: rate(ladder, exact_map(ladder)),
         says_left="log-log slope of the RMS over networks of (sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi from the "
         "outputs alone",
-        draws=ladder_draws,
+        families=ladder_families,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -6,22 +6,23 @@ import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
-from bounds.initial_network import initial_network_draws, one_point
+from bounds.initial_network import initial_network_families, one_point
 from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import delta, m, n, sigma
 
 
-def _draws(options: Options) -> tuple:
+def _families(options: Options) -> tuple:
     """The default families, and the same with sigma = .1 (theorem C.11 wants sigma small) on fewer seeds."""
     if options.sigma is not None:
-        return initial_network_draws(options)
+        return initial_network_families(options)
     small = replace(options, sigma=0.1, trials=options.trials or 60)
     renamed = tuple(
-        replace(draw, name=f"{draw.base.name} (sigma=.1), at initialisation") for draw in initial_network_draws(small)
+        replace(draw, name=f"{draw.base.name} (sigma=.1), at initialisation")
+        for draw in initial_network_families(small)
     )
-    return initial_network_draws(options) + renamed
+    return initial_network_families(options) + renamed
 
 
 STATEMENTS = (
@@ -43,7 +44,7 @@ STATEMENTS = (
         measure=lambda case: initial_outputs(case).norm().squared(),
         left_formula="|y(0)|^2",
         says_left="|y(0)|^2 of the drawn network",
-        draws=_draws,
+        families=_families,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},
         mutants=(
             power(n, -3),

@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, weight_families, weight_path
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import m
@@ -66,7 +66,7 @@ STATEMENTS = (
         },
         left_formula="y_i(t+1) - y_i(t)",
         says_left="y_i(t+1) - y_i(t) from the outputs of a run in balls, every sample, two rounds",
-        draws=weight_draws,
+        families=weight_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(m, sp.Rational(1, 2)),

@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
@@ -45,7 +45,7 @@ STATEMENTS = (
         },
         left_formula="v_1",
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
-        draws=federated_draws,
+        families=federated_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             without(N),

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.near_labels import contracting_draws, growing_round
+from bounds.fl_ntk.families.near_labels import contracting_families, growing_round
 from bounds.fl_ntk.premises import SMALL_STEPS
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.fl_ntk.terms.one_round import next_square
@@ -39,7 +39,7 @@ STATEMENTS = (
         measure=next_square,
         left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=contracting_draws,
+        families=contracting_families,
         mutants=(
             replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
             without(lam),

@@ -37,7 +37,7 @@ STATEMENTS = (
         symbols={R: "lambda/(1000 n), which no weight vector leaves"},
         left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=(PAPER_STEPS,),
+        families=(PAPER_STEPS,),
         mutants=(
             replaced(lam, 3 * lam, "lambda times 3"),
             replaced(K, 3 * K, "three times the local steps"),

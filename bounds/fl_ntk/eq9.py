@@ -25,7 +25,7 @@ STATEMENTS = (
         measure=next_square,
         left_formula="|y - y(t+1)|^2",
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=(PAPER_STEPS,),
+        families=(PAPER_STEPS,),
         mutants=(
             replaced(lam, 5 * lam, "lambda times 5"),
             replaced(K, 5 * K, "five times the local steps"),

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, scaled, sign_flipped
@@ -84,7 +84,7 @@ STATEMENTS = (
         left_formula=("H_inf", "angle(x_i, x_j)", "lambda_min(H_inf)", "lambda_max(H_inf)"),
         says_left="from the library's functions: left 1 every entry of H_inf, left 2 every angle, left 3 and 4 the "
         "smallest and largest eigenvalue of H_inf on the first two samples",
-        draws=partial(kernel_draws, reach=1.0, most=5, steps=False),  # each case has n^2 entries
+        families=partial(kernel_families, reach=1.0, most=5, steps=False),  # each case has n^2 entries
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(angle, 2),

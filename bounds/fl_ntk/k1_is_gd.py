@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.weight_path import global_weights, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import global_weights, weight_families, weight_path
 from bounds.hypothesis import Limit
 from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.options import Options
@@ -41,7 +41,7 @@ def _constants(case: FederatedRun) -> dict:
 
 def _two_local_steps() -> FederatedRun:
     """Six points on the sphere, two local steps: the second one starts where the first ended."""
-    return weight_draws(Options(), local_steps=2)[1].case(0)
+    return weight_families(Options(), local_steps=2)[1].case(0)
 
 
 STATEMENTS = (
@@ -65,7 +65,7 @@ STATEMENTS = (
         },
         left_formula="u(t+1)",
         says_left="every entry of u(t+1) after a round of Algorithm 1 in balls; two rounds",
-        draws=lambda options: weight_draws(options, local_steps=1),
+        families=lambda options: weight_families(options, local_steps=1),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             without(eta_global),

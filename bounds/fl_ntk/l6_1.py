@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun, federated_families
 from bounds.fl_ntk.families.wedge import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.reach import REACH, constants
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n
@@ -68,9 +68,9 @@ def _runs(ladder: Ladder) -> Iterable[FederatedRun]:
     return chain.from_iterable(ladder.runs)
 
 
-def _draws(options) -> tuple:
-    size = 6 if options.data is None else federated_draws(options)[0].problem(options.seed).n
-    ladders = ladder_draws(options, eta_local=min(0.05, 0.4 / size))  # eta_l n K <= 1.2
+def _families(options) -> tuple:
+    size = 6 if options.data is None else federated_families(options)[0].problem(options.seed).n
+    ladders = ladder_families(options, eta_local=min(0.05, 0.4 / size))  # eta_l n K <= 1.2
     return ladders + ((WEDGE_LADDER,) if options.data is None else ())
 
 
@@ -96,7 +96,7 @@ STATEMENTS = (
         left_formula="max_r |u_r(T) - u_r(0)|",
         says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges (two rows at a small angle) "
         "whose lambda goes to 0",
-        draws=_draws,
+        families=_families,
         mutants=(
             power(m, sp.Rational(3, 2)),
             power(m, sp.Rational(5, 4)),

@@ -73,7 +73,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 (-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT),
                 hypotheses=(SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
-                draws=(LEMMA_STEPS,),
+                families=(LEMMA_STEPS,),
             ),
             Form.NEW: Claim(
                 (
@@ -92,7 +92,7 @@ STATEMENTS = (
         symbols={r_t: "|y - y(t)|_2 at the middle round"},
         left_formula=("C_1", "C_2", "C_3", "C_4"),
         says_left="C_1, C_2, C_3 and C_4 at the middle round, from exact pattern counts and by direct summation",
-        draws=(PAPER_STEPS,),
+        families=(PAPER_STEPS,),
         mutants=(
             replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1"),
             replaced(K, K + 1, "one local step more"),

@@ -5,16 +5,16 @@ from functools import partial
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.output_changes import output_changes, run_constants
-from bounds.ladders.width_ladder import ladder_draws
+from bounds.ladders.width_ladder import ladder_families
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.mutants import power, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t, rho
 
-_rate = partial(width_rate, form=Form.STATED, draws=ladder_draws)
+_rate = partial(width_rate, form=Form.STATED, families=ladder_families)
 
 WEIGHTS = _rate(
     "fl-ntk/lazy-weights",
@@ -78,7 +78,7 @@ STATEMENTS = (
         measure=output_changes,
         left_formula="|y(t+1) - y(t)|",
         says_left="|y(t+1) - y(t)| of the simulated run, every round",
-        draws=small_step_draws,
+        families=small_step_families,
         mutants=(
             without(n),
             power(rho, sp.Rational(3, 2)),

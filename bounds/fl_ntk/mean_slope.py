@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import power, scaled, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
@@ -35,7 +35,7 @@ STATEMENTS = (
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},
         left_formula="y(t+1) - y(t)",
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
-        draws=federated_draws,
+        families=federated_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             without(N),

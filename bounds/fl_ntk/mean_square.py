@@ -69,7 +69,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
         says_left="of the library's random rounds: the limit of the server step, and the mean-square rate there",
-        draws=RANDOM_ROUNDS,
+        families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(100_001, 100_000)), power(N, 2), power(rho, 2), replaced(rho, rho + 1, "rho + 1")),
         uses=("fl-ntk/second-moments",),
     ),
@@ -84,7 +84,7 @@ STATEMENTS = (
         measure=_sides,
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
         "library's limit, and one over it at 1.001 times the limit",
-        draws=RANDOM_ROUNDS,
+        families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(99, 100)), reversed_comparison()),
         uses=("fl-ntk/mean-square",),
     ),

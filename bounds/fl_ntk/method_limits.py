@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
+from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_families
 from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants, start
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
@@ -96,7 +96,7 @@ STATEMENTS = (
         left_formula=("y(T) - y",) * 7 + ("y - y(T)",) * 7,
         says_left="y(T) - y, and its negative, of the networks of the largest width, trained by the engine under each "
         "method",
-        draws=method_draws,
+        families=method_families,
         mutants=(
             power(m, 2),
             power(eta_local, 2),

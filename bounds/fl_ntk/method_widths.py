@@ -1,6 +1,6 @@
 """Finite networks under every linear method: they approach its exact limit at infinite width as m^(-1/2)."""
 
-from bounds.fl_ntk.cases.method_ladder import METHODS, method_draws
+from bounds.fl_ntk.cases.method_ladder import METHODS, method_families
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 
@@ -20,7 +20,7 @@ STATEMENTS = (
         note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over networks of max_t |y_m(t) - y_inf(t)| / |r_0|, "
         "networks trained by the engine, all from the residual r_0",
-        draws=method_draws,
+        families=method_families,
         uses=("fl-ntk/W-outputs", "fl-ntk/state-maps", "fl-ntk/X.14"),
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds.family import Family
-from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.options import Options
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
@@ -124,9 +124,9 @@ ANY_SMALL = st.builds(
 SMALL_NETWORKS = Family("small networks in any order", _small, ANY_SMALL)
 
 
-def ordered_draws(options: Options) -> tuple[Family, ...]:
+def ordered_families(options: Options) -> tuple[Family, ...]:
     """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds, which are larger: few."""
     return SMALL_NETWORKS, *(
         Family(f"{base.name}, then in any order", _trained, ANY_SMALL, (base,), min(base.trials, TRAINED), needs=5)
-        for base in checkpoint_draws(options)
+        for base in checkpoint_families(options)
     )

@@ -87,7 +87,7 @@ STATEMENTS = (
         left_formula=("E r r^T",) * 2,
         says_left="E r r' after two rounds: over every choice of clients and batches, each run step by step; and by "
         "the library's random rounds",
-        draws=RANDOM_ROUNDS,
+        families=RANDOM_ROUNDS,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(s, N, "as if every client took part", Change.FACTOR),

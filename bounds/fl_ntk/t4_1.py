@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_draws, more_samples
+from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_families, more_samples
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.fl_ntk.terms.convergence import PACE
 from bounds.hypothesis import Limit
@@ -86,7 +86,7 @@ STATEMENTS = (
         symbols={eps: "accuracy: L = |y - y(T)|^2/(2 N) <= epsilon", r0: "|y - y(0)|_2, where L(u(0)) = r_0^2/(2 N)"},
         left_formula="min {t : L(t) <= eps}",
         says_left="the first round with L <= eps, in the kernel regime, along ladders of eps, N, n/N and lambda",
-        draws=accuracy_draws,
+        families=accuracy_families,
         mutants=(
             replaced(WORK, 1 / eps, "ln(1/eps) alone"),
             replaced(eps, 1, "eps dropped"),

@@ -4,9 +4,9 @@ from operator import attrgetter
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.generalisation_draws import LINEAR
+from bounds.fl_ntk.cases.generalisation_families import LINEAR
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
-from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_draws
+from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_families
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, quadratic
 from bounds.fl_ntk.terms.generalisation import constants as sample_constants
@@ -61,7 +61,7 @@ STATEMENTS = (
         measure=lambda case: Estimate.stacked(sample.held_out_loss for sample in case.samples),
         symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},
         says_left="the loss of the infinite-width predictor after T rounds on held-out samples, for growing n",
-        draws=sample_ladder_draws,
+        families=sample_ladder_families,
         mutants=(
             power(n, 2),
             power(n, 4),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -87,7 +87,7 @@ SHARED: dict[str, Any] = {
     "forms": {Form.NEW: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
     "constants": lambda case: {slow: case.nu_by_size[0], fast: case.nu_by_size[-1]},
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
-    "draws": partial(kernel_draws, reach=1.9, most=12),
+    "families": partial(kernel_families, reach=1.9, most=12),
 }
 STATEMENTS = (
     Statement(

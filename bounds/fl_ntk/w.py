@@ -6,8 +6,8 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.sources import EXACT, on_width
-from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.ladders.width_rate import (
     HALF,
     QUARTER,
@@ -63,7 +63,7 @@ def _one(
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient)
     says = f"{ON_RUNS}{title}"
     return width_rate(
-        f"fl-ntk/W-{label}", title, (quantity,), source=on_width(note), says_left=says, draws=ladder_draws
+        f"fl-ntk/W-{label}", title, (quantity,), source=on_width(note), says_left=says, families=ladder_families
     )
 
 
@@ -79,7 +79,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
         quantities,
         source=on_width(f"{note}; the RMS of both together has no one exponent, it moves from -3/4 to -1/2"),
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
-        draws=ladder_draws,
+        families=ladder_families,
         note="exponents of the mean and of the fluctuation",
     )
 
@@ -103,7 +103,7 @@ STATEMENTS = (
             EXACT,
         ),
         says_left=f"{AT_START}|H(0) - H_inf|_F from streamed pattern counts",
-        draws=initial_ladder_draws,
+        families=initial_ladder_families,
         uses=("fl-ntk/C.6",),
     ),
     width_rate(
@@ -112,7 +112,7 @@ STATEMENTS = (
         (Quantity("|lambda_min(H(0)) - lambda_min(H_inf)|", HALF, _at_start(_eigenvalue_gap)),),
         source=on_width("first-order perturbation of a simple eigenvalue"),
         says_left=f"{AT_START}|lambda_min(H(0)) - lambda_min(H_inf)|",
-        draws=initial_ladder_draws,
+        families=initial_ladder_families,
         uses=("fl-ntk/W-gram",),
     ),
     width_rate(
@@ -130,7 +130,7 @@ STATEMENTS = (
         ),
         source=on_width("its mean square is exactly sigma^2 |x|^2 / 2, at every width", EXACT),
         says_left=f"{AT_START}the RMS over samples of f(0)",
-        draws=initial_ladder_draws,
+        families=initial_ladder_families,
     ),
     _one(
         "movement",

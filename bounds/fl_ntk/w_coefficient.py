@@ -8,8 +8,8 @@ from bounds.fl_ntk.sources import EXACT, on_width
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants, start
 from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
 from bounds.formula import evaluate
-from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import Claim, Form, Kind, Statement
 from bounds.symbols import T, m, n, sigma
@@ -102,7 +102,7 @@ STATEMENTS = (
         symbols=GRAM_SYMBOLS,
         left_formula="m E |H(0) - H_inf|_F^2",
         says_left="mean over networks of all widths of m |H(0) - H_inf|_F^2, with its 99.9999% confidence interval",
-        draws=initial_ladder_draws,
+        families=initial_ladder_families,
         mutants=(*CLOSE, replaced(VARIANCE, sp.Trace(limit_gram * inner), "without - H_inf")),
         uses=("fl-ntk/C.6", "fl-ntk/W-gram"),
     ),
@@ -117,7 +117,7 @@ STATEMENTS = (
         symbols=GRAM_SYMBOLS,
         left_formula="E |f(0)|^2",
         says_left="mean over networks of all widths of |f(0)|^2, with its 99.9999% confidence interval",
-        draws=initial_ladder_draws,
+        families=initial_ladder_families,
         mutants=CLOSE,
         uses=("fl-ntk/W-initial-output",),
     ),
@@ -132,7 +132,7 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS | {H: "Gram matrix at infinite width", start: "y - y(0)"},
         left_formula="|U(T) - U(0)|_F^2",
         says_left="|U(T) - U(0)|_F^2 of three simulated networks of the largest width",
-        draws=ladder_draws,
+        families=ladder_families,
         mutants=(*CLOSE, replaced(T, sp.Integer(1), "one round")),
         uses=("fl-ntk/X.8", "fl-ntk/W-total-movement"),
     ),
@@ -152,7 +152,7 @@ STATEMENTS = (
         symbols={farthest: "max_s |X^T (c_T * s)| over the initial patterns s, c_T = H_inf^-1 (I - M^T)(y - y(0))"},
         left_formula="max_r |u_r(T) - u_r(0)|",
         says_left="max_r |u_r(T) - u_r(0)| of three simulated networks of the largest width",
-        draws=ladder_draws,
+        families=ladder_families,
         mutants=(power(m, sp.Rational(1, 2)), replaced(m, m / 4, "m/4 for m")),
         uses=("fl-ntk/X.8", "fl-ntk/W-movement"),
     ),

@@ -6,7 +6,7 @@ from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.terms.eigenvalues import eigenvalues
-from bounds.initial_network import initial_network_draws
+from bounds.initial_network import initial_network_families
 from bounds.mutants import Mutant, replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl import gram
@@ -40,7 +40,7 @@ STATEMENTS = (
         symbols={top: "largest eigenvalue of H(0) - H_inf", bottom: "smallest eigenvalue of H(0) - H_inf"},
         left_formula="|lambda_k(H(0)) - lambda_k(H_inf)|",
         says_left="|lambda_k(H(0)) - lambda_k(H_inf)| for every k, both spectra in balls",
-        draws=with_own(initial_network_draws, ALIGNED_POINTS),
+        families=with_own(initial_network_families, ALIGNED_POINTS),
         mutants=(
             replaced(top, bottom, "the smallest eigenvalue of the difference alone"),
             replaced(-bottom, top, "the largest eigenvalue of the difference alone"),

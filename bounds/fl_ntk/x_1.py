@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.linearised import linearised_draws
+from bounds.fl_ntk.families.linearised import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.mutants import index_shifted, power, scaled, sign_flipped
@@ -53,7 +53,7 @@ STATEMENTS = (
         left_formula=("y(t+1) - y",) * 2,
         says_left="y(t+1) - y in every round: left 1 of the linearised network, trained in parameter space; left 2 of "
         "the kernel regime of H(0), one round after y(t)",
-        draws=linearised_draws,
+        families=linearised_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(N, sp.Rational(1, 2)),

@@ -6,7 +6,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0
@@ -97,7 +97,7 @@ STATEMENTS = (
         symbols={drift: "drift term times sqrt(m), from the boundary layer"},
         says_left="log-log slopes of the geometric mean over networks of max_t |remainder|, and the mean "
         "remainder's coefficient",
-        draws=ladder_draws,
+        families=ladder_families,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -3,7 +3,7 @@
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import certificate, need, rate, residuals_and_movements
-from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0, t
@@ -39,7 +39,7 @@ STATEMENTS = (
         },
         left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{k,c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the residual and the largest movements of the run that continues, relative to the checkpoint",
-        draws=checkpoint_draws,
+        families=checkpoint_families,
         mutants=(
             power(rate, 2),
             power(r0, 2),

@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import need, residuals_and_movements
-from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.terms.round_map import residuals
@@ -79,7 +79,7 @@ STATEMENTS = (
         },
         says_left="in the run from the checkpoint on, left 1: the residual in the certificate's norm; left 2, left 3: "
         "the largest movements of the global and of the local weights",
-        draws=checkpoint_draws,
+        families=checkpoint_families,
         mutants=(
             power(rate, 4),
             power(z0, 2),

@@ -4,10 +4,10 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds.fl_ntk.cases.residual_ladder import SETTLED, ResidualLadder, residual_ladder_draws
+from bounds.fl_ntk.cases.residual_ladder import SETTLED, ResidualLadder, residual_ladder_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate, Rigour
@@ -122,7 +122,7 @@ STATEMENTS = (
         },
         says_left="pairs (r, i) counted in trained networks: log-log slope, and the logarithm of the count over n "
         "sqrt(m)",
-        draws=lambda options: ladder_draws(options) + residual_ladder_draws(options),
+        families=lambda options: ladder_families(options) + residual_ladder_families(options),
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -89,7 +89,7 @@ STATEMENTS = (
         measure=lambda case: (_power(case.runs[0]), _power(case.runs[1])),
         says_left="log-log slopes at time .5 as that of a round, K eta/N, falls from 2^-5 to 2^-11, root mean square "
         "over 48 starts within a step of the kinks",
-        draws=SLIDING_LADDERS,
+        families=SLIDING_LADDERS,
         mutants=tuple(shifted(sp.Rational(halves, 2)) for halves in (-1, 1)),
         necessity={"pushed-back": _repelled, "clear": _crossing},
         uses=("fl-ntk/X.13",),

@@ -86,7 +86,7 @@ STATEMENTS = (
         left_formula=("y(t+1) - y",) * 3,
         says_left="y(t+1) - y of the linearised network trained by the engine: FedProx, FedAvg with local momentum, "
         "SCAFFOLD",
-        draws=(OTHER_METHODS,),
+        families=(OTHER_METHODS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(eta_local, sp.Rational(1, 2)),

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, sign_flipped, without
@@ -36,7 +36,7 @@ STATEMENTS = (
         left_formula=("lambda_i(M)",) * 2,
         says_left="the eigenvalues of the kernel regime's round map, by a general solver, imaginary parts counting as "
         "error; and the spectrum that the kernel regime gives",
-        draws=lambda options: kernel_draws(options, reach=4),
+        families=lambda options: kernel_families(options, reach=4),
         mutants=(
             power(eta_global, sp.Rational(1, 2)),
             without(N),

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws, orthogonal_points
+from bounds.cases.kernel_case import KernelCase, kernel_families, orthogonal_points
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power
@@ -62,7 +62,7 @@ STATEMENTS = (
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
         left_formula=("lambda_max(H P)", "rho(M)"),
         says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
-        draws=lambda options: kernel_draws(options, reach=1.99),
+        families=lambda options: kernel_families(options, reach=1.99),
         mutants=(
             power(N, sp.Rational(1, 2)),
             power(q, sp.Rational(1, 2)),

@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws, orthogonal_points
+from bounds.cases.kernel_case import BITS, KernelCase, kernel_families, orthogonal_points
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import exact_gram
@@ -75,7 +75,7 @@ STATEMENTS = (
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},
         left_formula=("rho(M)", "|L^{-1} r(T)| / |L^{-1} r(0)|"),
         says_left="the spectral radius of M, and |L^-1 r(100)| / |L^-1 r(0)| from y(0) = 0, of the kernel regime",
-        draws=lambda options: kernel_draws(options, reach=1.99),
+        families=lambda options: kernel_families(options, reach=1.99),
         mutants=(
             replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1", Change.CONSTANT),
             power(N, sp.Rational(1, 2)),

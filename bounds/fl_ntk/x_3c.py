@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, scaled, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
@@ -43,7 +43,7 @@ STATEMENTS = (
         left_formula=("max {eta_g : rho(M) <= 1}", "rho(M)"),
         says_left="left 1: the largest stable server step of the kernel regime; left 2: the spectral radius of M at "
         "that step",
-        draws=lambda options: kernel_draws(options, reach=1.99),
+        families=lambda options: kernel_families(options, reach=1.99),
         mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), without(N), power(top, sp.Rational(1, 2)), power(N, 2)),
         uses=("fl-ntk/X.2", "fl-ntk/X.3"),
     ),

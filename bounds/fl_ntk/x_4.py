@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, exact_gram, map_constants
 from bounds.mutants import power, scaled, sign_flipped
@@ -49,7 +49,7 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly"},
         left_formula="M",
         says_left="M of the kernel regime with 2^53 local steps; what more of them would add is in the error",
-        draws=lambda options: kernel_draws(options, reach=1.99),
+        families=lambda options: kernel_families(options, reach=1.99),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(N, sp.Rational(1, 2)),

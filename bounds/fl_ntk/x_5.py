@@ -52,7 +52,7 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
         left_formula="|y - y(1)|^2",
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
-        draws=(GROWTH,),
+        families=(GROWTH,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(N, sp.Rational(1, 2)),

@@ -55,7 +55,7 @@ STATEMENTS = (
         measure=_measure,
         left_formula=("exponent in N of min {t : |y - y(t)| <= 10^{-6} |y|}",) * 2,
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
-        draws=client_ladders,
+        families=client_ladders,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -58,7 +58,7 @@ STATEMENTS = (
         },
         left_formula="sum_p c_p H_inf(z, x_p)",
         says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
-        draws=(ANTIPODAL_PAIRS,),
+        families=(ANTIPODAL_PAIRS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             scaled(sp.Rational(1, 2)),

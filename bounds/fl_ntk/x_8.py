@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.linearised import linearised_draws
+from bounds.fl_ntk.families.linearised import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, residuals, start
 from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
@@ -94,7 +94,7 @@ STATEMENTS = (
         left_formula=("f(x,T)", "|U(T) - U(0)|_F^2") * 2,
         says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
         "training in parameter space; the prediction and the movement of the kernel regime of H(0) from the same start",
-        draws=linearised_draws,
+        families=linearised_families,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(T, 1),

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import NoSlope, slope
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
@@ -69,7 +69,7 @@ STATEMENTS = (
             B: "entries of E[H(T) - H(0)], times sqrt(m), from the boundary layer",
         },
         says_left="log-log slopes over a ladder of widths, and the coefficients of m^(-1/2) extrapolated from it",
-        draws=ladder_draws,
+        families=ladder_families,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-HALF),

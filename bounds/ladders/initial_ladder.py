@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import prepared
-from bounds.federated_run import federated_draws
+from bounds.federated_run import federated_families
 from bounds.ladders.rungs import OTHER, SPACING, Rungs, WidthFamily
 from bounds.options import Options
 from ntkfl import data, gram
@@ -65,7 +65,7 @@ def _ladder(options: Options, widths: tuple[int, ...], counts: tuple[int, ...], 
     if options.data is None:
         problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
     else:
-        problem = federated_draws(options)[0].problem(seed)
+        problem = federated_families(options)[0].problem(seed)
     return InitialLadder(problem, options.setup().sigma, widths, counts, seed)
 
 
@@ -79,8 +79,8 @@ def _any_ladder(options: Options) -> SearchStrategy[InitialLadder]:
     return st.builds(InitialLadder, problems, sigmas, widths, st.just((32,) * 4), SEEDS)
 
 
-def initial_ladder_draws(options: Options) -> tuple[WidthFamily, ...]:
+def initial_ladder_families(options: Options) -> tuple[WidthFamily, ...]:
     """The data of the width ladders (n=6, d=4), or the user's, at widths 2^8..2^20."""
-    name = "sphere, n=6, d=4" if options.data is None else federated_draws(options)[0].name
+    name = "sphere, n=6, d=4" if options.data is None else federated_families(options)[0].name
     name += ", at initialisation, widths 2^8..2^20"
     return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (options,), RUNGS),)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.cases.run_statistics import RunStatistics, run_statistics
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run
+from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run
 from bounds.ladders.rungs import OTHER, Rungs, WidthFamily
 from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
@@ -109,19 +109,19 @@ class WidthLadder(Rungs):
 
 
 def _ladder(
-    base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
+    base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> WidthLadder:
     """The ladder whose first seed is this one, on the data of a family or on six points of three clients."""
     problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform") if base is None else base.problem(seed)
     return WidthLadder(problem, setup, widths, counts, seed)
 
 
-def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[WidthLadder]:
+def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[WidthLadder]:
     """Short ladders on two to four points, with any clients, local steps and stable step sizes."""
     return width_ladders(setup)
 
 
-def ladder_draws(options: Options, **defaults) -> tuple[WidthFamily, ...]:
+def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
     """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
 
     The one that the rate statements share goes to width 2^16; with other steps, which a statement wants for itself, or
@@ -131,7 +131,7 @@ def ladder_draws(options: Options, **defaults) -> tuple[WidthFamily, ...]:
     rungs = SHORT if defaults or options.data is not None else LONG
     name, base = "sphere, n=6, d=4", None
     if options.data is not None:
-        (base,) = federated_draws(options)
+        (base,) = federated_families(options)
         name = base.name
     name += f", widths 2^8..2^{max(rungs).bit_length() - 1}"
     return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (base, setup), rungs),)

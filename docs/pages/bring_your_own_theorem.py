@@ -31,7 +31,7 @@
 """How large an eigenvalue of H(0) can be, from the number of samples alone."""
 
 from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
-from bounds.initial_network import initial_network_draws
+from bounds.initial_network import initial_network_families
 from bounds.symbols import n
 from ntkfl import gram
 
@@ -48,7 +48,7 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
-        draws=initial_network_draws,
+        families=initial_network_families,
     ),
 )
 
@@ -62,8 +62,8 @@ STATEMENTS = (
 #   settled. If an open form is violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
 #   value with an error. The two must share nothing but the case, or the comparison tests itself.
-# - `draws` names **families of cases**. `initial_network_draws` are networks at initialisation on the built-in digits
-#   and on random points of a sphere, or on your data. For statements about training use `federated_draws` of
+# - `families` names **families of cases**. `initial_network_families` are networks at initialisation on the built-in digits
+#   and on random points of a sphere, or on your data. For statements about training use `federated_families` of
 #   `bounds.federated_run`, whose cases are runs of FedAvg.
 #
 # ## Is it true on real data?
@@ -117,7 +117,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.initial_network import InitialNetwork, initial_network_draws, initial_networks
+from bounds.initial_network import InitialNetwork, initial_network_families, initial_networks
 from bounds.mutants import power, scaled
 from bounds.symbols import n
 from ntkfl import gram, initialisation
@@ -164,7 +164,7 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
-        draws=lambda options: (*initial_network_draws(options), CLUSTERS.with_trials(options.trials)),
+        families=lambda options: (*initial_network_families(options), CLUSTERS.with_trials(options.trials)),
         mutants=(scaled(sp.Rational(1, 3)), power(n, sp.Rational(1, 2))),
     ),
 )

@@ -11,7 +11,7 @@
 # %%
 # %%writefile my_lemma.py
 from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
-from bounds.initial_network import initial_network_draws
+from bounds.initial_network import initial_network_families
 from bounds.symbols import n
 from ntkfl import gram
 
@@ -28,7 +28,7 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
-        draws=initial_network_draws,
+        families=initial_network_families,
     ),
 )
 

@@ -13,7 +13,7 @@ from bounds.alignment.cases import (
     as_estimate,
     chosen_pair,
     cube_of,
-    pair_draws,
+    pair_families,
     trained,
 )
 from bounds.listing import get
@@ -25,7 +25,7 @@ from ntkfl.estimate import Estimate
 from verification.compare import judge
 
 seeds, outputs = st.integers(0, 10**6), st.sampled_from([1, 3])
-PAIRS = dict(zip((1, 3), pair_draws(Options()), strict=True))
+PAIRS = dict(zip((1, 3), pair_families(Options()), strict=True))
 
 
 @given(seeds, outputs)
@@ -104,7 +104,7 @@ def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_bar
 
 
 def test_data_of_a_user_and_rounded_rationals():
-    for draw in pair_draws(Options(data="digits", n=9, trials=3)):
+    for draw in pair_families(Options(data="digits", n=9, trials=3)):
         case = draw.case(0)
         assert case.x.shape == (9, 64) and len(case.first.hidden) == 6 and draw.trials == 3
     third = as_estimate(Fraction(1, 3))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder
 from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder, relu
-from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
+from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_families
 from bounds.averaging.i7 import blocks
 from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
-from bounds.cases.ensemble_draws import MOST, ensemble_draws, inputs
+from bounds.cases.ensemble_families import MOST, ensemble_families, inputs
 from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
 from bounds.listing import get
 from bounds.options import Options
@@ -23,8 +23,8 @@ from ntkfl.problem import Problem
 from verification.compare import judge
 from verification.engine import verify
 
-(UNEQUAL,) = ensemble_draws(Options())
-(STARTS,) = shared_start_draws(Options())
+(UNEQUAL,) = ensemble_families(Options())
+(STARTS,) = shared_start_families(Options())
 SEEDS = st.integers(0, 10**6)
 few = settings(deadline=None, max_examples=8)
 
@@ -74,7 +74,7 @@ def test_distances_to_the_average_and_to_the_kinks_are_bounds(seed, along):
     readout = np.einsum("k,mkh->mh", shares, case.readout)[:, None]
     squares = ((case.hidden - hidden) ** 2).sum(axis=(2, 3)) + ((case.readout - readout) ** 2).sum(axis=2)
     assert np.sqrt(squares.max()) <= case.largest_distance <= 1.001 * np.sqrt(squares.max())
-    (close,) = ensemble_draws(Options(), amplitude=1e-3)
+    (close,) = ensemble_families(Options(), amplitude=1e-3)
     near = close.case(seed)
     if near.kink_distance > 0:
         mean = np.einsum("k,mkhl->mhl", near.sizes / near.problem.n, near.hidden)[:, None]
@@ -84,7 +84,7 @@ def test_distances_to_the_average_and_to_the_kinks_are_bounds(seed, along):
 
 
 def test_sizes_of_clients_are_equal_where_they_are_asked_to_be_and_the_users_data_are_cut():
-    (equal,) = ensemble_draws(Options(), equal=True)
+    (equal,) = ensemble_families(Options(), equal=True)
     assert all(np.ptp(equal.case(seed).sizes) == 0 for seed in range(5))
     assert any(np.ptp(UNEQUAL.case(seed).sizes) > 0 for seed in range(5))
     for same in (False, True):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.anchor_window import ANCHOR_WINDOWS
 from bounds.fedgucci.cases.circle_neuron import CircleNeuron
 from bounds.fedgucci.cases.loss_steepness import LossSteepness
@@ -22,7 +22,7 @@ from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.connectivity.network import TwoLayer
 
-SMALL = CubeDraw(h=3, l=2, side=1.5, n=4)
+SMALL = CubeFamily(h=3, l=2, side=1.5, n=4)
 
 
 @settings(deadline=None, max_examples=30)
@@ -34,7 +34,7 @@ def test_networks_lie_in_their_cube_and_inputs_within_b(case):
 
 
 def test_the_default_families_have_the_ledgers_sizes_and_one_seed_is_one_case():
-    families = cube_draws(Options())
+    families = cube_families(Options())
     assert [(f.h, f.l, f.side) for f in families] == [(8, 4, 0.5), (32, 8, 0.5), (512, 8, 0.1), (4, 64, 1.0)]
     again = [SMALL.case(3).networks[1].vector() for _ in range(2)]
     assert np.array_equal(*again)
@@ -42,7 +42,7 @@ def test_the_default_families_have_the_ledgers_sizes_and_one_seed_is_one_case():
 
 
 def test_the_users_inputs_are_taken():
-    (family,) = cube_draws(Options(data="digits", n=5, width=7))
+    (family,) = cube_families(Options(data="digits", n=5, width=7))
     case = family.case(0)
     assert case.x.shape == (5, 64)
     assert case.h == 7

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import erf as error_function
 
-from bounds.deep.cases.deep_rows import DeepRows, rows_draws
+from bounds.deep.cases.deep_rows import DeepRows, rows_families
 from bounds.deep.recursion import Recursion, bias, first, inner, second
 from bounds.listing import get
 from bounds.options import Options
@@ -88,16 +88,16 @@ def test_inner_products_of_rounded_rows_have_no_error(seed, n, d):
 @pytest.mark.parametrize("seed", range(4))
 def test_it_holds_with_biases_and_without_and_not_of_parallel_rows(seed):
     statement = get("deep/kernel")
-    for draw in rows_draws(Options(trials=1)):
+    for draw in rows_families(Options(trials=1)):
         assert judge(statement, Form.NEW, draw.case(seed)).outcome is Outcome.HOLDS
     (hypothesis,) = statement.hypotheses
-    x = rows_draws(Options())[0].case(seed).x
+    x = rows_families(Options())[0].case(seed).x
     assert hypothesis.met(DeepRows.of(x, 0.0))
     assert not hypothesis.met(DeepRows.of(np.concatenate([x, 2 * x[:1]]), 0.0))
 
 
 def test_rows_are_the_users_where_there_are_some():
-    (draw, other) = rows_draws(Options(data="digits", trials=2))
+    (draw, other) = rows_families(Options(data="digits", trials=2))
     case = draw.case(1)
     assert case.source == "digits" and case.x.shape == (6, 64) and other.case(1).bias == 0.5
     assert not np.array_equal(case.x, draw.case(2).x)

@@ -20,7 +20,7 @@ from bounds.deep.cases.deep_ladder import (
     pooled,
     rungs,
 )
-from bounds.deep.cases.deep_run import NETWORKS, deep_run_draws
+from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
 from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
 from bounds.deep.cases.step_ladder import StepLadder
 from bounds.listing import get
@@ -233,17 +233,18 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
 def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():
     problem = equal_points(5)
     one, other = (
-        pattern_change(problem, SETUP, gram=matrix, draws=32, starts=4) for matrix in (None, gram.infinite(problem.x))
+        pattern_change(problem, SETUP, gram=matrix, families=32, starts=4)
+        for matrix in (None, gram.infinite(problem.x))
     )
     for found, named in zip(one, other, strict=True):
         np.testing.assert_allclose(found.value, named.value, rtol=0, atol=1e-12)
-    both = pattern_change(problem, SETUP, gram=gram.deep(problem.x, depth=2), draws=32, starts=4)
+    both = pattern_change(problem, SETUP, gram=gram.deep(problem.x, depth=2), families=32, starts=4)
     assert np.abs(both.drift.value - one.drift.value).max() > 1e-3
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_orders_of_a_run_are_one_run_summed_up_in_two_ways(network):
-    draw = next(draw for draw in deep_run_draws(Options()) if draw.name.endswith(network))
+    draw = next(draw for draw in deep_run_families(Options()) if draw.name.endswith(network))
     run = draw.case(2)
     (one, first, matrix), (other, _, turned) = run.orders
     for seen in (run.residuals, run.start, run.movement, run.kernel):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bounds.cases.network_pair import NetworkPair
-from bounds.federated_run import FederatedDraw, federated_draws, federated_run
-from bounds.ladders.width_ladder import ladder_draws
+from bounds.federated_run import FederatedFamily, federated_families, federated_run
+from bounds.ladders.width_ladder import ladder_families
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Kind, Outcome
@@ -93,10 +93,10 @@ def test_statements_are_judged_alike_on_both(name, pair):
 
 
 def test_the_families_carry_the_device():
-    for family in federated_draws(Options(device="cpu", width=64, rounds=2)):
-        assert isinstance(family, FederatedDraw) and family.device == "cpu"
+    for family in federated_families(Options(device="cpu", width=64, rounds=2)):
+        assert isinstance(family, FederatedFamily) and family.device == "cpu"
         assert family.case(0).device == "cpu"
-    assert all(family.case(0).device is None for family in federated_draws(Options(width=64, rounds=2)))
+    assert all(family.case(0).device is None for family in federated_families(Options(width=64, rounds=2)))
 
 
 def clients(width, beta, seed=1):
@@ -141,7 +141,7 @@ def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
 def test_a_rate_in_the_width_holds_on_the_engines_ladder(monkeypatch):
     monkeypatch.setattr("bounds.ladders.width_ladder.federated_run", partial(federated_run, device="cpu"))
     statement = get("fl-ntk/lazy-weights")
-    (family,) = ladder_draws(Options(), rounds=30)
+    (family,) = ladder_families(Options(), rounds=30)
     ladder = family.case(3)
     assert ladder.runs[0][0].device == "cpu"
     assert judge(statement, Form.STATED, ladder).outcome is Outcome.HOLDS

@@ -75,22 +75,26 @@ def test_a_changed_family_needs_as_many_cases_as_the_rule_says_of_the_seeds_that
 
 def test_a_statement_takes_families_or_a_function_of_the_options():
     statement = get("fl-ntk/A.1")
-    as_values = replace(statement, draws=(family(trials=50),))
-    assert as_values.families(Form.REPAIRED, Options(trials=9)) == (family(trials=9),)
-    with_claim = {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], draws=(family(6, fixed=True),))}
-    assert replace(as_values, forms=with_claim).families(Form.REPAIRED, Options(trials=9)) == (family(6, fixed=True),)
+    as_values = replace(statement, families=(family(trials=50),))
+    assert as_values.families_of(Form.REPAIRED, Options(trials=9)) == (family(trials=9),)
+    with_claim = {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], families=(family(6, fixed=True),))}
+    assert replace(as_values, forms=with_claim).families_of(Form.REPAIRED, Options(trials=9)) == (
+        family(6, fixed=True),
+    )
 
 
-@pytest.mark.parametrize("draws", [family(), (Number(1),), None])
-def test_other_draws_are_refused_with_what_would_be_right(draws):
-    with pytest.raises(TypeError, match=r"draws of fl-ntk/A.1 is .*; it must be a function of the options, or a tuple"):
-        replace(get("fl-ntk/A.1"), draws=draws)
+@pytest.mark.parametrize("families", [family(), (Number(1),), None])
+def test_other_draws_are_refused_with_what_would_be_right(families):
+    with pytest.raises(
+        TypeError, match=r"families of fl-ntk/A.1 is .*; it must be a function of the options, or a tuple"
+    ):
+        replace(get("fl-ntk/A.1"), families=families)
 
 
 def test_other_draws_of_a_form_are_refused_too():
     statement = get("fl-ntk/A.1")
-    forms = dict(statement.forms) | {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], draws=(Number(1),))}
-    with pytest.raises(TypeError, match=r"draws of the repaired form of fl-ntk/A.1 is .*; it must be a function of"):
+    forms = dict(statement.forms) | {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], families=(Number(1),))}
+    with pytest.raises(TypeError, match=r"families of the repaired form of fl-ntk/A.1 is .*; it must be a function of"):
         replace(statement, forms=forms)
 
 

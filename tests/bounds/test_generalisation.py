@@ -14,7 +14,7 @@ from bounds.fl_ntk.c_11 import STATEMENTS as C_11
 from bounds.fl_ntk.cases import finite_class
 from bounds.fl_ntk.cases.finite_class import FiniteClass
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_draws import LINEAR, SIGNS, sample_draws
+from bounds.fl_ntk.cases.generalisation_families import LINEAR, SIGNS, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
@@ -156,7 +156,7 @@ def test_a_constant_loss_is_known_exactly():
 
 def test_where_the_bound_is_below_the_trivial_one():
     (statement,) = C_11
-    linear, signs, _ = sample_draws(Options())
+    linear, signs, _ = sample_families(Options())
     for family, below in ((linear, True), (signs, False)):
         case = family.case(6)  # n = 176
         (right,) = statement.forms[Form.REPAIRED].evaluate(statement.constants(case))
@@ -199,7 +199,7 @@ def test_the_informal_theorem_fails_for_losses_that_do_not_vanish_at_the_label(l
 @pytest.mark.parametrize("statement", [*C_4, *C_5, *C_11, *T4_3], ids=lambda s: s.id)
 def test_every_family_has_a_strategy_whose_cases_can_be_judged(statement):
     (form, *_) = statement.forms
-    family = statement.families(form, Options())[0]
+    family = statement.families_of(form, Options())[0]
 
     @given(family.strategy())
     @settings(deadline=None, max_examples=8, database=None)

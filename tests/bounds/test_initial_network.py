@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.options import Options
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Weights
@@ -106,7 +106,7 @@ def test_deviation_from_the_limit_against_the_formulas():
 
 
 def test_draws_give_their_networks_and_radii_apart_from_the_weights():
-    digits, sphere = initial_network_draws(Options(trials=30, width=64, sigma=0.5))
+    digits, sphere = initial_network_families(Options(trials=30, width=64, sigma=0.5))
     assert (digits.trials, digits.required, sphere.trials) == (30, 20, 30)
     cases = [sphere.case(seed) for seed in range(30)]
     radii = np.array([case.radius for case in cases]) / 0.5
@@ -115,7 +115,7 @@ def test_draws_give_their_networks_and_radii_apart_from_the_weights():
     assert len(np.unique(radii)) == 30
     assert np.array_equal(cases[3].weights.hidden, draw(64, 8, 3, 0.5).hidden)
     assert cases[3].sigma == 0.5
-    wider = initial_network_draws(Options(trials=30, width=128, sigma=0.5))[1].case(3)
+    wider = initial_network_families(Options(trials=30, width=128, sigma=0.5))[1].case(3)
     assert wider.radius == cases[3].radius
 
 

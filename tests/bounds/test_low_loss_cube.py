@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.fedgucci.cases.low_loss_cube import low_loss_cubes
-from bounds.fedgucci.families.low_loss_families import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_draws
+from bounds.fedgucci.families.low_loss_families import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_families
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome
@@ -99,7 +99,7 @@ def test_the_lemma_is_decided_on_networks_and_a_smaller_bound_is_refuted():
 
 @pytest.mark.parametrize("name", ["fedgucci/F9", "fedgucci/F18"])
 def test_the_premise_is_met_by_the_families_and_needed(name):
-    statement, families = get(name), low_loss_draws(Options(), own=name == "fedgucci/F18")
+    statement, families = get(name), low_loss_families(Options(), own=name == "fedgucci/F18")
     for draw in families:
         assert sum(CONNECTED.met(draw.case(seed)) for seed in range(3)) >= 2
     case = hardly_connected()
@@ -109,4 +109,4 @@ def test_the_premise_is_met_by_the_families_and_needed(name):
 
 
 def test_no_volume_is_sampled_on_data_of_the_user():
-    assert low_loss_draws(Options(data="digits")) == ()
+    assert low_loss_families(Options(data="digits")) == ()

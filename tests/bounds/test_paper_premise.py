@@ -70,11 +70,11 @@ def test_rounds_of_the_kernel_regime_are_those_of_its_map(build, place):
 
 def test_the_users_data_make_ladders_too():
     statement = get("fl-ntk/T4.1")
-    families = statement.families(Form.REPAIRED, Options(data="digits", n=8))
+    families = statement.families_of(Form.REPAIRED, Options(data="digits", n=8))
     assert [f.name.split(", ")[1] for f in families] == ["towards zero", "more clients"]
     for family in families:
         assert judge(statement, Form.REPAIRED, family.case(0)).outcome is Outcome.HOLDS
-    assert len(statement.families(Form.REPAIRED, Options(data="digits", n=6))) == 1
+    assert len(statement.families_of(Form.REPAIRED, Options(data="digits", n=6))) == 1
 
 
 @given(case=any_ladder())
@@ -111,15 +111,15 @@ def test_large_steps_are_outside_the_premise_in_both_forms():
     statement = get("fl-ntk/B.3-unbounded-labels")
     for chosen in (Options(rounds=2, eta_local=3.0), Options(rounds=2, eta_local=1e-5, eta_global=2000.0)):
         for form in statement.forms:
-            (family,) = statement.families(form, chosen)
+            (family,) = statement.families_of(form, chosen)
             unmet = [h.name for h in statement.required(form) if not h.met(family.case(0))]
             assert unmet == ["steps-of-the-proof"]
 
 
 def test_what_the_user_chose_is_not_mixed_with_cases_that_ignore_it():
     statement = get("fl-ntk/B.3-unbounded-labels")
-    assert len(statement.families(Form.REPAIRED, Options(trials=3, seed=4))) == 2
-    (family,) = statement.families(Form.REPAIRED, Options(data="sphere", n=2, width=3000, rounds=2, local_steps=3))
+    assert len(statement.families_of(Form.REPAIRED, Options(trials=3, seed=4))) == 2
+    (family,) = statement.families_of(Form.REPAIRED, Options(data="sphere", n=2, width=3000, rounds=2, local_steps=3))
     case = family.case(1)
     assert (case.problem.n, case.setup.width, case.setup.rounds, case.setup.local_steps) == (2, 3000, 2, 3)
     assert {h.name for h in statement.required(Form.REPAIRED) if not h.met(case)} <= {"wide-enough"}

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from bounds.cases.kernel_case import kernel_cases
 from bounds.fl_ntk.eq18 import AT_PRINTED_STEP, exact_map, printed_map, relative_remainder
 from bounds.fl_ntk.families.circle_ladder import CircleLadder
-from bounds.ladders.width_ladder import ladder_draws
+from bounds.ladders.width_ladder import ladder_families
 from bounds.options import Options
 from ntkfl import gram, kernel_regime
 
 
 def _falls(local_steps, round_map):
     """RMS of the remainder at width 4096 over that at width 256."""
-    (family,) = ladder_draws(Options(), local_steps=local_steps, rounds=4)
+    (family,) = ladder_families(Options(), local_steps=local_steps, rounds=4)
     ladder = replace(family, widths=(256, 4096), counts=(8, 8)).case(0)
     a = round_map(ladder)
     narrow, wide = (np.sqrt(np.mean([relative_remainder(run, a) ** 2 for run in row])) for row in ladder.runs)
@@ -33,7 +33,7 @@ def test_with_three_local_steps_only_the_remainder_over_the_exact_map_falls():
 
 
 def test_the_maps_are_one_for_one_local_step():
-    (family,) = ladder_draws(Options(), local_steps=1)
+    (family,) = ladder_families(Options(), local_steps=1)
     ladder = family.case(0)
     np.testing.assert_allclose(printed_map(ladder), exact_map(ladder), atol=1e-14)
 
@@ -70,7 +70,7 @@ def test_what_stays_is_at_most_the_added_term(case):
 
 
 def test_the_note_says_how_small_it_is_at_the_printed_step():
-    (family,) = ladder_draws(Options())
+    (family,) = ladder_families(Options())
     ladder = family.case(0)
     values = np.linalg.eigvalsh(kernel_regime(ladder.problem, ladder.setup).gram)
     n, steps = ladder.problem.n, ladder.setup.local_steps

@@ -1,13 +1,14 @@
 """What a statement is refused for, so that whoever writes one reads what would be right."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from bounds.formula import Formula
 from bounds.listing import get
-from bounds.statement import Form, Hypothesis
+from bounds.statement import Claim, Form, Hypothesis, Statement
 from ntkfl.estimate import Estimate
 
 SOUND = get("fl-ntk/A.2")
@@ -20,9 +21,9 @@ def test_a_form_that_is_no_claim_is_refused():
             replace(SOUND, forms={Form.STATED: form})
 
 
-@pytest.mark.parametrize("name", ["constants", "measure", "draws"])
+@pytest.mark.parametrize("name", ["constants", "measure", "families"])
 def test_what_must_be_a_function_is_refused_otherwise(name):
-    of = "the options" if name == "draws" else "a case"
+    of = "the options" if name == "families" else "a case"
     with pytest.raises(TypeError, match=rf"{name} of fl-ntk/A.2 is \(\); it must be a function of {of}"):
         replace(SOUND, **{name: ()})
 
@@ -54,3 +55,15 @@ def test_a_hypothesis_of_every_part_is_as_good_as_its_worst_part():
     assert not positive.met((3.0, -1.0))
     unknown = Hypothesis("known", "x is", lambda x: Estimate(x, np.inf, "unknown"))
     assert not unknown.of_every("number", lambda case: case).met((1.0, 2.0))
+
+
+@pytest.mark.parametrize("make", [lambda: Claim(0, draws=()), lambda: Statement("tests/T", draws=())])
+def test_the_old_name_of_families_is_refused(make):
+    with pytest.raises(TypeError, match=r"(Claim|Statement) has no argument draws; .* its families="):
+        make()
+
+
+@pytest.mark.parametrize("module, kind", [("initial_network", "initial_network"), ("federated_run", "federated")])
+def test_the_old_name_of_a_function_of_families_is_refused(module, kind):
+    with pytest.raises(ImportError, match=f"has no {kind}_draws; it is {kind}_families"):
+        getattr(import_module(f"bounds.{module}"), f"{kind}_draws")

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bounds.cases.snapshot import Snapshot
-from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
+from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.slopes import NoSlope
-from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
 from bounds.listing import get
 from bounds.options import Options
 from ntkfl import gram
 from ntkfl.initialisation import draw
 
-(SHARED,) = ladder_draws(Options(rounds=6))
+(SHARED,) = ladder_families(Options(rounds=6))
 
 
 def small(seed=0, widths=(64, 128), counts=(3, 2)) -> WidthLadder:
@@ -33,7 +33,7 @@ def test_no_two_networks_share_neurons_and_a_fresh_ladder_has_others():
 
 
 def test_a_second_opinion_is_no_longer_than_a_short_ladder():
-    long, short = (ladder_draws(Options(), **steps)[0].case(0) for steps in ({}, {"eta_local": 0.05}))
+    long, short = (ladder_families(Options(), **steps)[0].case(0) for steps in ({}, {"eta_local": 0.05}))
     assert (long.fresh().widths, long.fresh().counts) == (short.widths, short.counts)
     assert (short.fresh().widths, short.fresh().counts) == (short.widths, short.counts)
     assert long.fresh().setup == long.setup
@@ -49,10 +49,10 @@ def test_every_run_starts_from_the_same_residual():
 
 
 def test_only_the_shared_ladder_goes_to_the_largest_widths():
-    assert max(ladder_draws(Options())[0].widths) == 2**16
-    assert max(ladder_draws(Options(), eta_local=0.05)[0].widths) == 2**13
-    assert max(ladder_draws(Options(data="sphere"))[0].widths) == 2**13
-    assert ladder_draws(Options())[0] == ladder_draws(Options())[0]  # equal draws share their cases
+    assert max(ladder_families(Options())[0].widths) == 2**16
+    assert max(ladder_families(Options(), eta_local=0.05)[0].widths) == 2**13
+    assert max(ladder_families(Options(data="sphere"))[0].widths) == 2**13
+    assert ladder_families(Options())[0] == ladder_families(Options())[0]  # equal draws share their cases
 
 
 def test_statistics_against_their_definitions_in_weight_space():
@@ -124,7 +124,7 @@ def test_networks_at_initialisation_are_those_of_draw():
 
 
 @settings(deadline=None, max_examples=3)
-@given(initial_ladder_draws(Options())[0].strategy())
+@given(initial_ladder_families(Options())[0].strategy())
 def test_drawn_ladders_can_be_evaluated(ladder):
     assert [len(row) for row in ladder.starts] == list(ladder.counts)
     assert all(np.isfinite(start.deviation).all() for row in ladder.starts for start in row)
@@ -150,7 +150,7 @@ def test_flips_that_are_not_seen_have_no_coefficient():
     """Where the networks hardly move, the share of flips is 0, or its coefficient is not told from 0."""
     measure = get("fl-ntk/X.9").measure
     rungs = {"widths": (16, 32, 64, 128), "counts": (2,) * 4}
-    still = replace(ladder_draws(Options(rounds=2, eta_local=1e-9))[0], **rungs).case(0)
+    still = replace(ladder_families(Options(rounds=2, eta_local=1e-9))[0], **rungs).case(0)
     with pytest.raises(NoSlope, match="size 16 has 0"):
         measure(still)
     seen = {"flips": [np.array([width**-0.5, 3 * width**-0.5]) for width in rungs["widths"]]}

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from experiments.connectivity_rows import _bounds, _data_bound, _trained_row
 
 
 @pytest.mark.parametrize(("loss", "constant"), [("absolute", 1.0), ("logistic", 1.0), ("cross-entropy", np.sqrt(2))])
 def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
-    case = CubeDraw(h=4, l=3, side=0.6, n=6, outputs=3 if loss == "cross-entropy" else 1, loss=loss).case(0)
+    case = CubeFamily(h=4, l=3, side=0.6, n=6, outputs=3 if loss == "cross-entropy" else 1, loss=loss).case(0)
     first, second = case.networks
     terms = _data_bound(first, second, case.x)  # the absolute loss's constant is 1
     assert _data_bound(first, second, case.x, loss) == pytest.approx(constant * terms, rel=1e-12)
@@ -22,7 +22,7 @@ def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
 
 @pytest.mark.parametrize("outputs", [2, 4])
 def test_a_row_of_trained_networks_is_full_and_in_order(outputs):
-    case = CubeDraw(h=6, l=4, side=0.8, n=30, outputs=outputs, loss="cross-entropy").case(1)
+    case = CubeFamily(h=6, l=4, side=0.8, n=30, outputs=outputs, loss="cross-entropy").case(1)
     row = _trained_row("trained", case.anchor, list(case.networks), case.x, case.y, 0.1)
     constant = 1 if outputs == 2 else np.sqrt(2)  # two classes are one output under the logistic loss
     assert row.barrier <= constant * row.gap * (1 + 1e-9) <= row.by_data * (1 + 2e-9)

@@ -42,7 +42,7 @@ def test_rows_are_of_the_networks_of_the_seed(seed):
         Quantity("power", ONE, lambda ladder: ladder.power, exact=True, coefficient=lambda ladder: 3.0),
         Quantity("nothing", ONE, lambda ladder: ladder.nothing),
     )
-    about = {"source": Source("tests", "W"), "says_left": "given", "draws": lambda options: ()}
+    about = {"source": Source("tests", "W"), "says_left": "given", "families": lambda options: ()}
     power, nothing = exponents({Powers(): [width_rate("mine/W", "powers", quantities, **about)]}, seed)
     assert (power.quantity, power.statement, power.theory, power.coefficient) == ("power", "mine/W", -1, 3.0)
     assert power.measured.value == pytest.approx(-seed, abs=1e-12)

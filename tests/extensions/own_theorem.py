@@ -63,7 +63,7 @@ def statement(label, title, formula, outcome, family):
         forms={Form.STATED: Claim(formula, recorded=outcome)},
         constants=constants,
         measure=total,
-        draws=lambda options: (family,),
+        families=lambda options: (family,),
         hypotheses=(NOT_NEGATIVE,),
         mutants=(scaled(sp.Rational(1, 2)), without(norm)),
         symbols={norm: "Euclidean norm"},

@@ -43,7 +43,7 @@ def statement(label, formula, recorded=Outcome.HOLDS):
         forms={Form.STATED: Claim(formula, recorded=recorded)},
         constants=lambda case: {N: case.number},
         measure=lambda case: Estimate.exact(case.number**2),
-        draws=lambda options: (FOUR_OR_MORE,),
+        families=lambda options: (FOUR_OR_MORE,),
         says_left="N^2",
     )
 

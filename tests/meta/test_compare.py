@@ -206,7 +206,7 @@ def statement(kind, measure, *parts, lower=None):
         forms={Form.STATED: Claim(parts if len(parts) > 1 else parts[0], lower=lower, recorded=H)},
         constants=lambda case: {},
         measure=measure,
-        draws=lambda options: (),
+        families=lambda options: (),
         says_left="given",
     )
 

@@ -32,7 +32,7 @@ def claim(formula, measure, hypotheses=(), constants=lambda case: {r0: case.init
         forms={STATED: Claim(formula)},
         constants=constants,
         measure=measure,
-        draws=lambda options: (),
+        families=lambda options: (),
         says_left="the last residual",
         hypotheses=hypotheses,
     )

@@ -59,7 +59,7 @@ class Numbers:
         return Number(1.0 + seed)
 
 
-def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, draws=(Numbers(),), **changes):
+def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, families=(Numbers(),), **changes):
     """x <= formula, for a case x; every form is recorded alike."""
     forms = changes.pop("forms", {Form.STATED: Claim(formula, recorded=recorded, witness=witness)})
     standard = Statement(
@@ -70,7 +70,7 @@ def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, 
         forms=forms,
         constants=lambda case: {X: case.value},
         measure=lambda case: Estimate.exact(case.value),
-        draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
+        families=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in families),
         says_left="the number",
     )
     return replace(standard, **changes)
@@ -92,7 +92,7 @@ def test_draws_that_are_equal_share_their_cases():
             Form.REPAIRED: Claim(2 * X),
         },
     )
-    statements = [claim("test/one"), both_forms, claim("test/more", draws=(Numbers(), Numbers("others", 20)))]
+    statements = [claim("test/one"), both_forms, claim("test/more", families=(Numbers(), Numbers("others", 20)))]
     seen = []
     verdicts = verify_all(statements, Options(), progress=lambda *step: seen.append(step))
     assert built == Counter([("numbers", s) for s in range(30)] + [("others", s) for s in range(20)])
@@ -138,9 +138,9 @@ def test_too_few_admitted_cases_are_untested_and_say_why():
 
 def test_of_several_families_the_one_that_needs_fewest_says_how_many_cases_do():
     dear = Numbers("dear", trials=4, required=3)
-    (verdict,) = verify(claim(draws=(Numbers(trials=5), dear)))
+    (verdict,) = verify(claim(families=(Numbers(trials=5), dear)))
     assert (verdict.trials, verdict.outcome) == (9, Outcome.HOLDS)
-    (alone,) = verify(claim(draws=(Numbers(trials=9),)))
+    (alone,) = verify(claim(families=(Numbers(trials=9),)))
     assert (alone.trials, alone.outcome) == (9, Outcome.UNTESTED)
 
 
@@ -149,7 +149,7 @@ def test_of_several_families_the_one_that_needs_fewest_says_how_many_cases_do():
 )
 def test_a_statement_of_no_case_is_untested(families):
     never = Hypothesis("never", "x < 0", lambda case: -case.value)
-    (found,) = verify(claim(draws=families, hypotheses=(never,)))
+    (found,) = verify(claim(families=families, hypotheses=(never,)))
     assert (found.outcome, found.trials) == (Outcome.UNTESTED, 0)
     assert found.notes[0].startswith("0 admitted cases of 1 required")
 
@@ -297,7 +297,7 @@ def test_a_case_that_cannot_be_drawn_is_named_and_one_with_a_fault_ends_the_chec
             return super().case(seed)
 
     drawn, faulty = verify_all(
-        [claim("test/drawn", draws=(Drawn(),)), claim("test/fault", draws=(Drawn(error=KeyError),))], Options()
+        [claim("test/drawn", families=(Drawn(),)), claim("test/fault", families=(Drawn(error=KeyError),))], Options()
     )
     assert drawn.not_computed == {"numbers, seed 4": "failed with ZeroDivisionError: no such number"}
     assert (drawn.outcome, drawn.trials, drawn.error) == (Outcome.UNRESOLVED, 30, None)
@@ -327,12 +327,12 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
         def case(self, seed):
             return Run(1.0 + seed)
 
-    looks = {"draws": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
+    looks = {"families": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
     outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)  # not free: the case is prepared before
     statements = [
         claim("test/run", **looks),
         claim("test/again", **looks),
-        claim("test/start", draws=(Runs(),)),
+        claim("test/start", families=(Runs(),)),
         claim("test/stable", hypotheses=(outside,), **looks),
     ]
     run, again, start, stable = verify_all(statements, Options())
@@ -358,7 +358,7 @@ def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
         def case(self, seed):
             return Sharpened(1.0 + seed)
 
-    (verdict,) = verify(claim(formula=X / 2, draws=(Many(),)))
+    (verdict,) = verify(claim(formula=X / 2, families=(Many(),)))
     assert (verdict.outcome, verdict.violated, verdict.error) == (Outcome.UNRESOLVED, 30, None)
     said = "a violation was seen and not confirmed: redoing it failed with FloatingPointError: the run overflowed"
     assert said in verdict.notes
@@ -366,10 +366,10 @@ def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
 
 def test_an_interruption_reports_what_was_counted():
     statements = [
-        claim("test/done", draws=(Numbers("first", 22),)),
-        claim("test/half", draws=(Numbers("second", 30, stop=21),)),
-        claim("test/both", draws=(Numbers("first", 22), Numbers("second", 30, stop=21))),
-        claim("test/never", draws=(Numbers("third", 30),)),
+        claim("test/done", families=(Numbers("first", 22),)),
+        claim("test/half", families=(Numbers("second", 30, stop=21),)),
+        claim("test/both", families=(Numbers("first", 22), Numbers("second", 30, stop=21))),
+        claim("test/never", families=(Numbers("third", 30),)),
     ]
     verdicts = {v.id: v for v in verify_all(statements, Options())}
     assert verdicts["test/done"].outcome is Outcome.HOLDS
@@ -385,7 +385,7 @@ def test_an_unfinished_check_differs_from_the_record_only_by_a_violation():
     def stored():
         raise AssertionError("no stored case is run for a check that was interrupted")
 
-    stopped = {"draws": (Numbers("first", 30, stop=21),)}
+    stopped = {"families": (Numbers("first", 30, stop=21),)}
     corner = claim("test/corner", sp.Integer(31), Outcome.VIOLATED, **stopped, witness=stored)
     false = claim("test/false", X / 2, **stopped)
     for statement, differs in ((corner, False), (claim("test/true", **stopped), False), (false, True)):
@@ -453,7 +453,7 @@ def options(draw):
 @settings(deadline=None, max_examples=100)
 @given(chosen=options(), form=st.sampled_from(list(Form)))
 def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
-    about_data = replace(claim(), draws=lambda options: (options,))  # its families change with every option
+    about_data = replace(claim(), families=lambda options: (options,))  # its families change with every option
     words = shlex.split(replay_command(about_data, form, chosen))
     assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]
     found, rest = {}, words[5:]

@@ -51,7 +51,7 @@ class Numbers:
         return Number(1.0 + seed % self.period)
 
 
-def claim(formula=2 * X, kind=Kind.UPPER, draws=(Numbers(),), recorded=Outcome.HOLDS, witness=None, **changes):
+def claim(formula=2 * X, kind=Kind.UPPER, families=(Numbers(),), recorded=Outcome.HOLDS, witness=None, **changes):
     """x <= formula, of a number x."""
     given = formula if isinstance(formula, Claim) else Claim(formula)
     standard = Statement(
@@ -62,7 +62,7 @@ def claim(formula=2 * X, kind=Kind.UPPER, draws=(Numbers(),), recorded=Outcome.H
         forms={Form.STATED: replace(given, recorded=recorded, witness=witness)},
         constants=lambda case: {X: case.value, Y: 1.0},
         measure=lambda case: Estimate.exact(case.value),
-        draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
+        families=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in families),
         says_left="the number",
         mutants=(scaled(sp.Rational(1, 4)),),
     )
@@ -166,7 +166,7 @@ def test_real_statements_kill_their_own_mutants():
 
 
 def test_runs_are_fresh_and_a_case_that_comes_again_is_no_run():
-    repeating = claim(draws=(Numbers(period=7),))
+    repeating = claim(families=(Numbers(period=7),))
     alarms = false_alarms([repeating], FEW, runs=20)
     (form,) = alarms.forms
     assert form.runs == 7 and form.uncounted == 25 * len(alarms.first_seeds) - 7
@@ -251,7 +251,7 @@ def broken(*_):
 BROKEN = {
     "the left side": {"measure": broken},
     "the constants": {"constants": broken},
-    "the families": {"draws": broken},
+    "the families": {"families": broken},
     "a mutant": {"mutants": (Mutant("broken", broken),)},
     "a necessity case": {"hypotheses": (POSITIVE,), "necessity": {"positive": broken}},
 }
@@ -274,7 +274,7 @@ def test_a_case_that_cannot_be_built_ends_the_checks_that_need_it_and_no_other()
                 raise IndexError("no such sample")
             return super().case(seed)
 
-    bad, good = verify_all([claim(id="test/bad", draws=(Unbuildable(),)), claim(id="test/good")], FEW)
+    bad, good = verify_all([claim(id="test/bad", families=(Unbuildable(),)), claim(id="test/good")], FEW)
     assert bad.error == "failed with IndexError: no such sample, on numbers, seed 3"
     assert good.outcome is Outcome.HOLDS
 

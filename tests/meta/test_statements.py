@@ -39,7 +39,7 @@ FORMS = [(identifier, form) for identifier, statement in catalogue().items() for
 def is_slow(identifier):
     """Whether a case is many networks of several widths, so that there is but one."""
     statement = catalogue()[identifier]
-    return any(draw.trials == 1 for form in statement.forms for draw in statement.families(form, A_RUN))
+    return any(draw.trials == 1 for form in statement.forms for draw in statement.families_of(form, A_RUN))
 
 
 CHECKED = pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_outcome_is_the_recorded_one(identifier, form):
 @CHECKED
 def test_the_books_balance(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    draws = statement.families(form, CHOSEN.get(identifier, A_RUN))
+    draws = statement.families_of(form, CHOSEN.get(identifier, A_RUN))
     assert verdict.trials == verdict.holds + verdict.touches + verdict.unresolved + verdict.violated
     assert verdict.trials + sum(verdict.rejected.values()) == sum(draw.trials for draw in draws)
     assert set(verdict.rejected) <= {h.name for h in statement.required(form)}
@@ -164,7 +164,7 @@ def test_a_true_statement_is_never_violated(identifier):
     for form, formula in statement.forms.items():
         if statement.forms[form].recorded is not Outcome.HOLDS:
             continue
-        for family in statement.families(form, Options(trials=20, width=256, rounds=12)):
+        for family in statement.families_of(form, Options(trials=20, width=256, rounds=12)):
             seen = []
             for seed in range(10_000, 10_000 + SEEDS[identifier]):
                 case = family.case(seed)

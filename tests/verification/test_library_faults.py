@@ -116,7 +116,7 @@ def test_properties_of_every_kind_are_replaced(name):
 
 
 def test_what_was_measured_before_is_forgotten():
-    case = get("fl-ntk/Eq3-4").families(next(iter(get("fl-ntk/Eq3-4").forms)), _few())[1].case(0)
+    case = get("fl-ntk/Eq3-4").families_of(next(iter(get("fl-ntk/Eq3-4").forms)), _few())[1].case(0)
     kept = snapshot(case)
     with planted(LOCAL, changed(np.transpose)):
         assert snapshot(case) is not kept

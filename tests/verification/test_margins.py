@@ -26,7 +26,7 @@ def verdict() -> Verdict:
 def test_a_margin_is_the_smallest_of_the_admitted_cases(verdict):
     statement, options = get(CHECKED), Options(trials=TRIALS)
     admitted, rejected = [], 0
-    for family in statement.families(FORM, options):
+    for family in statement.families_of(FORM, options):
         for seed in range(family.trials):
             case = family.case(options.seed + seed)
             margins = {}

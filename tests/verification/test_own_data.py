@@ -57,11 +57,11 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
 
 
 def test_families_that_are_there_without_the_data_are_left_out(data):
-    mixed = replace(MOVEMENT, draws=lambda options: MOVEMENT.draws(Options()) + MOVEMENT.draws(options))
+    mixed = replace(MOVEMENT, families=lambda options: MOVEMENT.families(Options()) + MOVEMENT.families(options))
     found, own = families(mixed, Form.STATED, Options(data=data))
-    assert own and found == MOVEMENT.draws(Options(data=data))
-    ours = replace(MOVEMENT, draws=lambda options: MOVEMENT.draws(Options()))
-    assert families(ours, Form.STATED, Options(data=data)) == (MOVEMENT.draws(Options()), False)
+    assert own and found == MOVEMENT.families(Options(data=data))
+    ours = replace(MOVEMENT, families=lambda options: MOVEMENT.families(Options()))
+    assert families(ours, Form.STATED, Options(data=data)) == (MOVEMENT.families(Options()), False)
 
 
 def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
@@ -102,7 +102,7 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
     def limited(limit):
         step = Limit("eta_l", lambda case: case, at_most=limit)
         asked = Hypothesis(f"at most {limit}", "eta_l is small", step, free=True, eased_by=("eta_local",))
-        return replace(MOVEMENT, hypotheses=(asked,), necessity={}, draws=steps)
+        return replace(MOVEMENT, hypotheses=(asked,), necessity={}, families=steps)
 
     def steps(options):
         return (Family("a step", lambda step, seed: step, st.nothing(), (options.eta_local,)),)

@@ -31,7 +31,7 @@ def test_units_share_no_case_and_leave_out_no_statement():
     found = units(statements, options)
     assert sorted(name for unit in found for name in unit.statements) == sorted(catalogue())
     draws = [
-        {draw for name in unit.statements for form in get(name).forms for draw in get(name).families(form, options)}
+        {draw for name in unit.statements for form in get(name).forms for draw in get(name).families_of(form, options)}
         for unit in found
     ]
     assert sum(map(len, draws)) == len(set().union(*draws))
@@ -48,7 +48,7 @@ def test_a_statement_whose_families_cannot_be_made_is_a_unit_without_cases():
         raise ValueError("no such data")
 
     statement = get("fl-ntk/A.2")
-    broken = type(statement)(**{**vars(statement), "draws": fails})
+    broken = type(statement)(**{**vars(statement), "families": fails})
     (unit,) = units([broken], Options())
     assert (unit.statements, unit.cases) == (("fl-ntk/A.2",), 0)
 

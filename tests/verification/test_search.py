@@ -20,7 +20,7 @@ from bounds.cases.bounded_sum import BoundedSum
 from bounds.cases.kernel_case import kernel_cases
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_draws import samples
+from bounds.fl_ntk.cases.generalisation_families import samples
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
 from bounds.initial_network import initial_networks
@@ -93,7 +93,7 @@ def planted_in(of_seed, *hypotheses):
         "forms": {Form.STATED: Claim(sp.Integer(10))},
         "constants": lambda case: {},
         "measure": lambda case: Estimate.exact(case.value),
-        "draws": lambda options: (Family(of_seed),),
+        "families": lambda options: (Family(of_seed),),
         "kind": Kind.UPPER,
         "hypotheses": hypotheses,
         "mutants": (),
@@ -300,7 +300,7 @@ def test_a_bad_request_is_refused():
         attack(get("fl-ntk/A.1"), Form.PROVED)
     with pytest.raises(ValueError, match="the budget is 0 cases in 60 seconds; both must be positive"):
         attack(get("fl-ntk/A.1"), Form.STATED, examples=0)
-    without = replace(get("fl-ntk/A.1"), draws=lambda options: ())
+    without = replace(get("fl-ntk/A.1"), families=lambda options: ())
     with pytest.raises(ValueError, match=r"fl-ntk/A.1 draws no families of cases for its stated form"):
         attack(without, Form.STATED)
     with pytest.raises(ValueError, match=r"the range is \(2, 1\); it must be"):
@@ -523,7 +523,7 @@ def test_each_stage_of_a_search_is_said_as_it_begins():
     stages = []
     drawn = {"ten": TAME, "five": st.integers(0, 4).map(Number)}
     families = tuple(Family(lambda seed: 5, name, drawn=strategy) for name, strategy in drawn.items())
-    planted = replace(get("fl-ntk/A.1"), **planted_in(None) | {"draws": lambda options: families})
+    planted = replace(get("fl-ntk/A.1"), **planted_in(None) | {"families": lambda options: families})
     done = attack(planted, Form.STATED, examples=10, seconds=PATIENT, progress=stages.append)
     assert done.families == tuple(drawn)
     assert [stage.split(": ")[0] for stage in stages] == [name for name in done.families for _ in range(3)]

@@ -31,7 +31,7 @@ def test_the_sides_are_those_of_an_independent_comparison():
     statement = get("fl-ntk/X.3")
     found = seen(statement.id)[Form.NEW]
     row = 0
-    for number, family in enumerate(statement.families(Form.NEW, Options(trials=TRIALS))):
+    for number, family in enumerate(statement.families_of(Form.NEW, Options(trials=TRIALS))):
         for seed in range(family.trials):
             case = family.case(seed)
             if not all(h.met(case) for h in statement.required(Form.NEW)):

@@ -12,10 +12,10 @@ def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[
     With the user's data the families that would be there without them are left out: the verdict is about the data.
     Where none is made of them, the form is about cases of its own, and is checked on these.
     """
-    chosen = statement.families(form, options)
+    chosen = statement.families_of(form, options)
     if options.data is None:
         return chosen, False
-    others = set(statement.families(form, without_data(options)))
+    others = set(statement.families_of(form, without_data(options)))
     users = tuple(family for family in chosen if family not in others)
     return (users, True) if users else (chosen, False)
 

@@ -130,7 +130,7 @@ def attack(
         raise ValueError(f"{statement.id} has no form {form.value!r}; it has: {has}")
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
-    families = _by_strategy(statement.families(form, options or Options()))
+    families = _by_strategy(statement.families_of(form, options or Options()))
     if not families:
         raise ValueError(
             f"{statement.id} draws no families of cases for its {form.value} form; a search needs one or more"

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
-from bounds.cases.ensemble_draws import inputs
+from bounds.cases.ensemble_families import inputs
 from bounds.cases.ensembles import ball_array, estimated, forward, squared
 from bounds.family import Family
 from bounds.options import Options
@@ -116,7 +116,7 @@ def _small_cases(draw: DrawFn) -> SharedStarts:
 SMALL_CASES = _small_cases()
 
 
-def shared_start_draws(options: Options) -> tuple[Family, ...]:
+def shared_start_families(options: Options) -> tuple[Family, ...]:
     """One family."""
     name = f"{options.data or 'sphere'}, identically distributed clients"
     return (Family(name, _shared_starts, SMALL_CASES, (options,), trials=options.trials or 40),)

@@ -87,7 +87,7 @@ def _any_rows(bias: float, user: tuple[str, int, bool] | None) -> SearchStrategy
     return st.builds(lambda x, size: DeepRows.of(size * x, bias), points((2, 4), (2, 4)), sizes)
 
 
-def rows_draws(options: Options) -> tuple[Family, ...]:
+def rows_families(options: Options) -> tuple[Family, ...]:
     """Without biases and with them."""
     user = (options.data, options.n or 64, options.unit) if options.data else None
     where = options.data or "near and far rows"

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds.case import Case, described, prepared
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
-from bounds.federated_run import ORDER_SAFETY, federated_draws
+from bounds.federated_run import ORDER_SAFETY, federated_families
 from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
@@ -94,7 +94,7 @@ def between(value: np.ndarray, other: np.ndarray) -> Estimate:
 
 def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
     """On seven points, three on one client and four on the other, or on the user's data and clients."""
-    problem = points(7, 9, seed) if options.data is None else federated_draws(options)[0].problem(seed)
+    problem = points(7, 9, seed) if options.data is None else federated_families(options)[0].problem(seed)
     return DeepRun(problem, replace(setup, seed=seed), network)
 
 
@@ -117,7 +117,7 @@ def points(n: int, d: int, seed: int) -> Problem:
     )
 
 
-def deep_run_draws(options: Options) -> tuple[Family, ...]:
+def deep_run_families(options: Options) -> tuple[Family, ...]:
     """Three local steps and five rounds on each of NETWORKS."""
     setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
     networks = NETWORKS if options.data is None else NETWORKS[:-1]  # rows of other data may be no images

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds.case import Case
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from bounds.family import Family
 from bounds.ladders.slopes import slope
 from ntkfl.connectivity.barrier import largest_gap
@@ -55,7 +55,7 @@ class SideLadder(Case):
 @lru_cache(maxsize=16)
 def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
     """The slope of the RMS over pairs, each pair being the same draw shrunk towards its anchor."""
-    unit = CubeDraw(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
+    unit = CubeFamily(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
     cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
     squares = np.zeros(len(ladder.sides))
     for case in cases:

@@ -63,7 +63,7 @@ def _built(
     return CubeNetworks(anchor, tuple(networks), side, x, y, loss=loss)
 
 
-def corner_draws(options: Options) -> tuple[Family, ...]:
+def corner_families(options: Options) -> tuple[Family, ...]:
     """One output and several, both ways; none with the user's inputs, which have entries of different sizes."""
     return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
 

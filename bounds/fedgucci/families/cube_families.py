@@ -4,24 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.options import Options
 from ntkfl.connectivity.network import TwoLayer
 
 SHARP = (
-    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True),
-    CubeDraw(h=6, l=1, side=1e-5, anchor_norm=1e4, n=2, at_origin=True),
-    CubeDraw(h=4, l=2, side=1e-4, anchor_norm=1e5, n=1, at_origin=True),
-    CubeDraw(h=4, l=1, side=1.0, anchor_norm=1e-4, n=1, at_origin=True),
+    CubeFamily(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True),
+    CubeFamily(h=6, l=1, side=1e-5, anchor_norm=1e4, n=2, at_origin=True),
+    CubeFamily(h=4, l=2, side=1e-4, anchor_norm=1e5, n=1, at_origin=True),
+    CubeFamily(h=4, l=1, side=1.0, anchor_norm=1e-4, n=1, at_origin=True),
 )
 
 
-def sharp_draws(options: Options) -> tuple[CubeDraw, ...]:
+def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
 
     With the user's data: those alone.
     """
-    everyday = tuple(draw for draw in cube_draws(options) if draw.h <= 32 or options.data is not None)
+    everyday = tuple(draw for draw in cube_families(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:
         return everyday
     return everyday[1:] + tuple(family.with_trials(options.trials) for family in SHARP)
@@ -29,22 +29,22 @@ def sharp_draws(options: Options) -> tuple[CubeDraw, ...]:
 
 FEW = 10  # seeds of a family of another loss
 OTHER_LOSSES = (
-    CubeDraw(h=8, l=4, side=0.5, loss="logistic", trials=FEW),
-    CubeDraw(h=8, l=4, side=0.5, loss="squared", trials=FEW),
-    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="logistic", trials=FEW),
-    CubeDraw(h=8, l=4, side=0.5, loss="cross-entropy", outputs=3, trials=FEW),
-    CubeDraw(h=16, l=8, side=0.5, rows="ball", n=8, loss="cross-entropy", outputs=10, trials=FEW),
-    CubeDraw(h=8, l=4, side=0.5, loss="squared", outputs=3, trials=FEW),
-    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="cross-entropy", outputs=2, trials=FEW),
+    CubeFamily(h=8, l=4, side=0.5, loss="logistic", trials=FEW),
+    CubeFamily(h=8, l=4, side=0.5, loss="squared", trials=FEW),
+    CubeFamily(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="logistic", trials=FEW),
+    CubeFamily(h=8, l=4, side=0.5, loss="cross-entropy", outputs=3, trials=FEW),
+    CubeFamily(h=16, l=8, side=0.5, rows="ball", n=8, loss="cross-entropy", outputs=10, trials=FEW),
+    CubeFamily(h=8, l=4, side=0.5, loss="squared", outputs=3, trials=FEW),
+    CubeFamily(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="cross-entropy", outputs=2, trials=FEW),
 )
 
 
-def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """`sharp_draws`, whose loss is the absolute one, and smaller families of every other loss, with C outputs too.
+def loss_families(options: Options) -> tuple[CubeFamily, ...]:
+    """`sharp_families`, whose loss is the absolute one, and smaller families of every other loss, with C outputs too.
 
     With the user's inputs: logistic and absolute with signs, cross-entropy with three classes drawn anew.
     """
-    absolute = sharp_draws(options)
+    absolute = sharp_families(options)
     if options.data is None:
         return absolute + tuple(family.with_trials(options.trials) for family in OTHER_LOSSES)
     (draw,) = absolute
@@ -52,25 +52,25 @@ def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
     return draw, few, replace(few, loss="cross-entropy", outputs=3)
 
 
-def unit_loss_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """The families of `loss_draws` that Assumption 3.2 covers: one output, absolute or logistic loss."""
-    return tuple(draw for draw in loss_draws(options) if draw.outputs == 1 and draw.loss != "squared")
+def unit_loss_families(options: Options) -> tuple[CubeFamily, ...]:
+    """The families of `loss_families` that Assumption 3.2 covers: one output, absolute or logistic loss."""
+    return tuple(draw for draw in loss_families(options) if draw.outputs == 1 and draw.loss != "squared")
 
 
-def gap_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """`sharp_draws` and those of `loss_draws` that have several outputs: for what no loss enters."""
-    return sharp_draws(options) + tuple(draw for draw in loss_draws(options) if draw.outputs > 1)
+def gap_families(options: Options) -> tuple[CubeFamily, ...]:
+    """`sharp_families` and those of `loss_families` that have several outputs: for what no loss enters."""
+    return sharp_families(options) + tuple(draw for draw in loss_families(options) if draw.outputs > 1)
 
 
-def group_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """`loss_draws` of 2 to 16 networks."""
-    return counted(loss_draws(options))
+def group_families(options: Options) -> tuple[CubeFamily, ...]:
+    """`loss_families` of 2 to 16 networks."""
+    return counted(loss_families(options))
 
 
-def counted(draws: tuple[CubeDraw, ...]) -> tuple[CubeDraw, ...]:
+def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
     """The same families with 2, 4 and 16 networks in turn."""
     counts = (2, 4, 16)
-    return tuple(replace(draw, count=counts[i % len(counts)]) for i, draw in enumerate(draws))
+    return tuple(replace(family, count=counts[i % len(counts)]) for i, family in enumerate(families))
 
 
 def scattered() -> CubeNetworks:

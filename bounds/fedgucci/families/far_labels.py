@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.family import Family, changed
 from bounds.fedgucci.cases.segment_terms import gap, pair
 from bounds.options import Options
@@ -25,17 +25,17 @@ def _moved(case: CubeNetworks) -> CubeNetworks:
     return replace(case, y=far_labels(case))
 
 
-def with_far_labels(base: CubeDraw) -> Family:
+def with_far_labels(base: CubeFamily) -> Family:
     """The networks of another family, with such labels."""
     return changed(base, f"{base.name}, far labels", _moved)
 
 
-def far_label_draws(options: Options, **chosen) -> tuple[Family, ...]:
+def far_label_families(options: Options, **chosen) -> tuple[Family, ...]:
     """The default families, or the user's inputs, with such labels."""
-    return tuple(map(with_far_labels, cube_draws(options, **chosen)))
+    return tuple(map(with_far_labels, cube_families(options, **chosen)))
 
 
-def small_draws(options: Options) -> tuple[Family, ...]:
+def small_families(options: Options) -> tuple[Family, ...]:
     """Few inputs and units: every piece is evaluated point by point."""
-    families = cube_draws(options, side=1.5, n=6, trials=10)
+    families = cube_families(options, side=1.5, n=6, trials=10)
     return tuple(with_far_labels(family) for family in families if family.h <= 32)

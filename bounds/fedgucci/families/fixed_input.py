@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import EPS, CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ROUNDING, pair, sides
 from bounds.options import Options
 from ntkfl.estimate import Estimate
@@ -21,6 +21,6 @@ def relu_change(case: CubeNetworks) -> Estimate:
     return Estimate(change * on, error * on, ROUNDING)
 
 
-def fixed_input_draws(options: Options) -> tuple[CubeDraw, ...]:
+def fixed_input_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families with few inputs; only the first input counts. More seeds, since events are counted."""
-    return cube_draws(options, n=8, trials=60)
+    return cube_families(options, n=8, trials=60)

@@ -17,7 +17,7 @@ CONNECTED = Hypothesis(
 )
 
 
-def low_loss_draws(options: Options, *, own: bool = False) -> tuple[Family, ...]:
+def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, ...]:
     """Two small shapes; none on the user's data, where volumes in as many dimensions are out of reach of sampling.
 
     own: each network is of a client of its own.

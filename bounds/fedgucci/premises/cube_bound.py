@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.fedgucci.families.cube_families import loss_draws, scattered, steep_loss
+from bounds.fedgucci.families.cube_families import loss_families, scattered, steep_loss
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L, d_anc, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, gap_and_barrier
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -34,7 +34,7 @@ def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim],
         "measure": gap_and_barrier,
         "symbols": SYMBOLS,
         "says_left": SAYS_BOTH,
-        "draws": loss_draws,
+        "families": loss_families,
         "mutants": (*MUTANTS, LOSS_MUTANT),
         "necessity": {name: NEEDED[name] for name in ("in-the-cube", LIPSCHITZ_LOSS.name)},
     }

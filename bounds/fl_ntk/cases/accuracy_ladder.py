@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.federated_run import federated_draws
+from bounds.federated_run import federated_families
 from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
 from ntkfl.estimate import Estimate
@@ -164,7 +164,7 @@ LADDERS = (towards_zero, more_clients, more_samples, smaller_angles)
 
 def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -> AccuracyLadder:
     """The ladder of one seed, of eight points on the sphere or of the user's data."""
-    return build(data.sphere(8, 8, seed=seed) if options.data is None else federated_draws(options)[0].problem(seed))
+    return build(data.sphere(8, 8, seed=seed) if options.data is None else federated_families(options)[0].problem(seed))
 
 
 def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
@@ -179,12 +179,12 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
     )
 
 
-def accuracy_draws(options: Options) -> tuple[Family, ...]:
+def accuracy_families(options: Options) -> tuple[Family, ...]:
     """Every kind of ladder, three times where data are drawn; on the user's data those that they allow, once."""
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:
-        counts = (1, 1) if federated_draws(options)[0].problem(options.seed).n >= 8 else (1,)
+        counts = (1, 1) if federated_families(options)[0].problem(options.seed).n >= 8 else (1,)
     return tuple(
         Family(f"rounds to eps, {build.__name__.replace('_', ' ')}", _ladder, any_ladder, (build, chosen), count, 5)
         for build, count in zip(LADDERS, counts, strict=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.federated_run import federated_draws
+from bounds.federated_run import federated_families
 from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
 from ntkfl.problem import Problem, Setup
@@ -71,7 +71,7 @@ def _ladder(options: Options, seed: int) -> ClientLadder:
     setup, seeds = Setup(eta_local=0.02, local_steps=2), tuple(range(seed, seed + 4))
     if options.data is None:
         return ClientLadder(32, setup, seeds)
-    problem = federated_draws(options)[0].problem(seed)
+    problem = federated_families(options)[0].problem(seed)
     largest = float(np.linalg.eigvalsh(gram.infinite(problem.x))[-1])
     return ClientLadder(problem.n, replace(setup, eta_local=0.03 / largest), seeds, problem)
 

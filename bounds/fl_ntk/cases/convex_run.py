@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from bounds.cases.measured_regime import EPS
 from bounds.family import Family
-from bounds.federated_run import ORDER_SAFETY, FederatedDraw, federated_draws
+from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, networks, points
 from bounds.strategies import partitions
@@ -135,8 +135,8 @@ def _gathered(seed: int) -> ConvexRun:
     return gathered(seed, 1 + seed // 2 % 4, steps, rounds, share, server)
 
 
-def _with_signs(base: FederatedDraw, seed: int) -> ConvexRun:
-    """The data of a FederatedDraw, labels turned into their signs, on a network of 512 neurons."""
+def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
+    """The data of a FederatedFamily, labels turned into their signs, on a network of 512 neurons."""
     problem = base.problem(seed)
     signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
     setup = replace(base.setup, seed=seed)
@@ -165,9 +165,9 @@ CONVEX_RUNS = _convex_runs()
 GATHERED = Family("eight points near one direction, labels 1", _gathered, CONVEX_RUNS, trials=12, most=12)
 
 
-def convex_draws(options: Options) -> tuple[Family, ...]:
+def convex_families(options: Options) -> tuple[Family, ...]:
     """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
-    bases = federated_draws(replace(options, width=options.width or 512), "", rounds=10)
+    bases = federated_families(replace(options, width=options.width or 512), "", rounds=10)
     trials = min(5, options.trials or 5)
     return GATHERED.with_trials(options.trials), *(
         Family(f"{base.name}, linearised, signs as labels", _with_signs, CONVEX_RUNS, (base,), trials) for base in bases

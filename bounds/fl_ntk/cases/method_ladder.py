@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.ladders.rungs import SPACING, WidthFamily
 from bounds.ladders.width_ladder import WidthLadder
@@ -99,14 +99,14 @@ class MethodLadder(WidthLadder):
 
 
 def _ladder(
-    base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
+    base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> MethodLadder:
     """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
     problem = _points(16, 8, seed) if base is None else base.problem(seed)
     return MethodLadder(problem, setup, widths, counts, seed)
 
 
-def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[MethodLadder]:
+def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[MethodLadder]:
     """The ladder on other points, from one local step of eta_local .1 to three of .5."""
 
     def ladder(n: int, d: int, seed: int, local_steps: int, eta_local: float) -> MethodLadder:
@@ -124,9 +124,9 @@ def _points(n: int, d: int, seed: int) -> Problem:
     return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
 
 
-def method_draws(options: Options) -> tuple[WidthFamily, ...]:
+def method_families(options: Options) -> tuple[WidthFamily, ...]:
     """Two local steps and four rounds on sixteen points, or on the user's data."""
-    base = federated_draws(options)[0] if options.data is not None else None
+    base = federated_families(options)[0] if options.data is not None else None
     setup = options.setup(eta_local=0.4, local_steps=2, rounds=4, eta_global=RATE)
     name = f"{base.name if base else 'sphere, n=16, d=8'}, every method, {WIDTHS}"
     return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (base, setup), RUNGS),)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case, prepared
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, compiled, federated_draws
+from bounds.federated_run import FederatedFamily, compiled, federated_families
 from bounds.options import Options
 from ntkfl import data, interruption
 from ntkfl.algorithm1.simulation import simulate
@@ -83,7 +83,7 @@ class ResidualLadder(Case):
         return {"problem": self.problem.name, "width": self.setup.width, "rounds": rounds, "seed": self.seed}
 
 
-def _ladder(base: FederatedDraw | None, setup: Setup, seed: int) -> ResidualLadder:
+def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
     """On the first problem from the seed on whose residual settles in time, or on the user's data."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
@@ -117,9 +117,9 @@ SMALL_LADDERS = st.builds(
 )
 
 
-def residual_ladder_draws(options: Options) -> tuple[Family, ...]:
+def residual_ladder_families(options: Options) -> tuple[Family, ...]:
     """Twelve networks of width 8192 over 200 rounds, on data like those of the ladder of widths, or on the user's."""
     setup = options.setup(width=8192, eta_local=0.4, local_steps=3, rounds=200)
-    base = federated_draws(options)[0] if options.data is not None else None
+    base = federated_families(options)[0] if options.data is not None else None
     name = f"{base.name if base else 'sphere, n=6, d=4'}, {setup.rounds} rounds"
     return (Family(name, _ladder, SMALL_LADDERS, (base, setup), trials=1),)

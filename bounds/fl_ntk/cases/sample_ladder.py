@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bounds.case import Case
 from bounds.family import Family
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_draws import LINEAR, distributions
+from bounds.fl_ntk.cases.generalisation_families import LINEAR, distributions
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
 from bounds.options import Options
@@ -74,7 +74,7 @@ SMALL_LADDERS = st.builds(
 )
 
 
-def sample_ladder_draws(options: Options) -> tuple[Family, ...]:
+def sample_ladder_families(options: Options) -> tuple[Family, ...]:
     """Three ladders on the sphere with y = x_1/2, or on the user's data."""
     source: SphereDistribution | UserData = LINEAR
     steps: tuple[int, ...] = SIZES

@@ -10,7 +10,7 @@ from flint import arb
 from hypothesis.strategies import SearchStrategy
 
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run, federated_runs
+from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
 from bounds.options import Options
 from ntkfl.algorithm1.reference import BALL, plain_run
 from ntkfl.balls import precision
@@ -105,8 +105,8 @@ def updates(run: FederatedRun) -> Estimate:
         return BALL.estimate(np.array([after - before for before, after in pairwise(path)], dtype=object))
 
 
-def _small_run(base: FederatedDraw, local_steps: int | None, seed: int) -> FederatedRun:
-    """At most six samples of a FederatedDraw, twelve neurons, two rounds of one to three local steps: run in balls.
+def _small_run(base: FederatedFamily, local_steps: int | None, seed: int) -> FederatedRun:
+    """At most six samples of a FederatedFamily, twelve neurons, two rounds of one to three local steps: run in balls.
 
     Clients none of whose samples is drawn are left out.
     """
@@ -127,13 +127,13 @@ def _small_run(base: FederatedDraw, local_steps: int | None, seed: int) -> Feder
     return federated_run(problem, setup).with_arithmetic(BALL)
 
 
-def _any_run(base: FederatedDraw, local_steps: int | None) -> SearchStrategy[FederatedRun]:
+def _any_run(base: FederatedFamily, local_steps: int | None) -> SearchStrategy[FederatedRun]:
     """Very small runs in balls on any data, network and steps."""
     steps = (1, 3) if local_steps is None else (local_steps, local_steps)
     return federated_runs(width=(1, 12), local_steps=steps, rounds=(1, 2), in_balls=True)
 
 
-def weight_draws(options: Options, local_steps: int | None = None) -> tuple[Family, ...]:
+def weight_families(options: Options, local_steps: int | None = None) -> tuple[Family, ...]:
     """The default data, or the user's, in runs small enough for balls."""
     single = "" if local_steps is None else f", K={local_steps}"
     return tuple(
@@ -145,10 +145,10 @@ def weight_draws(options: Options, local_steps: int | None = None) -> tuple[Fami
             options.trials or 20,
             needs=5,
         )
-        for base in federated_draws(options)
+        for base in federated_families(options)
     )
 
 
 def small_run(seed: int = 0) -> FederatedRun:
     """Six points on the sphere, two clients, twelve neurons, three local steps."""
-    return weight_draws(Options(), local_steps=3)[1].case(seed)
+    return weight_families(Options(), local_steps=3)[1].case(seed)

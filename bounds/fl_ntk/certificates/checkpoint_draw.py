@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run, federated_runs
+from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
 from bounds.options import Options
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
@@ -12,12 +12,12 @@ from ntkfl.problem import Problem, Setup, Weights
 TRAINED = 300  # rounds before the checkpoint
 
 
-def _trained(base: FederatedDraw, seed: int) -> FederatedRun:
+def _trained(base: FederatedFamily, seed: int) -> FederatedRun:
     """A run of another family started where 300 rounds have led it; its weights(0) are exactly the trained ones."""
     return from_checkpoint(base.problem(seed), replace(base.setup, seed=seed), TRAINED)
 
 
-def _checkpoints(base: FederatedDraw) -> Family:
+def _checkpoints(base: FederatedFamily) -> Family:
     """The runs of another family that go on from a checkpoint.
 
     Searched is any small run: labels near the outputs make a checkpoint of any network, Gaussian or not.
@@ -35,12 +35,12 @@ def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRu
     return federated_run(problem, setup, weights)
 
 
-def checkpoint_draws(options: Options) -> tuple[Family, ...]:
+def checkpoint_families(options: Options) -> tuple[Family, ...]:
     """Digits (n=8, three clients, so ragged) at width 1000 after 300 rounds at eta_l=.1, or the user's data."""
     if options.data is not None:
-        families = federated_draws(options, label="eta_l=.1", movements=True, width=1000, eta_local=0.1, rounds=40)
+        families = federated_families(options, label="eta_l=.1", movements=True, width=1000, eta_local=0.1, rounds=40)
         return tuple(map(_checkpoints, families))
-    family = FederatedDraw(
+    family = FederatedFamily(
         name="digits",
         setup=options.setup(width=1000, eta_local=0.1, rounds=40),
         clients=options.clients or 3,

@@ -4,4 +4,4 @@ from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import WEDGES
 
-moving_draws = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters
+moving_families = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters

@@ -37,6 +37,6 @@ NEAR_KINKS: dict[str, Any] = {  # what claims on neurons near their kinks have i
     "hypotheses": (UNIT_ROWS, UNIT_SIGMA, LIKELY),
     "constants": snapshot_constants,
     "symbols": {r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
-    "draws": small_step_runs,
+    "families": small_step_runs,
     "necessity": {"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
 }

@@ -8,6 +8,6 @@ from bounds.options import Options
 Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # the families that go with a user's options
 
 
-def with_own(draws: Chosen, *own: Family) -> Chosen:
+def with_own(families: Chosen, *own: Family) -> Chosen:
     """These families, and where the user brings no data the statement's own too."""
-    return lambda options: (*draws(options), *(own if options.data is None else ()))
+    return lambda options: (*families(options), *(own if options.data is None else ()))

@@ -1,23 +1,23 @@
 """Runs at steps so small that the bounds on a round's progress apply: eta_l n K <= 1.2564."""
 
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
 from bounds.fl_ntk.families.own import with_own
 from bounds.options import Options
 
 
-def small_steps(options: Options) -> tuple[FederatedDraw, ...]:
+def small_steps(options: Options) -> tuple[FederatedFamily, ...]:
     """Default families, or the user's data, at eta_l = .03."""
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+    return federated_families(options, label="eta_l=.03", movements=True, eta_local=0.03)
 
 
-def small_step_runs(options: Options) -> tuple[FederatedDraw, ...]:
+def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
     """Default families at eta_l = .03; on the user's data eta_l n K <= 1.2, unless the user chose a step."""
     if options.data is None:
         return small_steps(options)
-    size = federated_draws(options)[0].problem(options.seed).n
+    size = federated_families(options)[0].problem(options.seed).n
     step = min(0.03, 1.2 / (size * (options.local_steps or 2)))
-    return federated_draws(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
+    return federated_families(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
-small_step_draws = with_own(small_step_runs, ALIGNED_POINTS)  # the latter make the bounds sharp
+small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # the latter make the bounds sharp

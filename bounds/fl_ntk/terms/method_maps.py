@@ -55,7 +55,7 @@ def method_maps(
         | dict(symbols),
         says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
         "library's kernel regime",
-        draws=(OTHER_METHODS,),
+        families=(OTHER_METHODS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(eta_local, sp.Rational(1, 2)),

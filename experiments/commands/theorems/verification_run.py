@@ -193,15 +193,15 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
             require_case(family, options.seed)
     if options.data is None and all(choice is None for choice in chosen):
         return
-    from bounds.federated_run import FederatedDraw, federated_draws
+    from bounds.federated_run import FederatedFamily, federated_families
     from ntkfl.exact_dynamics import warn_if_unstable
 
     if options.data is not None:
         _warn_of_rows(one_output(chosen_problem(options, options.data)))
-    for family in federated_draws(options):
+    for family in federated_families(options):
         family.problem(options.seed)
     for family in _families(statements, forms, options):
-        if isinstance(family, FederatedDraw):
+        if isinstance(family, FederatedFamily):
             warn_if_unstable(family.problem(options.seed), family.setup)
 
 

@@ -6,7 +6,7 @@ whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 
 
 from collections.abc import Iterable
 
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
@@ -35,7 +35,7 @@ def measure(point: Point) -> Measured:
     """Gaps, barrier and bounds of two networks and their anchor; no two cells share a draw."""
     side, units, rows = point["side"], point["h"], point["anchor"]
     seed = own_seed(point[SEED], units, side, rows == ORIGIN, bits=32)
-    drawn = CubeDraw(h=units, l=FEATURES, side=side, rows="ball", n=INPUTS, at_origin=rows == ORIGIN, delta=DELTA)
+    drawn = CubeFamily(h=units, l=FEATURES, side=side, rows="ball", n=INPUTS, at_origin=rows == ORIGIN, delta=DELTA)
     case = drawn.case(seed)
     first, second = case.networks
     pair, known = NetworkPair(first, second, case.x, case.y, case.loss), cube_constants(case)

@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 
 from bounds.averaging.i5 import two_coins
 from bounds.averaging.i8 import opposed, smallest_covariance
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lipschitz_constant
 from bounds.cases.network_pair import STEEP_PAIRS
-from bounds.fedgucci.families.corners import corner_draws
-from bounds.fedgucci.families.cube_families import gap_draws, group_draws, loss_draws, steep_loss, unit_loss_draws
+from bounds.fedgucci.families.corners import corner_families
+from bounds.fedgucci.families.cube_families import (
+    gap_families,
+    group_families,
+    loss_families,
+    steep_loss,
+    unit_loss_families,
+)
 from bounds.fedgucci.premises.cube_symbols import L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
 from bounds.listing import get
@@ -59,7 +65,7 @@ def test_the_squared_loss_is_refused_without_a_reach():
 @given(st.sampled_from(EVERY_LOSS), SEEDS, st.integers(2, 4))
 def test_no_output_is_farther_from_its_label_than_said(kind, seed, count):
     loss, outputs = kind
-    case = CubeDraw(h=4, l=3, side=1.5, n=5, count=count, outputs=outputs, loss=loss).case(seed)
+    case = CubeFamily(h=4, l=3, side=1.5, n=5, count=count, outputs=outputs, loss=loss).case(seed)
     labels = case.y if loss != "cross-entropy" else np.zeros(len(case.x))
     reach, rng = farthest(case.networks, case.x, labels), np.random.default_rng(seed)
     for shares in rng.dirichlet(np.ones(count), 20):
@@ -75,7 +81,7 @@ def test_no_output_is_farther_from_its_label_than_said(kind, seed, count):
 @given(st.sampled_from(EVERY_LOSS), SEEDS)
 def test_a_barrier_is_at_most_the_constant_times_the_gap(kind, seed):
     loss, outputs = kind
-    case = CubeDraw(h=4, l=3, side=1.5, n=5, count=2 + seed % 3, outputs=outputs, loss=loss).case(seed)
+    case = CubeFamily(h=4, l=3, side=1.5, n=5, count=2 + seed % 3, outputs=outputs, loss=loss).case(seed)
     constant = float(cube_constants(case)[L].hi)
     assert barrier(case).lo <= constant * float(gap(case).hi)
     assert group_loss(case).lo <= constant * float(mean_group_deviation(case).hi)
@@ -85,7 +91,7 @@ def test_a_barrier_is_at_most_the_constant_times_the_gap(kind, seed):
 @given(st.sampled_from(EVERY_LOSS), st.data())
 def test_no_network_of_a_cube_is_above_the_sure_bound(kind, data):
     loss, outputs = kind
-    case = data.draw(CubeDraw(h=3, l=2, side=1.0, n=3, outputs=outputs, loss=loss).strategy())
+    case = data.draw(CubeFamily(h=3, l=2, side=1.0, n=3, outputs=outputs, loss=loss).strategy())
     assert judge(get("fedgucci/sure"), Form.NEW, case).outcome is not Outcome.VIOLATED
 
 
@@ -97,7 +103,7 @@ def test_cross_entropy_attains_sqrt_2():
 
 
 def test_corners_nearly_attain_the_sure_bound_with_every_constant():
-    for draw in corner_draws(Options()):
+    for draw in corner_families(Options()):
         case = draw.case(1)
         assert case.outside <= 0
         bound = get("fedgucci/sure").forms[Form.NEW].evaluate(cube_constants(case))
@@ -109,21 +115,21 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
 
 
 def test_the_families_draw_every_loss():
-    drawn = {(draw.loss, draw.outputs > 1) for draw in loss_draws(Options())}
+    drawn = {(draw.loss, draw.outputs > 1) for draw in loss_families(Options())}
     assert drawn == {(loss, outputs > 1) for loss, outputs in EVERY_LOSS}
-    for draw in loss_draws(Options()):
+    for draw in loss_families(Options()):
         case = draw.case(0)
         assert LIPSCHITZ_LOSS.met(case)
         assert LIPSCHITZ_LOSS.met(case.redrawn(5))
         assert case.redrawn(5).outside <= 0
         assert named_loss(draw.loss).lipschitz is not None or case.reach is not None
-    assert all(AS_ASSUMED.met(draw.case(0)) for draw in unit_loss_draws(Options()))
-    assert {draw.outputs for draw in gap_draws(Options())} >= {1, 3}
-    assert {draw.count for draw in group_draws(Options())} == {2, 4, 16}
+    assert all(AS_ASSUMED.met(draw.case(0)) for draw in unit_loss_families(Options()))
+    assert {draw.outputs for draw in gap_families(Options())} >= {1, 3}
+    assert {draw.count for draw in group_families(Options())} == {2, 4, 16}
 
 
 def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
-    families = loss_draws(Options(data="digits", n=5, width=6, trials=2))
+    families = loss_families(Options(data="digits", n=5, width=6, trials=2))
     assert [(draw.loss, draw.outputs, draw.trials) for draw in families] == [
         ("absolute", 1, 2),
         ("logistic", 1, 2),

@@ -8,7 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, L, N, S, b, d_anc, d_eps, h, l
 from bounds.fedgucci.premises.cube_symbols import K as networks
@@ -22,7 +22,7 @@ from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import TwoLayer, between
 
 SEEDS = st.integers(0, 2**16)
-THREE = CubeDraw(h=4, l=3, side=0.8, n=5, outputs=3, loss="cross-entropy")
+THREE = CubeFamily(h=4, l=3, side=0.8, n=5, outputs=3, loss="cross-entropy")
 E1 = d * second_moment * sp.sqrt(h * l)
 ROWS = d * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)
 THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * sp.log(12 * h / delta)
@@ -85,7 +85,7 @@ def test_the_tail_of_vectors_averaged_over_data(outputs):
 
 
 @settings(deadline=None, max_examples=15)
-@given(CubeDraw(h=3, l=2, side=1.5, n=4, outputs=3, loss="cross-entropy").strategy())
+@given(CubeFamily(h=3, l=2, side=1.5, n=4, outputs=3, loss="cross-entropy").strategy())
 def test_the_gap_of_vectors_is_that_of_a_grid(case):
     first, second = case.networks[:2]
     found, largest = vector_gap(first, second, case.x).value, 0.0
@@ -100,7 +100,7 @@ def test_the_gap_of_vectors_is_that_of_a_grid(case):
 
 
 def test_the_gap_of_vectors_is_exact_where_one_output_alone_has_one():
-    case = CubeDraw(h=5, l=3, side=0.9, n=6).case(3)
+    case = CubeFamily(h=5, l=3, side=0.9, n=6).case(3)
     nets = [TwoLayer(net.hidden, np.stack([0 * net.readout, net.readout])) for net in case.networks]
     alone, among = largest_gap(*case.networks, case.x).value, vector_gap(*nets, case.x).value
     assert among.lo <= alone.hi
@@ -135,7 +135,7 @@ def test_renaming_the_classes_changes_no_barrier(seed):
 
 
 def test_a_readout_of_one_row_is_a_readout():
-    case = CubeDraw(h=4, l=3, side=0.8, n=5).case(1)
+    case = CubeFamily(h=4, l=3, side=0.8, n=5).case(1)
     rows = [TwoLayer(net.hidden, net.readout[None]) for net in (case.anchor, *case.networks)]
     other = CubeNetworks(rows[0], tuple(rows[1:]), case.side, case.x, case.y)
     assert float(gap(other).value) == float(gap(case).value)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cases.cube_networks import CubeDraw
-from bounds.cases.network_pair import pair_draws
+from bounds.cases.cube_networks import CubeFamily
+from bounds.cases.network_pair import pair_families
 from bounds.fedgucci.cases.curved_valley import VALLEYS
 from bounds.fedgucci.cases.loss_table import LossTable
 from bounds.fedgucci.cases.side_ladder import SideLadder
@@ -64,7 +64,7 @@ def test_the_planar_counterexample_has_the_ledger_s_numbers():
 @settings(deadline=None, max_examples=8)
 @given(SEEDS)
 def test_values_in_balls_are_values_of_the_gap(seed):
-    case = CubeDraw(h=3, l=2, side=0.7, n=3).case(seed)
+    case = CubeFamily(h=3, l=2, side=0.7, n=3).case(seed)
     alpha = cube_terms._gap(case).at
     first, second = case.networks
     z = between(first, second, alpha).outputs(case.x)
@@ -77,7 +77,7 @@ def test_values_in_balls_are_values_of_the_gap(seed):
 @settings(deadline=None, max_examples=8)
 @given(SEEDS, st.integers(2, 5))
 def test_a_group_of_two_is_the_middle_of_the_segment(seed, count):
-    case = CubeDraw(h=3, l=2, side=0.7, n=3, count=count).case(seed)
+    case = CubeFamily(h=3, l=2, side=0.7, n=3, count=count).case(seed)
     pair = replace(case, networks=case.networks[:2])
     assert cube_terms.mean_group_deviation(pair).lo <= cube_terms.gap(pair).hi
     same = replace(case, networks=(case.networks[0],) * count)
@@ -101,15 +101,15 @@ def test_volumes_of_a_table_are_counted():
 @settings(deadline=None, max_examples=5)
 @given(SEEDS)
 def test_the_ball_s_mean_is_between_its_ends(seed):
-    small = with_populations(CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
-    x, y = CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
+    small = with_populations(CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
+    x, y = CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
     exact = cube_terms.gap(replace(small, x=x, y=y))
     assert mean_gap(small).lo <= exact.hi  # another sample's supremum lies near the population's
     assert exact.lo <= mean_gap(small).hi
 
 
 @settings(deadline=None, max_examples=5)
-@given(st.sampled_from(pair_draws(Options())), SEEDS)
+@given(st.sampled_from(pair_families(Options())), SEEDS)
 def test_the_two_terms_bound_the_deviation_on_a_grid(draw, seed):
     pair = draw.case(seed)
     ends = pair.first.outputs(pair.x), pair.second.outputs(pair.x)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeFamily
 from bounds.statement import Outcome
 from experiments.studies.questions.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
 from experiments.studies.running.measuring import as_arrays
@@ -16,7 +16,7 @@ def test_a_cell_is_the_definition_and_below_its_bounds(rows):
     found = as_arrays(STUDY, measure({"h": 8, "side": 0.1, "anchor": rows, "seed": 4}))
     entropy = (4, 8, int(np.float64(0.1).view(np.uint64)), rows == ORIGIN)
     seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-    case = CubeDraw(h=8, l=4, side=0.1, rows="ball", n=500, at_origin=rows == ORIGIN).case(seed)
+    case = CubeFamily(h=8, l=4, side=0.1, rows="ball", n=500, at_origin=rows == ORIGIN).case(seed)
     first, second = case.networks
     one, two = first.outputs(case.x), second.outputs(case.x)
     ends = [np.abs(each - case.y).mean() for each in (one, two)]

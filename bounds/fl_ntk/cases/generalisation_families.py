@@ -55,7 +55,7 @@ SAMPLES = (
 )
 
 
-def sample_draws(options: Options) -> tuple[Family, ...]:
+def sample_families(options: Options) -> tuple[Family, ...]:
     """y = x_1/2 at n that bring the bound below 1, random signs at the same n, small samples; or the user's data."""
     if options.data is None:
         return tuple(family.with_trials(options.trials) for family in SAMPLES)

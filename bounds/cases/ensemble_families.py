@@ -7,7 +7,7 @@ from hypothesis.strategies import DrawFn
 
 from bounds.cases.ensembles import Ensemble
 from bounds.family import Family
-from bounds.federated_run import federated_draws
+from bounds.federated_run import federated_families
 from bounds.options import Options
 from bounds.strategies import problems
 from ntkfl import data
@@ -31,7 +31,7 @@ def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ens
     return Ensemble(problem, entries(*sizes, problem.d), entries(*sizes))
 
 
-def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[Family, ...]:
+def ensemble_families(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[Family, ...]:
     """One family: clients around a shared initialisation, far apart or close together."""
     data_name = "sphere" if options.data is None else f"{options.data} (at most {MOST} samples)"
     name = f"{data_name}, clients around a shared start, moves of {amplitude:g}" + (", equal sizes" if equal else "")
@@ -42,7 +42,7 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
     """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
-        given = federated_draws(options)[0].problem(seed)
+        given = federated_families(options)[0].problem(seed)
         return _kept(given, rng, equal)
     clients = int(rng.integers(2, 5))
     drawn = data.sphere(3 * clients, 3, seed=seed, labels="uniform", clients=clients)

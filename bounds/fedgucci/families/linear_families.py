@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.family import Family
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fedgucci.cases.linear_case import LinearCase
 from bounds.options import Options
 from ntkfl.connectivity.linear_rounds import LinearRounds
@@ -17,7 +17,7 @@ NEURONS = 8  # of the linearised networks: their tangent features are NEURONS * 
 MOST = 150  # samples of the user's data that are used
 
 
-def _linear(base: FederatedDraw | None, anchors: int, reach: int, seed: int) -> LinearCase:
+def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -> LinearCase:
     """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2."""
     rng = np.random.default_rng([seed, 17])
     if base is None:
@@ -54,7 +54,7 @@ def _linear(base: FederatedDraw | None, anchors: int, reach: int, seed: int) -> 
     return LinearCase(run, beta, int(rng.integers(1, anchors + 1)), base is None, kind)
 
 
-def _tiny(base: FederatedDraw | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
+def _tiny(base: FederatedFamily | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
     """Cases in rationals whatever the data; also with other powers than the square, weight decay and more anchors."""
 
     def tiny(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
@@ -87,11 +87,11 @@ def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (active[:, :, None] * x[:, None, :]).reshape(len(x), -1), weights.hidden.ravel()
 
 
-def linear_draws(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[Family, ...]:
+def linear_families(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[Family, ...]:
     """Tiny cases in rationals, 60 seeds, and linearised networks on digits and sphere, or on the user's data, 20."""
     families = [Family("samples of eighths, in rationals", _linear, _tiny, (None, anchors, reach), trials=60)]
     families += [
         Family(f"{base.name}, linearised, float64", _linear, _tiny, (base, anchors, reach))
-        for base in federated_draws(options)
+        for base in federated_families(options)
     ]
     return tuple(family.with_trials(options.trials) for family in families)
