@@ -131,7 +131,7 @@ class Case:
 
 
 class _Bare(Case):
-    """In place of an object that is no `Case`: it describes itself, and that is all."""
+    """In place of an object that is no `Case`: it can only describe itself."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing

@@ -62,7 +62,7 @@ class InitialNetwork(Case):
 
     @cached_property
     def reachable_deviation(self) -> Estimate:
-        """sup |H(w~, w^) - H(0)|_F over all perturbations within R: between one that was found and a bound on all.
+        """sup |H(w~, w^) - H(0)|_F over perturbations within R: at least that of a perturbation tried, at most a bound.
 
         Only neurons active on both samples can be lost (if one pre-activation is within R of 0), and only those not
         active on both but within R of it be gained, so entry (i, j) moves by at most |x_i.x_j| max(D_ij, U_ij) / m.

@@ -37,7 +37,7 @@ def own() -> "dict[str, Statement]":
     """This project's statements by id, in the order of their files.
 
     Raises:
-        ValueError: an id given twice, or one that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
+        ValueError: an id given twice, or an id that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
     """
     by_id: dict[str, Statement] = {}
     for paper, name, module in modules():

@@ -57,7 +57,7 @@ class Claim(_Families, Formula):
         families: the families of cases, where they are not the statement's.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
-        read: what it is read from, where that is not what the statement's source is read from.
+        read: what the formula is read from, where the rest of the source is read from something else.
         reading: how sure its signs are: of a scan, where the same formula comes again, and how.
     """
 
@@ -245,7 +245,7 @@ class Statement(_Families):
             symbol: of the formula.
             value: of its last part.
             constants: of the other symbols.
-            form: default: the one that mutants are of.
+            form: default: the form that mutants are made of.
         """
         return self.forms[form or self.mutated_form].solve_for(symbol, value, constants)
 

@@ -23,8 +23,8 @@ def claimed(text: str) -> Iterator[tuple[str, Form]]:
     """The forms that a text says it proves: `id` of a statement of one form, `id` (stated fails, repaired) of several.
 
     Raises:
-        ValueError: there is no such form; one of several is meant and not named; or "fails" is said of a form that is
-            not recorded violated, or not said of one that is.
+        ValueError: there is no such form; there are several forms and none is named; "fails" is said of a form that is
+            not recorded violated, or is not said of a form that is.
     """
     for listed in PROVES.findall(text):
         for identifier, forms in ITEM.findall(listed):

@@ -86,7 +86,7 @@ def _of(what: str, names: Iterable[str]) -> Citation:
 
 
 def _is_method(word: str) -> bool:
-    """Whether a method is called so; only of one that is from no paper this takes the import of torch."""
+    """Whether a method is called so; torch is imported only for a word that no paper of a method has."""
     if any(word in behind for behind, _ in references()):
         return True
     from ntkfl.training.methods import catalogue

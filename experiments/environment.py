@@ -60,7 +60,7 @@ class Item:
 def examined() -> tuple[Item, ...]:
     """Everything that this machine has for the project, and has not; takes the two imports of jax and torch.
 
-    Nothing is downloaded or changed. torch is imported by another process, so that one that crashes is a fault found.
+    Nothing is downloaded or changed. Another process imports torch, so that a torch that crashes is reported.
     """
     command, pipe = [sys.executable, "-c", CUDA], subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as torch:

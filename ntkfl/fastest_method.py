@@ -71,7 +71,7 @@ class Fastest:
 
     @property
     def best(self) -> tuple[Tuned, ...]:
-        """The fastest of each method, the fastest first; with a budget, the one that leaves least."""
+        """The fastest of each method, the fastest first; with a budget, the method that leaves least."""
         first: dict[str, Tuned] = {}
         for tuned in sorted(self.tuned, key=_order):
             first.setdefault(tuned.label, tuned)
@@ -110,9 +110,9 @@ def fastest(
         problem: data.
         gram: H, (n, n); default that of infinite width.
         local_steps: the K to try.
-        eta_local: of the clients; default: searched for from .03 to 1.9 / max_c |H_cc|, at 2 of which a client alone
-            diverges; at K = 1 it is 1 / max_c |H_cc| where the method has a server rate, their product being all that
-            counts.
+        eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
+            client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|: there only the
+            product of the two counts.
         eps: what is left of the residual.
         budget: rounds after which the least residual is looked for instead.
         progress: told the method that begins.

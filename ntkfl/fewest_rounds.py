@@ -27,7 +27,7 @@ QUARTERS = np.linspace(0, 1, 5)  # of the spectrum: eigenvalues from which on th
 WIDTH, CLOSE, TRIES = 0.3, 2e-2, 40  # of the search: its first step, its last one, settings for each number
 APART, BEGINNINGS = 0.5, 3  # what lies between two beginnings, in one number at least; how many there are
 PULLING = "alpha", "mu"  # which are in units of 1 / (K eta_local)
-# Each number as one that may be varied by about the same amounts: from it, to it, and its bounds there.
+# Each number on a scale where equal steps mean about the same: the map to the scale, the map back, the bounds there.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
     "server_rate": (np.log, np.exp, -10.0, 10.0),

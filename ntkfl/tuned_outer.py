@@ -120,7 +120,7 @@ def tune_outer(
         A choice for every outer optimizer and number of local steps.
 
     Raises:
-        ValueError: both budgets or none, one that allows no round; an unknown outer optimizer; as `random_rounds`.
+        ValueError: both budgets or none; a budget that allows no round; an unknown outer optimizer; as `random_rounds`.
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """

@@ -47,7 +47,7 @@ def compare(
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
-        ValueError: shapes of which neither is the common one, a column against a row, say.
+        ValueError: neither shape is the common one, as of a column and a row.
 
     Example:
         >>> from bounds import Kind

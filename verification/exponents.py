@@ -20,7 +20,7 @@ class Exponent:
     """A quantity's power of the width and its leading coefficient.
 
     Args:
-        statement: the id of the one that claims it.
+        statement: the id of the statement that claims it.
         theory: the power as claimed.
         coefficient: the leading coefficient as claimed; None where none is.
         measured: the log-log slope with its 99% interval.

@@ -1,7 +1,7 @@
 """Many statements checked by several processes, each verdict what one process would have found.
 
-The processes are forked from one that has imported what they need and computed nothing yet (jax does not survive a fork
-once it has), with one thread of linear algebra each.
+The processes are forked from a process that has imported what they need and has computed nothing yet, since jax does
+not survive a fork once it has computed. Each has one thread of linear algebra.
 """
 
 import json

@@ -103,7 +103,7 @@ def rounded(value: float) -> float:
     """A number to DIGITS digits; NaN becomes infinite, which is not drawn and equals itself.
 
     Args:
-        value: any number, also one that is not finite.
+        value: any number, infinities and NaN too.
     """
     return math.inf if math.isnan(value) else float(f"{value:.{DIGITS}g}")
 

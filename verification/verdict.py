@@ -49,8 +49,8 @@ class Verdict:
     `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`: the exception
     that ended the check, with its type. `complete`: all its cases were run; it was not interrupted. `would_exclude`:
     where the trials are too few to test the small failure probability that a claim allows, and none failed: the
-    smallest one that they would have excluded (at 95%). `standing`: of a violation, whether it was confirmed or only
-    seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the outcome;
+    smallest probability that they would have excluded (at 95%). `standing`: of a violation, whether it was confirmed or
+    only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the outcome;
     `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the form is
     known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`: the
     admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the cases,
@@ -134,7 +134,7 @@ class Verdict:
 
     @property
     def contradicts_record(self) -> bool:
-        """Whether the outcome differs from the one that is recorded.
+        """Whether the outcome differs from the recorded outcome.
 
         With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
         recorded to hold counts, and a check that an exception ended. So it is where a check was interrupted. A violated

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
-MOST = 6  # hidden units of which all orders are tried
+MOST = 6  # hidden units; all their orders are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-# Two units in two orders, of which one switches half way along the one input: where distances bound sharply.
+# Two units in two orders; one unit switches half way along the one input: there distances bound sharply.
 KINK_PAIRS = Family(
     "pairs with one kink to be aligned",
     lambda seed: _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1)))),

@@ -21,7 +21,7 @@ class MeasuredRegime:
     """What `ntkfl.kernel_regime` says of a Gram matrix, as Estimates.
 
     The error is ten times the difference to the same regime with its samples in the opposite order, and some roundings
-    of what is summed. That is measured, not proved.
+    of what is summed. This error is measured, not proved.
     """
 
     problem: Problem  # labels (n,) or (n, C)

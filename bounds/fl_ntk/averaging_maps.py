@@ -19,7 +19,7 @@ def _after() -> tuple[sp.MatrixExpr, ...]:
     """The residual after T rounds of each method."""
     turns = IDENTITY + eta_global * RESPONSE * earlier
     cyclic = IDENTITY - eta_global * H * turns**-1 * RESPONSE
-    halves_of = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # of the last two models, of which the mean is sent out
+    halves_of = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # the mean of the last two models is sent out
     return (
         FEDPROX**T * start,
         cyclic**T * start,

@@ -20,7 +20,7 @@ def _certifiable(seed: int) -> FederatedRun:
     return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
 
-# Searched: small runs, of which those with tiny residuals certify.
+# Searched: small runs; those with tiny residuals certify.
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 

@@ -47,8 +47,8 @@ WAYS: dict[str, Way] = {
 def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
     """u(t+1) - u(t) of every round, (T, m, d), by each of the ways; none for a network of very few neurons.
 
-    The error is ten times the difference to the same network with its neurons in the opposite order, of which
-    FEW_NEURONS say too little, and some roundings of the weights. It is measured, not proved.
+    The error is ten times the difference to the same network with its neurons in the opposite order, and some roundings
+    of the weights. FEW_NEURONS say too little of it. It is measured, not proved.
     """
     if run.setup.width < FEW_NEURONS:
         return []

@@ -124,8 +124,8 @@ def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[Wi
 def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
     """One ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
 
-    The one that the rate statements share goes to width 2^16; with other steps, which a statement wants for itself, or
-    on data of the user's own, whose networks may not fit into memory at such widths, it ends at 2^13.
+    The ladder that the rate statements share goes to width 2^16. A ladder with a statement's own steps ends at 2^13; so
+    does a ladder on the user's data, whose networks may not fit into memory at larger widths.
     """
     setup = options.setup(**({"eta_local": 0.4, "local_steps": 3, "rounds": 60} | defaults))
     rungs = SHORT if defaults or options.data is not None else LONG

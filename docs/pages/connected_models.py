@@ -345,8 +345,8 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 #
 # ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.png)
 #
-# The study has five widths, both data sets, four seeds, and two lengths of training, of which the picture shows the
-# longer one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
+# The study has five widths, both data sets, four seeds, and two lengths of training; the picture shows the longer
+# one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
 # connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
 # matching. Which matching is better depends on the data: by activations on digits after a short training (by .08
 # nats), by weights on Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with.

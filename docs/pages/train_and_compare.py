@@ -24,7 +24,7 @@
 # %% [markdown]
 # `config.toml` has all settings that decide the run, the defaults too. `metrics.csv` has one row for each round, with
 # units in its header. `checkpoint.safetensors` is the state of the server and of every client. `outcome.txt` says
-# whether the run was trained: one that has diverged, or is no better than an answer that looks at no input, says so
+# whether the run was trained. A run that has diverged, or is no better than an answer that looks at no input, says so
 # there and in its last line, and ends with exit status 1. A run that was stopped, or killed, goes on bit for bit as if
 # it had not been; `--rounds` takes it further:
 

@@ -24,7 +24,7 @@
 # - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
 #   variates too, so that each of its rounds counts twice.
 # - **tuned to**: the steps with the fewest rounds that a search has found, `eta_local` (up to 95% of the step at which a
-#   client alone diverges) and the method's own numbers together. A method is never slower than one that it contains:
+#   client alone diverges) and the method's own numbers together. A method is never slower than a method that it contains:
 #   FedAvg than with server rate 1, FedProx and momentum than FedAvg. Beyond that no optimum is promised.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition

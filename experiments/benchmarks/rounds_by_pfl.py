@@ -51,7 +51,7 @@ class Clock(TrainingProcessCallback):
         self.marks: list[tuple[float, float]] = []
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
-        """As `TrainingProcessCallback` has it: whether to stop, and metrics, of which there are none."""
+        """As `TrainingProcessCallback` has it: whether to stop, and metrics (none)."""
         self.marks.append((time.perf_counter(), time.process_time()))
         return False, Metrics()
 

@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="*", default=[10, 100], help="of the two-layer workloads")
     parser.add_argument("--images", type=int, default=3200, help="of Fashion-MNIST, over 50 clients; 0: leave it out")
     parser.add_argument("--device", default="cpu", help="of the convolutional workload")
-    parser.add_argument("--rounds", type=int, default=6, help="of which the first does not count")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds; the first does not count")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each process")
     given = parser.parse_args()

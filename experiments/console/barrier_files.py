@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CLASSES = 10  # of the built-in images
 CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
-EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks, of which those with one hidden layer are exact
+EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; with one hidden layer barriers are exact
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def compared(
     "cross-entropy".
 
     Raises:
-        ValueError, OSError: files that cannot be read, or of which some are such networks and some are not.
+        ValueError, OSError: files that cannot be read, or some are two-layer networks and some are not.
     """
     from ntkfl.connectivity.affine_network import with_constant, without_biases
     from ntkfl.connectivity.network import check_shapes, checked_inputs

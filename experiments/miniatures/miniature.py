@@ -49,7 +49,7 @@ class Setting:
     Args:
         name: as in the table.
         keys: what `Miniature.measure` gets.
-        against: the setting of which it is a variation; None for such a setting itself.
+        against: the setting that it varies; None: it varies none.
         control: the setting that has its step size and nothing else of it; None: it has no such, or it is `against`.
             Where the baseline has one too, what the two have beyond their controls is compared.
         printed: what picks its rows in paper_numbers.csv, beside what the quantity says; None: the paper has no such.

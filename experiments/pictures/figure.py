@@ -99,7 +99,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
 
 
 def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
-    """The panel of the form that holds, or of the last one that was seen, without a legend.
+    """The panel of the form that holds, or of the last form seen, without a legend.
 
     Args:
         statement: whose words are used.

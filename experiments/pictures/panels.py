@@ -56,7 +56,7 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
 
 
 def main_form(statement: Statement, seen: Mapping[Form, Seen]) -> Form:
-    """The form that mutants are of, or the last one that was seen."""
+    """The form that mutants are made of, or the last form seen."""
     return statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
 
 

@@ -152,7 +152,7 @@ def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
     """The rounds to keep, ascending.
 
     Raises:
-        ValueError: one that is not run.
+        ValueError: a round that is not run.
     """
     rounds_kept = np.array(sorted(set(keep)), int)
     if len(rounds_kept) and (rounds_kept[0] < 0 or rounds_kept[-1] > rounds):

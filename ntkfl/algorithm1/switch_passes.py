@@ -34,8 +34,8 @@ class Passes(NamedTuple):
         bits `words` (2, n) of active neurons: z >= 0, or NaN, which must not go unseen. Returns #{|z| < reach}. A
         neuron without a sign is not there.
     gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes these from `at` on as entries; the
-        chunk starts with this neuron, and `heads` (LANES,) keeps an entry of each, of the client that is last so far,
-        -1 at first. Samples of a client follow one another.
+        chunk starts with this neuron, and `heads` (LANES,) keeps for each lane an entry of its latest client, -1 at
+        first. Samples of a client follow one another.
     spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
     step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; to `sums` of
         neurons that do not switch it adds what those that do add or take.

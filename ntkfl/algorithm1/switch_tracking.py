@@ -92,7 +92,7 @@ class SwitchTracking:
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
         """Fill in the outputs before and after each local step and add up the changes.
 
-        Returns False, having added nothing, where it is not worth it or the run overflows, of which numpy warns.
+        Returns False, having added nothing, where it is not worth it or the run overflows; numpy warns of an overflow.
         """
         still = self.linearised or len(outputs) == 1
         nowhere = np.zeros_like(self.labels)

@@ -63,7 +63,7 @@ class AnyOrderCertificate:
         """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
 
         A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2. The samples of B
-        are distinct: one that is drawn twice makes its step twice as long. The same holds for the other limits.
+        are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the other limits.
         """
         return float(min(self.client_step_limits)) if self.certified else 0.0
 

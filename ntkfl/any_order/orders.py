@@ -1,4 +1,4 @@
-"""Training in any order: random ones, and ones that an adversary chooses to get away from a point W*."""
+"""Training in any order: random orders, and orders that an adversary chooses to get away from a point W*."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

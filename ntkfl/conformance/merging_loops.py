@@ -1,7 +1,8 @@
 """Merging of models and federated LoRA from their formulas: plain numpy, one client after the other.
 
-Clients train as in `loops`; every step of the merging has a line of its own, of which `ntkfl.conformance.variants`
-changes one at a time. The model of LoRA is base + B A, where B and A are trained; its weight is what is compared.
+Clients train as in `loops`; every step of the merging has a line of its own, and
+`ntkfl.conformance.variants` changes one line at a time. The model of LoRA is base + B A, where B and A are trained;
+its weight is compared.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def f_lora(case: Case) -> Iterator[np.ndarray]:
 
 
 def flex_lora(case: Case) -> Iterator[np.ndarray]:
-    """FlexLoRA, Bai et al. 2024: the mean of the products, of which a truncated SVD makes factors again."""
+    """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD makes factors of it again."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)

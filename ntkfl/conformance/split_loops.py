@@ -1,7 +1,7 @@
 """Methods with losses, gradients or servers of their own, from their formulas, a client at a time.
 
 Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a `Case`. Nothing
-of this project is imported, and steps have lines of their own, of which `ntkfl.conformance.variants` changes one.
+of this project is imported, and steps have lines of their own; `ntkfl.conformance.variants` changes one line.
 """
 
 from __future__ import annotations

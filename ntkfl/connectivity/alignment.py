@@ -20,7 +20,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # of a group, each of which lowers a sum over finitely many permutations: a handful is usual
+ROUNDS = 100  # of a group; a handful is usual, as each lowers a sum over finitely many permutations
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 

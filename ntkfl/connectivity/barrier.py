@@ -273,7 +273,7 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:
-        ValueError: as `group_barrier`; networks none of which classifies a sample correctly.
+        ValueError: as `group_barrier`; no network classifies a sample correctly.
     Source: FedGuCci, Definition 3.6.
     """
     networks = _group(networks)

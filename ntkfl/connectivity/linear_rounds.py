@@ -74,7 +74,7 @@ class LinearRounds:
 
     Raises:
         ValueError: shapes that do not fit, an entry that is not finite, a client without samples, a weight that is not
-            positive, a round without participants or with one that does not exist, another degree.
+            positive, a round without participants or with a client that does not exist, another degree.
     """
 
     features: Float[np.ndarray, "n p"]
@@ -143,7 +143,8 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
     """The global weights of every round of FedGuCci, (T+1, p).
 
     Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
-    the first rounds), among them the one that they start from. Source: FedGuCci, Eqs (7), (11), (12), Algorithm 1.
+    the first rounds). The model that the clients start from is among them. Source: FedGuCci, Eqs (7), (11), (12),
+    Algorithm 1.
 
     Args:
         run: data, start, steps and participants.

@@ -142,8 +142,8 @@ def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> 
         weights: p_k, one a network, of sum 1; default: equal ones.
 
     Raises:
-        ValueError: no network, networks of different shapes, as many weights as there are not networks, or one that is
-            not finite.
+        ValueError: no network, networks of different shapes, another number of weights than of networks, or a
+            weight that is not finite.
     """
     check_shapes(networks)
     chosen = np.full(len(networks), 1 / len(networks)) if weights is None else finite_array("weights", weights)

@@ -151,7 +151,7 @@ def load(
     """A user's own data.
 
     Args:
-        path: a .npz file with arrays x (n, d), y (n,) or (n, C), of which (n, 1) counts as (n,), and optionally owner
+        path: a .npz file with arrays x (n, d), y (n,) or (n, C), where (n, 1) counts as (n,), and optionally owner
             (n,), x_test, y_test; or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
             all others are features. Other usual names of these are known, such as label and client. Labels may be names
             of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or names.

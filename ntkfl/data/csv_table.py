@@ -94,8 +94,10 @@ def _delimiter(line: str) -> str:
 
 
 def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
-    """Whether this is an index: one without a name, as pandas and R write it, has in every cell another whole number
-    or name; one that is called so has 0..n-1 or 1..n in any order.
+    """Whether this column is an index.
+
+    An index without a name, as pandas and R write it, has another whole number or name in every cell; a column that is
+    called index has 0..n-1 or 1..n in any order.
     """
     if name.lower() in INDICES:
         return set(cells) in [{str(k + first) for k in range(len(cells))} for first in (0, 1)]

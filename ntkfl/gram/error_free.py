@@ -29,7 +29,7 @@ def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -
     `out` is (n, p); `left`, (n,), and `right`, (p,), are integers.
 
     Raises:
-        ValueError: one that is beyond the largest float64.
+        ValueError: a number beyond the largest float64.
     """
     for entries, exponent in zip(out, left, strict=True):
         with np.errstate(over="ignore", under="ignore"):

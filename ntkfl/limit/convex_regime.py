@@ -7,7 +7,7 @@ Let l >= 0 be convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, eta_l < 1/L and e
 by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so that the sum
 over K steps, N clients and T rounds telescopes: the mean over rounds and steps of the sum of the clients' losses is at
 most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), whatever K, N and the
-partition. That is kernel regression by the same loss, its ridge N over the total step.
+partition. This is kernel regression by the same loss with the ridge N over the total step.
 """
 
 from dataclasses import dataclass

@@ -189,7 +189,7 @@ class LinearRegime(Regime):
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
-                part of it lies where H is zero, or one that needs more rounds.
+                part of it lies where H is zero, or a residual that needs more rounds.
         """
 
         def counted(initial: np.ndarray, target: float) -> int:

@@ -63,8 +63,8 @@ class OuterSpectrum:
         """The spectral radius of the round map; None where it is not proved.
 
         Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
-        roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where
-        H is singular.
+        roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z; where H is singular,
+        1 - z has no correct digit.
         """
         if not self.known:
             return None

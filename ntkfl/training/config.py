@@ -41,7 +41,7 @@ EXCLUSIVE = "epochs", "local_steps"
 class RunConfig(BaseModel):
     """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
 
-    Keys left out take their defaults, some of which depend on the method, the data or the optimizer: a RunConfig
+    Keys left out take their defaults. Some defaults depend on the method, the data or the optimizer; a RunConfig
     always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round; the
     paths of files, of the method and of data, are kept as absolute ones, so that a run may be resumed from anywhere.
 

@@ -91,7 +91,7 @@ class Model:
 
         Args:
             params: of one client.
-            x: samples, of which two are looked at.
+            x: samples; only the first two are evaluated.
 
         Raises:
             ValueError: as `gradients`.

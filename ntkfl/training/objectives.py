@@ -97,7 +97,7 @@ def require_cross_entropy(objective: Objective) -> None:
     """Refuse another objective for a method that shifts logits.
 
     Args:
-        objective: the one that was chosen.
+        objective: the loss that was chosen.
 
     Raises:
         ValueError: naming the objective.

@@ -45,7 +45,7 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each says what it was read from: a text, a scan that a machine read, or a "
     "report ([How we read the papers](docs/how_we_read.md)).",
 ]
-VERSION = {  # what was read of a paper; one that is not here is named as its statements' sources name it
+VERSION = {  # what was read of a paper; other papers are named as their statements' sources name them
     FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
     FEDGUCCI: "KDD 2025 version, and the ICLR submission",
     IMA: "full version with its appendix",

@@ -37,7 +37,7 @@ PART_ENGINE = "only the runs of the default families were computed on {device}; 
 NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
 KEPT = 32  # cases of a form that a verdict keeps for its picture
 DOUBTED = "a violation was seen and not confirmed: {how}"
-CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
+CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
 
 
 @dataclass(frozen=True)

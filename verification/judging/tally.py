@@ -65,8 +65,8 @@ class Tally:
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
         """The one outcome, and what must be said beside it; a counterexample decides however few the cases are.
 
-        Nothing holds that was tried on nothing: one admitted case is required where fewer are asked for. Nor does what
-        a case leaves open that could not be computed: such a case may be the very one that breaks the claim.
+        A claim that was tried on no case does not hold: one admitted case is required where fewer are asked for. Nor
+        does a claim hold if a case could not be computed: that case may break it.
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]

@@ -19,7 +19,7 @@ from verification.judging.families import families
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # of a step: how many are told, and how near the search comes
 ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same where every step that is tried is a run
-SHARE = 2.0**-12  # a step is looked for down to this share of the one that fails
+SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
 WIDEST = 2**14
 KEPT = 8  # cases that are held at once
 

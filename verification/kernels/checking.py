@@ -72,7 +72,7 @@ def check(
     Args:
         kernel: kernel(x, z=None) -> (n, n') for rows x (n, d) and z (n', d), z = x when not given.
         depth: layers of weights of the ReLU network, as `ntkfl.gram.deep` counts them; 1 is a linear network. Default:
-            any of 2 or more, of which less is claimed.
+            any of 2 or more; less is claimed of them.
         strictly_positive: predicate on x (n, d): True where the Gram matrix is claimed positive definite, False where
             it is claimed singular, None where nothing is claimed. None instead of a predicate: no claims at all.
             Default: `relu_strictly_positive` of this depth.

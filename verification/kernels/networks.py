@@ -34,7 +34,7 @@ class Networks:
         """The matrices on rows x, (widths, count, n, n).
 
         Raises:
-            Unusable: one that is not finite, real and (n, n).
+            Unusable: a kernel that is not finite, real and (n, n).
         """
         kernels = np.empty((len(self.widths), self.count, len(x), len(x)))
         for a, width in enumerate(self.widths):

@@ -75,7 +75,7 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
 
     Args:
         statement: with the form.
-        form: the one that is left.
+        form: the form that is left.
         changed: other fields of `Statement` to replace.
     """
     alone = {form: replace(statement.forms[form], witness=None)}

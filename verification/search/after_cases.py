@@ -28,7 +28,7 @@ def attack_held(
     """The verdicts, after a short search for a counterexample to each that held in all its cases.
 
     Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated,
-    *broken by search*; one that was only seen, since nothing could redo it, is said and decides nothing. On a user's
+    *broken by search*; a counterexample that nothing could redo is reported and decides nothing. On a user's
     own data the outcome stays that of these data, and the verdict says where the form fails. Nothing is written.
     Interrupted (Ctrl-C), it returns all verdicts; those that were still to be searched say that they are not complete.
 
@@ -37,7 +37,7 @@ def attack_held(
         examples: cases of each form's search, as in `attack`.
         seconds: processor time of each form's search.
         seed: of each form's search, default 0.
-        progress: told each search as it begins, and one that fails.
+        progress: told each search as it begins, and each search that fails.
     """
     done, stopped, known = [], False, catalogue()
     for verdict in verdicts:

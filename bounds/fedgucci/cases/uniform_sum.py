@@ -20,7 +20,7 @@ class UniformSum:
     """sum_i a_i X_i with X_i independent and uniform on [-d/2, d/2], and a level t > 0.
 
     Raises:
-        ValueError: no weight, one that is 0 or more than MOST of them, or a side or level that is not positive.
+        ValueError: no weight, a weight of 0, more than MOST weights, or a side or level that is not positive.
     """
 
     weights: tuple[Fraction, ...]

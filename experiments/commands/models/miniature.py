@@ -41,7 +41,7 @@ def miniature(
     markdown: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
     csv: Annotated[Path | None, typer.Option(help="write the numbers to this file")] = None,
 ) -> None:
-    """Run the papers' experiments in small, and compare the order of the settings with the one that the paper reports.
+    """Run the papers' experiments in small, and compare the order of the settings with the order in the paper.
 
     Every setting is run with every seed; with --out each of these runs is kept in a file and not repeated, and pictures
     are put there too. On a larger scale every round is kept as well, so that a stopped run goes on with the next one:

@@ -83,7 +83,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     """Whether X.11 or X.12 certifies; balls look only where float64 expects it."""
     if not expected(problem, setup, weights).promising:
         return False
-    later_first = reversed(tuple(THEOREMS.values()))  # X.12 is the one that is expected
+    later_first = reversed(tuple(THEOREMS.values()))  # X.12 is expected to certify
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
 

@@ -1,8 +1,9 @@
 """Orders of all groups at once: the inner product of two networks raised over means of orders, then rounded.
 
-The turns of `matching` move one group while the others stay, and end in a minimum of that. Here orders are doubly
-stochastic matrices, all of which move together by the method of Frank and Wolfe. Where no tensor has more than two axes
-of units the inner product is quadratic and each step the best; elsewhere its slope is taken to be linear on the way.
+The turns of `matching` move one group while the others stay, and end where no single move helps. Here orders are
+doubly stochastic matrices, and all of them move together by the method of Frank and Wolfe. Where no tensor has more
+than two axes of units the inner product is quadratic and each step the best; elsewhere its slope is taken to be linear
+on the way.
 """
 
 from collections.abc import Callable, Sequence

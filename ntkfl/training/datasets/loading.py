@@ -47,7 +47,7 @@ def load(
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to so
-            many tokens; "NAME+domains" for images of which a quarter each is plain, turned, inverted and blurred; or
+            many tokens; "NAME+domains" for images, a quarter each plain, turned, inverted and blurred; or
             the path of a .npz or .csv file.
         clients: how many; 10 by default, or those of the file.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with

@@ -129,8 +129,8 @@ class _Run:
 
     It takes (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
 
-    `places`: path and leading shape of each leaf of the state that holds vectors of weights, of which there are
-    `parts`. `still`: the other leaves, which are the same after every round.
+    `places`: path and leading shape of each leaf of the state that holds vectors of weights; there are `parts` vectors
+    in all. `still`: the other leaves, which are the same after every round.
     """
 
     def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:

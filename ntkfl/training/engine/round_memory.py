@@ -12,7 +12,7 @@ A_STEP = 130  # bytes of a step of a client's plan, beside its batch
 
 
 def require_round(federation: Federation, start: State) -> None:
-    """Refuse a run of which a round does not fit.
+    """Refuse a run whose rounds do not fit into memory.
 
     Raises:
         TooLittleMemory: with the clients, local steps or epochs that would fit.

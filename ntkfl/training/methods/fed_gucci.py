@@ -47,7 +47,7 @@ def method(
         released: the defaults of alpha and step are those of the authors' code.
 
     Raises:
-        ValueError: a negative beta, no anchor, or sequential steps on anchors of which clients have unlike numbers.
+        ValueError: a negative beta, no anchor, or sequential steps where clients have unlike numbers of anchors.
 
     Source: FedGuCci, eq. 7 and 12 (KDD 2025).
     """
