@@ -43,9 +43,9 @@ def report(
     from experiments.report import folder
     from experiments.report.comparison import compared
     from experiments.report.conformance_pages import conformance_page
+    from experiments.report.site import write_report
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
-    from experiments.report.writing import write_report
     from verification.verdict_list import as_json as report_json
     from verification.verdict_list import as_markdown
 

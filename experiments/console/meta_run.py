@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,35 @@ from experiments.console.case_progress import CaseProgress
 from experiments.console.interruptible import REPORTED, stopped
 from experiments.console.output_files import as_json
 from experiments.console.tables import as_lines
+
+OF, FAILED = 22, 1
+
+
+def prove_steps(ids: Collection[str] | None) -> None:
+    """Prove the algebraic steps that belong to these statements (None: all), one line each; exit status 1 if one fails.
+
+    Raises:
+        ValueError: none of the statements has such a step.
+    """
+    from bounds.listing import steps
+    from experiments.console.bad_input import bad_input
+    from verification.symbolic import prove
+
+    chosen = [step for step in steps() if ids is None or step.of in ids]
+    with bad_input():
+        if not chosen:
+            known = ", ".join(sorted({step.of for step in steps()}))
+            raise ValueError(f"no algebraic step belongs to {', '.join(ids or ())}; there are steps for {known}")
+    proofs = []
+    for step in chosen:
+        proofs.append(prove(step))
+        typer.echo(f"{'proved' if proofs[-1].proved else 'FAILED':<8}{step.of:<{OF}} {step.says}")
+        typer.echo(f"{'':<{8 + OF}} {proofs[-1].how}")
+    count = sum(proof.proved for proof in proofs)
+    typer.echo(f"\n{count} of {len(proofs)} steps proved; nothing here is sampled")
+    if count < len(proofs):
+        raise typer.Exit(FAILED)
+
 
 if TYPE_CHECKING:
     from bounds.options import Options
@@ -47,15 +76,15 @@ def check_verifier(
     from verification import mutation_report as report
     from verification.false_alarms import false_alarms
     from verification.mutation.matrix import mutation_matrix, only_form, true_forms
-    from verification.planted_faults import noticed_faults, planted_faults
+    from verification.planted_faults import noticing, planted_faults
 
     started = time.monotonic()
     planted = planted_faults(None if whole else {statement.id for statement in statements})
     if library:
         faults, complete = _faults(planted, options)
         if write_markdown:
-            write_markdown(noticed_faults.library_markdown(faults))
-        wrong, content = noticed_faults.unnoticed(faults), {"library": noticed_faults.library_json(faults)}
+            write_markdown(noticing.library_markdown(faults))
+        wrong, content = noticing.unnoticed(faults), {"library": noticing.library_json(faults)}
         return _finish(started, wrong, complete, options, write_json, content)
     chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
     if len(forms) == 1:
@@ -73,22 +102,22 @@ def check_verifier(
     typer.echo(as_lines(report.alarms_table(alarms)) + "\n")
     typer.echo(report.matrix_totals(mutants))
     typer.echo(report.alarms_totals(alarms))
-    wrong = report.exposed(mutants, alarms) + noticed_faults.unnoticed(faults) if complete else []
-    content = report.meta_json(mutants, alarms) | {"library": noticed_faults.library_json(faults)}
+    wrong = report.exposed(mutants, alarms) + noticing.unnoticed(faults) if complete else []
+    content = report.meta_json(mutants, alarms) | {"library": noticing.library_json(faults)}
     _finish(started, wrong, complete, options, write_json, content)
 
 
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
     """Plant faults in the library, print what became of them; and whether all were planted."""
-    from verification.planted_faults import noticed_faults
+    from verification.planted_faults import noticing
     from verification.planted_faults.noticing import noticed
 
     if not planted:
         return [], True
     with _measured("faults of the library") as progress:
         seen_faults = noticed(planted, options.seed, progress)
-    typer.echo(as_lines(noticed_faults.library_table(seen_faults)) + "\n")
-    typer.echo(noticed_faults.library_totals(seen_faults) + "\n")
+    typer.echo(as_lines(noticing.library_table(seen_faults)) + "\n")
+    typer.echo(noticing.library_totals(seen_faults) + "\n")
     return seen_faults, len(seen_faults) == len(planted)
 
 

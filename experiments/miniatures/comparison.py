@@ -5,18 +5,105 @@ difference from the control too: what a step size does as well is no effect of t
 control of its own, what the two have beyond their controls is compared.
 """
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from experiments.miniatures.cells import Cell
-from experiments.miniatures.miniature import Miniature, Quantity, Setting, Sign
-from experiments.miniatures.paper_numbers import Printed, printed
-from experiments.miniatures.plateau import LastThird, last_third
+from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting, Sign
+
+State = Literal["flat", "moves", "unclear"]
+
+
+@dataclass(frozen=True)
+class LastThird:
+    """What curves of one setting do over their last third.
+
+    Args:
+        change: mean over the seeds of the rise of each seed's straight line through these rounds; NaN: not known.
+        error: standard error of `change`; NaN: not known.
+        state: "flat" where change and twice its error together are below the limit, "moves" where it is beyond that
+            error, else "unclear".
+    """
+
+    change: float
+    error: float
+    state: State
+
+
+def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -> LastThird:
+    """The rule by which a plateau is called one.
+
+    Args:
+        curves: of one setting, one a seed, a value a round.
+        limit: what a flat curve moves by at most.
+        beyond: standard errors that a change must exceed to be called one.
+
+    Raises:
+        ValueError: a curve of fewer than 6 rounds, whose last third is no line.
+    """
+    changes = [_rise(np.asarray(curve, float)) for curve in curves]
+    if len(changes) < 2:
+        return LastThird(changes[0] if changes else math.nan, math.nan, "unclear")
+    change, error = float(np.mean(changes)), float(np.std(changes, ddof=1)) / math.sqrt(len(changes))
+    if abs(change) + beyond * error <= limit:
+        return LastThird(change, error, "flat")
+    return LastThird(change, error, "moves" if abs(change) > beyond * error else "unclear")
+
+
+def _rise(curve: np.ndarray) -> float:
+    """Of the least-squares line through the last third, from its first round to its last."""
+    if len(curve) < 6:
+        raise ValueError(f"the curve has {len(curve)} rounds; a plateau needs 6 or more")
+    end = curve[-(len(curve) // 3) :]
+    return float(np.polyfit(np.arange(len(end)), end, 1)[0] * (len(end) - 1))
+
+
+FILE = Path(__file__).with_name("paper_numbers.csv")  # paper, table, dataset, model, setting, metric, method, mean, std
+
+
+class Printed(NamedTuple):
+    """A printed mean and its standard deviation; NaN: none is printed."""
+
+    mean: float
+    deviation: float
+
+
+def printed(setting: Setting, quantity: Quantity) -> Printed | None:
+    """What the paper prints of this quantity for this setting; None where it has no such number.
+
+    Raises:
+        ValueError: not one row, but none or several.
+    """
+    if setting.printed is None or quantity.printed is None:
+        return None
+    return looked_up({**quantity.printed, **setting.printed})
+
+
+def looked_up(wanted: Keys) -> Printed:
+    """The one row that has these values.
+
+    Raises:
+        ValueError: none, or several.
+    """
+    rows = [row for row in _rows() if all(row[name] == value for name, value in wanted.items())]
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows of {FILE.name} have {dict(wanted)}; it must be one")
+    return Printed(*(float(rows[0][name] or math.nan) for name in ("mean", "std")))
+
+
+@cache
+def _rows() -> tuple[Mapping[str, str], ...]:
+    with FILE.open(newline="", encoding="utf-8") as file:
+        return tuple(csv.DictReader(file))
+
 
 BEYOND = 2.0  # standard errors that a difference must exceed to be called one
 SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"

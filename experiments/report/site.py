@@ -1,18 +1,20 @@
 """All files of a report, by their path in its folder: pages, style, script, figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files as resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bounds.statement import BEYOND, Form
 from experiments.formulas.prose import prose
+from experiments.report import folder
 from experiments.report.comparison import Comparison
-from experiments.report.conformance_pages import ConformancePage
+from experiments.report.conformance_pages import ConformancePage, conformance_page
 from experiments.report.front_page import counts, headline, outcomes
 from experiments.report.statement_pages import FORM_TITLES, OF_FORMULAS, OF_VERDICTS, statement_pages
-from experiments.report.study_pages import StudyPage
+from experiments.report.study_pages import StudyPage, study_page
 from experiments.report.verdict_file import VerdictFile
 from ntkfl.conformance.conformance_page import COLUMNS, FAIR
 from ntkfl.version import VERSION
@@ -113,3 +115,29 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "default" if value is None else str(value)
+
+
+def write_report(
+    out: Path,
+    verdicts: VerdictFile | None = None,
+    studies: Iterable[Path] = (),
+    changes: Comparison | None = None,
+    conformance: Iterable[Path] = (),
+) -> Path:
+    """Write the pages and return the first one.
+
+    Args:
+        out: a folder that is new, empty, or an older report.
+        verdicts: as `verdict_file.read` reads them.
+        studies: folders of studies.
+        changes: between an older run and this one, from `comparison.compared`.
+        conformance: files that `ntkfl conform run --json` wrote.
+
+    Raises:
+        ValueError, OSError: the folder holds something else or cannot be written; a study has no results;
+            a file is none of a conformance run.
+    """
+    folder.check(out)
+    implementations = [conformance_page(path) for path in conformance]
+    folder.write(built(verdicts, [study_page(path) for path in studies], changes, implementations), out)
+    return out / "index.html"

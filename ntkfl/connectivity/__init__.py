@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.discrepancy import linear_cka as linear_cka
     from ntkfl.connectivity.discrepancy import mean_discrepancy as mean_discrepancy
     from ntkfl.connectivity.ensembles import averaging_gap as averaging_gap
-    from ntkfl.connectivity.ensembles import locality as locality
-    from ntkfl.connectivity.evaluated_groups import (
+    from ntkfl.connectivity.ensembles import (
         evaluated_group_accuracy_barrier as evaluated_group_accuracy_barrier,
     )
-    from ntkfl.connectivity.evaluated_groups import (
+    from ntkfl.connectivity.ensembles import (
         evaluated_group_barrier as evaluated_group_barrier,
     )
+    from ntkfl.connectivity.ensembles import locality as locality
     from ntkfl.connectivity.losses import (
         ABSOLUTE as ABSOLUTE,
     )

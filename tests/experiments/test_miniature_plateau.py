@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from test_miniatures import toy
 
 from experiments.miniatures.cells import run
-from experiments.miniatures.comparison import BEYOND, NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, compared
+from experiments.miniatures.comparison import BEYOND, NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, compared, last_third
 from experiments.miniatures.miniature import Quantity, Setting
 from experiments.miniatures.page.curves import drawn
 from experiments.miniatures.page.results_page import as_csv, page
-from experiments.miniatures.plateau import last_third
 
 CURVE = Quantity("score", "%, mean of the last 3 rounds", last=3, flat=1.0, chance=10.0)
 ROUNDS = 30

@@ -16,15 +16,13 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from experiments.miniatures import catalogue, ima, ima_start, plane
 from experiments.miniatures.cells import path_of, planned_cell, run, slug
-from experiments.miniatures.comparison import chance, compared
+from experiments.miniatures.comparison import chance, compared, looked_up, printed
 from experiments.miniatures.federated import trained
 from experiments.miniatures.grid_barriers import group_barriers, segments
 from experiments.miniatures.miniature import Miniature, Quantity, Setting
-from experiments.miniatures.model_plane import ThreeModels
 from experiments.miniatures.page.by_scale import both, pairs
-from experiments.miniatures.page.omitted import OMITTED
-from experiments.miniatures.page.results_page import as_csv, page
-from experiments.miniatures.paper_numbers import looked_up, printed
+from experiments.miniatures.page.results_page import OMITTED, as_csv, page
+from experiments.miniatures.plane import ThreeModels
 from experiments.miniatures.solo_models import Solo
 from experiments.studies.running import cell_store
 from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier

@@ -18,8 +18,7 @@ from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
 from verification.false_alarms import FRESH, false_alarms
 from verification.judging import check
-from verification.mutation.matrix import Fate, mutation_matrix, true_forms
-from verification.mutation.standard import standard_mutants
+from verification.mutation.matrix import Fate, mutation_matrix, standard_mutants, true_forms
 from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
 from verification.verdict import Verdict, strict_json
 from verification.verdict_list import markdown_table

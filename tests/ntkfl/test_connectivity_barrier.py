@@ -20,7 +20,7 @@ from ntkfl.connectivity.barrier import (
     sampled_connectivity_loss,
 )
 from ntkfl.connectivity.network import TwoLayer, between
-from ntkfl.connectivity.paths import convex_integral, undecided_strips
+from ntkfl.connectivity.paths import convex_integral
 from ntkfl.connectivity.paths.accuracy_path import accuracy_path
 from ntkfl.connectivity.paths.path_loss import squared_error
 from ntkfl.connectivity.paths.segment import Segment
@@ -436,7 +436,7 @@ def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
     labels = [np.array([label, 1.0, -1.0]) for label in (-1.0, 1.0)]
     shares = [accuracy_path(Segment(net, net, x), y) for y in labels]
     assert [(path.low[0], path.high[0]) for path in shares] == [(1 / 3, 1 / 3), (2 / 3, 2 / 3)]
-    monkeypatch.setattr(undecided_strips, "EXACT_WORK", 0)
+    monkeypatch.setattr("ntkfl.connectivity.paths.accuracy_path.EXACT_WORK", 0)
     for y in labels:
         assert accuracy_barrier(net, net, x, y).value.error > 0.2
     with pytest.raises(ValueError, match="classifies any of the 1 samples correctly cannot be decided: 1 of them tie"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.gram import angles, infinite, infinite_estimate, initial, limit, limit_tiles, smallest_eigenvalue
+from ntkfl.gram import angles, infinite, infinite_estimate, initial, limit, smallest_eigenvalue
 
 
 @pytest.fixture(autouse=True, scope="module", params=["blocks of rows", "tiles"])
@@ -17,7 +17,7 @@ def way(request):
     """Small matrices are computed in blocks of rows, large ones in tiles; every test holds for both ways."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limit, "TILED", 0 if request.param == "tiles" else float("inf"))
-        patch.setattr(limit_tiles, "TILE", 200)
+        patch.setattr(limit, "TILE", 200)
         yield
 
 
@@ -175,9 +175,9 @@ def test_pairs_are_repaired_alike_however_many_are_taken_at_a_time(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_tiles_are_the_same_whoever_computes_them(threads, monkeypatch):
     x = np.random.default_rng(12).normal(size=(900, 4))
-    monkeypatch.setattr(limit_tiles, "worker_threads", lambda: nullcontext(2))
+    monkeypatch.setattr(limit, "worker_threads", lambda: nullcontext(2))
     whole = infinite(x)
-    monkeypatch.setattr(limit_tiles, "worker_threads", lambda: nullcontext(threads))
+    monkeypatch.setattr(limit, "worker_threads", lambda: nullcontext(threads))
     assert np.array_equal(infinite(x), whole)
 
 
@@ -185,14 +185,14 @@ def test_an_error_within_a_tile_is_not_lost(monkeypatch):
     def broken(*_):
         raise ArithmeticError("a tile")
 
-    monkeypatch.setattr(limit_tiles, "entries", lambda: broken)
+    monkeypatch.setattr(limit, "entries", lambda: broken)
     with pytest.raises(ArithmeticError, match="a tile"):
-        limit_tiles.fill(np.empty((3, 3)), *[np.eye(3)] * 2, True, 0.9, broken)
+        limit.fill(np.empty((3, 3)), *[np.eye(3)] * 2, True, 0.9, broken)
 
 
 def test_the_polynomial_of_a_tile_is_arccos_to_a_few_roundings():
     cosine = np.linspace(-0.9, 0.9, 100_001).reshape(1, -1)
     value, far, ones = np.empty_like(cosine), np.empty((cosine.size, 2), np.int64), np.ones(cosine.size)
-    assert limit_tiles.entries()(cosine, ones[:1], ones, 0.9, False, value, far) == 0
+    assert limit.entries()(cosine, ones[:1], ones, 0.9, False, value, far) == 0
     assert np.abs(value - cosine * (np.pi - np.arccos(cosine)) / (2 * np.pi)).max() < 4 * limit.ROUNDOFF
-    assert limit_tiles.entries()(cosine, ones[:1], ones, 0.5, False, value, far) == (np.abs(cosine) > 0.5).sum()
+    assert limit.entries()(cosine, ones[:1], ones, 0.5, False, value, far) == (np.abs(cosine) > 0.5).sum()

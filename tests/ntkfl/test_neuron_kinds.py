@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.algorithm1.neuron_kinds import NeuronKinds
+from ntkfl.algorithm1.reference import NeuronKinds
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ntkfl.limit.first_round import first_round_within
+from ntkfl.limit.infinite_width import first_round_within
 from ntkfl.limit.round_modes import ClientModes, RoundModes, decay, geometric_sum
 
 EPS = np.finfo(float).eps

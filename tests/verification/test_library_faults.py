@@ -21,8 +21,7 @@ from ntkfl.limit import infinite_width
 from ntkfl.problem import Problem, Setup
 from verification.planted_faults import planted_faults
 from verification.planted_faults.fault import PlantedFault, changed, times
-from verification.planted_faults.noticed_faults import library_markdown, library_totals, unnoticed
-from verification.planted_faults.noticing import Noticed, noticed
+from verification.planted_faults.noticing import Noticed, library_markdown, library_totals, noticed, unnoticed
 from verification.planted_faults.planting import planted
 
 LOCAL = "ntkfl.gram.finite_width:local_gram"

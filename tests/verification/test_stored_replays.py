@@ -12,7 +12,7 @@ from bounds.listing import get
 from bounds.papers import own, slug
 from bounds.statement import Form
 from experiments.command_line import app
-from verification.findings import replays
+from verification.findings import recorded
 from verification.findings.address import CHECKED, address, anchor, check_script, findings_of, replay_path
 from verification.search import read, rejudge, stored_counterexample, written
 
@@ -77,8 +77,8 @@ def test_a_stored_case_that_is_not_there_or_does_not_violate_is_refused(monkeypa
 
 def test_all_of_them_are_written_by_the_command(tmp_path, monkeypatch):
     cheap = {i: s for i, s in own().items() if i in ("averaging/I10", "fl-ntk/A.1")}
-    monkeypatch.setattr(replays, "own", lambda: cheap)
-    assert dict(replays.stored_replays()).keys() == {"averaging_i10.json"}
+    monkeypatch.setattr(recorded, "own", lambda: cheap)
+    assert dict(recorded.stored_replays()).keys() == {"averaging_i10.json"}
 
 
 def test_addresses_are_ids_and_every_one_is_an_anchor_of_the_page():

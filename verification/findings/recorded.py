@@ -1,10 +1,25 @@
 """What is recorded to differ from what holds, as Markdown, without running anything."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
+from bounds.papers import own
 from bounds.statement import Form, Outcome, Statement
+from ntkfl import interruption
+from verification.findings.address import replay_path
 from verification.findings.findings_page import MEANING, about
+from verification.search import stored_counterexample, written
 from verification.verdict_list import escaped
+
+
+def stored_replays() -> Iterator[tuple[str, str]]:
+    """The name and the text of each; the ladder of deep networks takes a minute or two, all else an instant."""
+    for statement in own().values():
+        for form in statement.forms:
+            if (path := replay_path(statement, form)) is not None:
+                interruption.check()
+                yield PurePosixPath(path).name, written(statement, form, stored_counterexample(statement, form))
+
 
 HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
 

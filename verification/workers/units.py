@@ -7,7 +7,60 @@ from bounds.options import Options
 from bounds.statement import AnyFamily, Form, Statement
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
-from verification.workers.durations import seconds
+
+USUAL = 0.5
+
+LONG: dict[str, float] = {
+    "fl-ntk/B.3": 34,
+    "fl-ntk/B.12": 30,  # with the runs at small steps that most of appendix B and C is checked on
+    "fl-ntk/Eq18": 20,  # with the ladder of widths that twenty others share
+    "fedgucci/X3": 19,
+    "fl-ntk/B.8": 10,
+    "fl-ntk/W-gram": 9,
+    "fl-ntk/L6.1": 8,
+    "fl-ntk/X.1": 7,
+    "fl-ntk/C.7-J": 6,
+    "fl-ntk/Eq17": 6,
+    "fl-ntk/lazy-patterns": 5,
+    "fl-ntk/B.3-certificate": 5,
+    "fedgucci/F18": 4,
+    "fl-ntk/B.3-unbounded-labels": 4,
+    "fl-ntk/Eq3-4": 4,
+    "fl-ntk/X.13": 4,
+    "fl-ntk/C.6": 4,
+    "fl-ntk/B.11": 4,
+    "fl-ntk/B.4": 4,
+    "fl-ntk/C.7-error": 4,
+    "fedgucci/F8": 4,
+    "fedgucci/F9": 3,
+    "fedgucci/R4": 3,
+    "fedgucci/R1": 3,
+    "fedgucci/R1g": 3,
+    "fl-ntk/X.5": 3,
+    "fl-ntk/C.11": 3,
+    "fl-ntk/C.4": 3,
+    "fl-ntk/X.3": 3,
+    "fl-ntk/X.2": 3,
+    "fl-ntk/K1-is-GD": 3,
+    "fl-ntk/T4.1": 3,
+    "fedgucci/F1b": 3,
+    "fedgucci/sure": 3,
+    "fedgucci/X4": 3,
+    "fedgucci/X4-anchors": 3,
+    "fedgucci/X4-drift": 3,
+    "fedgucci/F10": 2,
+    "fedgucci/F14": 2,
+    "fedgucci/X5": 2,
+    "fl-ntk/X.12": 2,
+    "fedgucci/F3": 1,
+    "fl-ntk/L6.2": 1,
+    "fl-ntk/Eq8": 1,
+}
+
+
+def seconds(identifier: str) -> float:
+    """The expected processor seconds of a statement of this id."""
+    return LONG.get(identifier, USUAL)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def findings(
 
 
 def _keep(folder: Path) -> None:
-    from verification.findings.replays import stored_replays
+    from verification.findings.recorded import stored_replays
 
     with if_stopped(lambda: f"the replay files that are done are in {folder}"):
         for name, text in stored_replays():

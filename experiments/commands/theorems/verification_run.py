@@ -115,7 +115,7 @@ def verify(
         from ntkfl.interruption import held
 
         if symbolic:
-            from experiments.console.algebra import prove_steps
+            from experiments.console.meta_run import prove_steps
 
             return prove_steps({statement.id for statement in statements} if ids or paper else None)
         if meta:

@@ -11,8 +11,7 @@ import torch
 from ntkfl.conformance import Case, cases, limits, loops, methods, plan, write
 from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
 from ntkfl.conformance.comparing import allowed, first_difference
-from ntkfl.conformance.kit import EXPECTED, SCHEMA_FILE
-from ntkfl.conformance.schema import SCHEMA
+from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
 from ntkfl.training.methods import catalogue
 
 KIT = cases()

@@ -9,8 +9,13 @@ from torch import nn
 
 from ntkfl.connectivity.barrier import connectivity_loss, group_accuracy_barrier, group_barrier, loss_barrier
 from ntkfl.connectivity.curves import grid_barrier, grid_connectivity_loss, interpolation_curve
-from ntkfl.connectivity.ensembles import averaging_gap, ensemble_outputs, locality
-from ntkfl.connectivity.evaluated_groups import evaluated_group_accuracy_barrier, evaluated_group_barrier
+from ntkfl.connectivity.ensembles import (
+    averaging_gap,
+    ensemble_outputs,
+    evaluated_group_accuracy_barrier,
+    evaluated_group_barrier,
+    locality,
+)
 from ntkfl.connectivity.network import TwoLayer, between, combination
 from ntkfl.connectivity.planes import plane_grid, plane_losses, plane_through
 from ntkfl.connectivity.torch_network import TorchNetwork

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from ntkfl import Problem
-from ntkfl.smooth_networks.activations import ACTIVATIONS, IDENTITY
-from ntkfl.smooth_networks.layers import Layer
+from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer
 
 TORCH = {
     "erf": torch.erf,

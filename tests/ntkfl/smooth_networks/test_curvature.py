@@ -12,7 +12,6 @@ from small_networks import TORCH, hessians, jacobian, network, outputs, trained
 
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
-from ntkfl.smooth_networks.activations import LIBRARY, SMOOTH
 from ntkfl.smooth_networks.curvature import (
     Curvature,
     largest_nonnegative,
@@ -20,6 +19,7 @@ from ntkfl.smooth_networks.curvature import (
     sizes_of_each,
     weight_norms,
 )
+from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH
 from ntkfl.smooth_networks.passes import passed
 
 BALLS = {

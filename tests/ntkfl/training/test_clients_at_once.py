@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_federations import models, on_classes
 
-from ntkfl.training.engine.clients_at_once import ON_A_DEVICE, STACKED, clients_at_once
+from ntkfl.training.engine.federation import ON_A_DEVICE, STACKED, clients_at_once
 from ntkfl.training.engine.local_plan import LocalWork
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")

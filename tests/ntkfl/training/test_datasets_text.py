@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ntkfl.training.datasets import load
-from ntkfl.training.datasets.wordpiece import WordPiece, read_vocabulary
+from ntkfl.training.datasets.glue import WordPiece, read_vocabulary
 from ntkfl.training.models import encoder
 
 WORDS = ["the", "cat", "un", "##aff", "##able", "##s", "sat", "'", "!", ",", "cafe", "中", "a", "b", "-"]

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.func import grad, vmap
 
-from ntkfl.training.datasets.wordpiece import read_vocabulary
+from ntkfl.training.datasets.glue import read_vocabulary
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
