@@ -106,6 +106,11 @@ class Case:
         """Other networks of the same kind, for a second opinion on what is seen over many; None where it has none."""
         return None
 
+    @cached_property
+    def second(self) -> Case | None:
+        """`fresh`, made once: every claim that fails on the case is redone on the same other networks."""
+        return self.fresh()
+
     def plain(self) -> Any:
         """The same case in plain float64, nothing of it compiled, for a search that looks at each once."""
         return self

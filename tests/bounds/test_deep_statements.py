@@ -108,8 +108,8 @@ def farthest(one, other, size: float) -> float:
 @pytest.mark.parametrize("network", [RELU, ERF])
 def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
     problem, width, seed = equal_points(3), 12, 5
-    ladder = DeepLadder(problem, SETUP, network, seed, (width,), (1,))
-    ((found,),) = ladder.seen
+    ladder = DeepLadder(problem, SETUP, network, seed - 2, (width,), (4,))
+    found = ladder.seen[0][2]
     plain, owner, size = Plain(network, width, problem.x), problem.owner, np.linalg.norm(problem.y)
     theta = plain.start(seed)
     first = plain.outputs(theta).numpy()
@@ -233,12 +233,12 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
 def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():
     problem = equal_points(5)
     one, other = (
-        pattern_change(problem, SETUP, gram=matrix, families=32, starts=4)
+        pattern_change(problem, SETUP, gram=matrix, draws=32, starts=4)
         for matrix in (None, gram.infinite(problem.x))
     )
     for found, named in zip(one, other, strict=True):
         np.testing.assert_allclose(found.value, named.value, rtol=0, atol=1e-12)
-    both = pattern_change(problem, SETUP, gram=gram.deep(problem.x, depth=2), families=32, starts=4)
+    both = pattern_change(problem, SETUP, gram=gram.deep(problem.x, depth=2), draws=32, starts=4)
     assert np.abs(both.drift.value - one.drift.value).max() > 1e-3
 
 

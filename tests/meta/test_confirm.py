@@ -196,6 +196,21 @@ def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others,
     assert found.how == f"other networks {'agree' if found.stands else 'do not agree'}: {others}"
 
 
+def test_two_claims_that_fail_on_one_case_are_redone_on_the_same_networks():
+    drawn = []
+
+    class Counted(Networks):
+        def fresh(self):
+            drawn.append(super().fresh())
+            return drawn[-1]
+
+    case = Counted(Estimate(2.0, 1e-12), Estimate(2.5, 1e-12))
+    for most in (1, sp.Rational(3, 2)):
+        failing = claim(sp.sympify(most), lambda case: case.left, constants=lambda case: {})
+        assert confirm(failing, STATED, case, judge(failing, STATED, case)).standing is Standing.CONFIRMED
+    assert len(drawn) == 1 and case.second is drawn[0]
+
+
 @pytest.mark.parametrize("rigour", list(Rigour))
 def test_trust_goes_by_rigour_and_not_by_words(rigour):
     named = claim(sp.Integer(1), lambda case: Estimate(2.0, 1e-12, "ball", rigour), constants=lambda case: {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,8 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import prepared
 from bounds.deep.cases.deep_run import points
-from bounds.deep.cases.started_network import StartedNetwork, regime
+from bounds.deep.cases.network_stack import NetworkStack
+from bounds.deep.cases.started_network import regime
 from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
@@ -23,6 +25,7 @@ from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
+    from ntkfl.training.tree import Params
 
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}  # width^2 numbers a layer
@@ -70,7 +73,11 @@ class DeepLadder(Rungs):
     @prepared
     def seen(self) -> list[list[Seen]]:
         """Of every network, by width."""
-        return [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
+        return [list(self._row(width, self.seeds(i))) for i, width in enumerate(self.widths)]
+
+    def _row(self, width: int, seeds: range) -> Iterator[Seen]:
+        for stack in NetworkStack.of_seeds(self.network, self.problem, width, seeds):
+            yield from self._runs(stack, width)
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of `Seen` of every network, (networks,) for each width."""
@@ -115,46 +122,40 @@ class DeepLadder(Rungs):
         apart = [size(np.where(self.problem.owner == c, moved, 0) - moved / clients) for c in range(clients)]
         return float(np.mean(apart)) / size(moved / clients)
 
-    def _run(self, width: int, seed: int) -> Seen:
-        one, size = StartedNetwork.named(self.network, self.problem, width, seed), np.linalg.norm(self.problem.y)
-
-        def outputs(run_of: Problem, setup: Setup) -> tuple[np.ndarray, list[dict]]:
-            run = one.federation(run_of, setup)
-            state, outputs, models = run.start(one.start), [one.first], [one.start]
-            for _ in range(setup.rounds):
-                last = run.round(state, keep_ends=True)
-                state = last.state
-                outputs.append(one.outputs(state.model))
-                models.append(state.model)
-            assert last.ends is not None
-            ends = [{name: rows[c] for name, rows in last.ends.items()} for c in range(run_of.n_clients)]
-            return np.array(outputs), [*models[-2:], *ends]
+    def _runs(self, stack: NetworkStack, width: int) -> Iterator[Seen]:
+        trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))
+        rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
+        limit, size = self.limit.outputs(rounds), np.linalg.norm(self.problem.y)
 
         def farthest(run: np.ndarray, other: np.ndarray) -> float:
             return float(np.linalg.norm(run - other, axis=1).max() / size)
 
-        def apart(model: dict, other: dict) -> float:
-            return float(np.sqrt(sum(((model[name] - other[name]) ** 2).sum().item() for name in model)))
-
-        trained, (before, after, *ends) = outputs(one.problem, self.setup)
-        central, _ = outputs(*pooled(one.problem, self.setup))
-        rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
-        start, end = one.kernel(one.start), one.kernel(after)
-        own = regime(one.problem, self.setup, start).outputs(rounds, one.first)
-        between = float(np.mean([apart(end_of, after) for end_of in ends]))
-        return Seen(
-            kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
-            limit=farthest(trained, one.first + self.limit.outputs(rounds)),
-            own=farthest(trained, own),
-            drift=float(np.linalg.norm(end - start) / norm),
-            neuron=between / np.sqrt(width),
-            divergence=between / apart(after, before),
-            pooled=farthest(trained, central),
-        )
+        between = _apart(trained.ends, trained.after).mean(axis=0)
+        moved = _apart(trained.after, trained.before)
+        for place, one in enumerate(stack.networks):
+            start, end = one.kernel(one.start), one.kernel(stack.of(trained.after, place))
+            own = regime(one.problem, self.setup, start).outputs(rounds, one.first)
+            outputs = trained.outputs[place]
+            yield Seen(
+                kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
+                limit=farthest(outputs, one.first + limit),
+                own=farthest(outputs, own),
+                drift=float(np.linalg.norm(end - start) / norm),
+                neuron=float(between[place] / np.sqrt(width)),
+                divergence=float(between[place] / moved[place]),
+                pooled=farthest(outputs, central.outputs[place]),
+            )
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
         return {"problem": self.problem.name, "network": self.network} | super().describe()
+
+
+def _apart(models: Params, others: Params) -> np.ndarray:
+    """The distance of each network from another, over all weights; leading axes of `models` are kept."""
+    squares = [(models[name] - others[name]) ** 2 for name in others]
+    kept = [square.ndim - other.ndim + 1 for square, other in zip(squares, others.values(), strict=True)]
+    return np.sqrt(sum(square.flatten(axes).sum(axes).numpy() for square, axes in zip(squares, kept, strict=True)))
 
 
 def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:

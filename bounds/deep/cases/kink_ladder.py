@@ -1,5 +1,6 @@
 """Case: two-layer ReLU networks over widths, both layers trained, and how their kernels moved."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
-from bounds.deep.cases.started_network import StartedNetwork
+from bounds.deep.cases.network_stack import NetworkStack
 from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
@@ -48,8 +49,10 @@ class KinkLadder(Rungs):
         """<H(T) - H(0), B> / |B|^2 of every network, (networks,) for each width."""
         mean = self.layers.mean(axis=0)
         direction = mean / (mean**2).sum()
-        seen = [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
-        return [np.array([(change * direction).sum() for change in row]) for row in seen]
+        return [
+            np.array([(change * direction).sum() for stack in self._stacks(row) for change in self._changes(stack)])
+            for row in range(len(self.widths))
+        ]
 
     @property
     def multiple(self) -> Estimate:
@@ -60,10 +63,13 @@ class KinkLadder(Rungs):
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
         return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)
 
-    def _run(self, width: int, seed: int) -> np.ndarray:
-        one = StartedNetwork.named(RELU, self.problem, width, seed)
-        *_, last = one.models(one.problem, self.setup)
-        return one.kernel(last) - one.kernel(one.start)
+    def _stacks(self, row: int) -> Iterator[NetworkStack]:
+        return NetworkStack.of_seeds(RELU, self.problem, self.widths[row], self.seeds(row))
+
+    def _changes(self, stack: NetworkStack) -> Iterator[np.ndarray]:
+        after = stack.run(self.problem, self.setup).after
+        for place, network in enumerate(stack.networks):
+            yield network.kernel(stack.of(after, place)) - network.kernel(network.start)
 
 
 KINK_LADDERS = Family(

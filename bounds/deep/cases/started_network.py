@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +14,6 @@ from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
-    from ntkfl.training.engine.federation import Federation
     from ntkfl.training.model import Model
     from ntkfl.training.tree import Params
 
@@ -56,17 +53,6 @@ class StartedNetwork:
         import torch
 
         return self.network.outputs(params, torch.tensor(np.array(self.residuals.x))).numpy()
-
-    def federation(self, problem: Problem, setup: Setup) -> Federation:
-        """Algorithm 1 of the engine, on `problem` or with its samples on other clients."""
-        from ntkfl.training.wide_training import network_federation
-
-        return network_federation(problem, setup, self.network)
-
-    def models(self, problem: Problem, setup: Setup) -> Iterator[Params]:
-        """The weights after rounds 0..T of that."""
-        states = self.federation(problem, setup).states(self.start)
-        return (state.model for state in islice(states, setup.rounds + 1))
 
     def kernel(self, params: Params) -> np.ndarray:
         """J(theta, x) J(theta, x)^T, (n, n)."""

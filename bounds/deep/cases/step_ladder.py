@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case, described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
-from bounds.deep.cases.started_network import StartedNetwork
+from bounds.deep.cases.network_stack import NetworkStack
 from bounds.family import Family
 from bounds.ladders.rungs import OTHER
 from ntkfl.problem import Problem, Setup
@@ -48,17 +48,15 @@ class StepLadder(Case):
     def differences(self) -> np.ndarray:
         """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, the same at every rung, (rungs,)."""
         seeds = range(self.seed, self.seed + NETWORKS)
-        gaps = [[self._apart(float(eta), seed) for seed in seeds] for eta in self.sizes]
+        stacks = list(NetworkStack.of_seeds(self.network, self.problem, self.width, seeds))
+        gaps = [np.concatenate([self._apart(stack, float(eta)) for stack in stacks]) for eta in self.sizes]
         return np.sqrt((np.array(gaps) ** 2).mean(axis=1))
 
-    def _apart(self, eta: float, seed: int) -> float:
-        one = StartedNetwork.named(self.network, self.problem, self.width, seed)
+    def _apart(self, stack: NetworkStack, eta: float) -> np.ndarray:
         setup = replace(self.setup, eta_local=eta, rounds=round(self.setup.rounds * self.largest / eta))
-        runs = [
-            np.array([one.outputs(model) for model in one.models(*each)])
-            for each in ((one.problem, setup), pooled(one.problem, setup))
-        ]
-        return float(np.linalg.norm(runs[0] - runs[1], axis=1).max() / np.linalg.norm(self.problem.y))
+        federated, central = stack.run(self.problem, setup), stack.run(*pooled(self.problem, setup))
+        distances = np.linalg.norm(federated.outputs - central.outputs, axis=2)
+        return distances.max(axis=1) / np.linalg.norm(self.problem.y)
 
     def fresh(self) -> StepLadder:
         """Other networks on the same data, for a second opinion."""

@@ -1,0 +1,74 @@
+"""Networks of one shape at their starts, which the engine trains side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.deep.cases.started_network import StartedNetwork
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from ntkfl.training.model import Model
+    from ntkfl.training.tree import Params
+
+STACKED = 2**19  # numbers in the weights of all clients of a stack: 4 MiB, which stay in a processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class StackRun:
+    """Algorithm 1 on every network of a stack; weights have the networks as leading axis, `ends` the clients first."""
+
+    outputs: np.ndarray  # after rounds 0..T, (networks, T + 1, n)
+    before: Params  # before the last round
+    after: Params
+    ends: Params  # the clients' own models at the end of it
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkStack:
+    """Networks that differ in their first weights alone and begin with the same residuals."""
+
+    networks: Sequence[StartedNetwork]
+
+    @classmethod
+    def of_seeds(cls, spec: str, residuals: Problem, width: int, seeds: Sequence[int]) -> Iterator[NetworkStack]:
+        """The networks of these seeds, in stacks of as many as are trained fastest together."""
+        networks = [StartedNetwork.named(spec, residuals, width, seed) for seed in seeds]
+        numbers = sum(value.numel() for value in networks[0].start.values()) * residuals.n_clients
+        most = max(1, STACKED // numbers)
+        return (cls(networks[first : first + most]) for first in range(0, len(networks), most))
+
+    @cached_property
+    def model(self) -> Model:
+        """All networks as one model, an output each."""
+        from ntkfl.training.models.side_by_side import side_by_side  # torch is slow to load
+
+        return side_by_side(self.networks[0].network, len(self.networks))
+
+    def run(self, layout: Problem, setup: Setup) -> StackRun:
+        """Train every network on its own labels y_m(0) + r_0, the samples on the clients of `layout`."""
+        import torch
+
+        from ntkfl.training.models.side_by_side import stacked
+        from ntkfl.training.wide_training import network_federation
+
+        labels = np.stack([network.problem.y for network in self.networks], axis=1)
+        run = network_federation(replace(layout, y=labels, x_test=None, y_test=None), setup, self.model)
+        x = torch.tensor(np.array(layout.x))
+        state = run.start(stacked([network.start for network in self.networks]))
+        outputs = [np.stack([network.first for network in self.networks], axis=1)]
+        for _ in range(setup.rounds):
+            before, last = state.model, run.round(state, keep_ends=True)
+            state = last.state
+            outputs.append(self.model.outputs(state.model, x).numpy())
+        assert last.ends is not None
+        return StackRun(np.array(outputs).transpose(2, 0, 1), before, state.model, last.ends)
+
+    def of(self, weights: Params, place: int) -> Params:
+        """The weights of one network of the stack."""
+        return {name: value[place] for name, value in weights.items()}

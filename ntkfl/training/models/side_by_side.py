@@ -1,0 +1,32 @@
+"""Networks of one shape as one model, which the engine trains in one batch."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params
+
+
+def side_by_side(network: Model, count: int) -> Model:
+    """So many copies of a network of one output, each with weights of its own, as a model of as many outputs.
+
+    Output s depends on the weights of copy s alone. A loss that is a sum over outputs, as `HalfSquares("sum")`, has the
+    gradient of each copy's own loss for it, so that steps of sgd and weighted means train every copy as if it were
+    alone, to rounding.
+    """
+
+    def features(params: Params, x: Tensor) -> Tensor:
+        return vmap(network.outputs, in_dims=(0, None), out_dims=1)(params, x)
+
+    def initial(seed: int) -> Params:
+        return stacked([network.initial(seed * count + copy) for copy in range(count)])
+
+    return Model(f"{network.name}, {count} side by side", initial, features, lambda params, z: z)
+
+
+def stacked(params: Sequence[Params]) -> Params:
+    """The weights of networks of one shape on a leading axis."""
+    return {name: torch.stack([own[name] for own in params]) for name in params[0]}

@@ -1,0 +1,53 @@
+"""Networks side by side in one model are trained as each alone, to rounding, by every method that only takes means."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ntkfl import data
+from ntkfl.problem import Setup
+from ntkfl.training.methods import build
+from ntkfl.training.models.side_by_side import side_by_side, stacked
+from ntkfl.training.models.wide_networks import WideNetwork
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.wide_training import network_federation
+
+SETUP = Setup(eta_local=0.2, local_steps=3, rounds=3)
+
+
+@pytest.mark.parametrize("method", ["fl-ntk", "fedavg", "fedavgm", "scaffold"])
+@pytest.mark.parametrize("spec", ["fc:2:relu", "fc:3:erf"])
+def test_each_copy_is_trained_as_alone(spec, method):
+    problem, copies = data.sphere(7, 4, seed=2, clients=3), 3
+    network = WideNetwork.named(spec)[0].model((problem.d,), 6)
+    starts = [network.initial(seed) for seed in range(copies)]
+    labels = np.random.default_rng(0).standard_normal((problem.n, copies))
+    rule = build(method, HalfSquares("sum"))
+
+    def trained(model, y, start):
+        run = network_federation(replace(problem, y=y), SETUP, model, method=rule)
+        state = run.start(start)
+        for _ in range(SETUP.rounds):
+            state = run.round(state).state
+        return state.model
+
+    together = trained(side_by_side(network, copies), labels, stacked(starts))
+    for copy, start in enumerate(starts):
+        alone = trained(network, labels[:, copy], start)
+        for name, value in alone.items():
+            torch.testing.assert_close(together[name][copy], value, rtol=0, atol=1e-13)
+            assert not torch.equal(value, start[name])
+
+
+def test_outputs_are_those_of_each_copy_from_seeds_of_its_own():
+    network = WideNetwork.named("fc:2:relu")[0].model((3,), 5)
+    model, x = side_by_side(network, 4), torch.randn(6, 3, dtype=torch.float64, generator=torch.manual_seed(0))
+    params = model.initial(2)
+    outputs = model.outputs(params, x)
+    assert outputs.shape == (6, 4)
+    for copy in range(4):
+        own = {name: value[copy] for name, value in params.items()}
+        assert torch.equal(own["readout.weight"], network.initial(8 + copy)["readout.weight"])
+        torch.testing.assert_close(outputs[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
