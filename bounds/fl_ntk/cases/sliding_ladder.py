@@ -103,25 +103,32 @@ class SlidingLadder(Case):
         moved = time * places * np.abs(a[neuron] * self.residual[sample]) / (self.x[sample] ** 2).sum(axis=1)
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
-        active, rounds = np.zeros((STARTS, *self.weights.hidden.shape[:1], len(y))), round(TIME / time)
-        eta = time * self.clients / self.local_steps
+        rounds, eta, gram = round(TIME / time), time * self.clients / self.local_steps, self.x @ self.x.T
+        z = np.ascontiguousarray(
+            np.moveaxis(w @ self.x.T, 2, 0)
+        )  # (n, starts, m): all moves are in the span of the rows
+        active = np.zeros((len(self.pairs), STARTS))
         for _ in range(rounds):
             check()
-            total = np.zeros_like(w)
+            moves = np.empty_like(z)
             for client in range(self.clients):
-                own, local = slice(client, None, self.clients), w
-                x = self.x[own]
-                for _ in range(self.local_steps):
-                    z = local @ x.T
-                    on = z >= 0
-                    active[:, :, own] += on
-                    residual = y[own] - a @ np.maximum(z, 0)
-                    local = local + eta * (a[:, None] * on * residual[:, None, :]) @ x
-                total += local
-            w = total / self.clients
-        residual = y - a @ np.maximum(w @ self.x.T, 0)
+                own = np.arange(client, len(y), self.clients)
+                held = np.flatnonzero(sample % self.clients == client)
+                places, local, total = sample[held] // self.clients, z[own], 0.0
+                for step in range(self.local_steps):
+                    if step:
+                        local = local + np.tensordot(gram[np.ix_(own, own)], move, 1)
+                    on = local >= 0
+                    active[held] += on[places, :, neuron[held]]
+                    residual = y[own, None] - np.maximum(local, 0) @ a
+                    move = residual[:, :, None] * (eta * a)
+                    move *= on
+                    total = total + move
+                moves[own] = total
+            z += np.tensordot(gram / self.clients, moves, 1)
+        residual = (y[:, None] - np.maximum(z, 0) @ a).T
         psi = np.trapezoid(self.activations, TIMES, axis=0) / TIME
-        share = active[:, neuron, sample] / (rounds * self.local_steps)
+        share = active.T / (rounds * self.local_steps)
         return np.linalg.norm(residual - self.limit, axis=1), np.sqrt(((share - psi) ** 2).mean(axis=1))
 
     @property
