@@ -233,8 +233,7 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
 def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():
     problem = equal_points(5)
     one, other = (
-        pattern_change(problem, SETUP, gram=matrix, draws=32, starts=4)
-        for matrix in (None, gram.infinite(problem.x))
+        pattern_change(problem, SETUP, gram=matrix, draws=32, starts=4) for matrix in (None, gram.infinite(problem.x))
     )
     for found, named in zip(one, other, strict=True):
         np.testing.assert_allclose(found.value, named.value, rtol=0, atol=1e-12)
