@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,13 +22,14 @@ class NewStatement:
     id: str
     file: str
     text: str
+    ours: bool  # one of the project, found in the folder of its paper
 
 
 def new_statement(name: str, about: About = "training", title: str = "", source: str = "") -> NewStatement:
     """The file of a new statement, to be verified and attacked by its path.
 
     Args:
-        name: PAPER/LABEL, or LABEL for mine/LABEL.
+        name: PAPER/LABEL, or LABEL for mine/LABEL; of a paper of this project where this is run in a checkout.
         about: what its cases are: runs of FedAvg, or networks before training.
         title: one line; default: the label.
         source: one line; default "my notes".
@@ -41,9 +43,13 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
         raise ValueError(f"the name is {name!r}; it must be LABEL or PAPER/LABEL with a letter first, such as mine/T1")
     if identifier in catalogue():
         raise ValueError(f"there is a statement {identifier} already; choose another name")
-    if identifier.partition("/")[0] in PAPERS:
+    paper = identifier.partition("/")[0]
+    ours = paper in PAPERS
+    folder = Path(*PAPERS[paper].split(".")) if ours else Path()
+    if not folder.is_dir():
         raise ValueError(
-            f"{identifier} would be one of {identifier.partition('/')[0]}; choose a paper's name of your own"
+            f"{identifier} would be one of {paper}: a file {folder}/{slug(label)}.py of a checkout; run this in one, "
+            "or choose a paper's name of your own"
         )
     fields = {"title": title or label.replace("-", " ").capitalize(), "source": source or "my notes"}
     for what, text in fields.items():
@@ -52,5 +58,6 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     environment = Environment(
         loader=PackageLoader("experiments"), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
     )
-    text = environment.get_template("statement.py.jinja").render(id=identifier, label=label, about=about, **fields)
-    return NewStatement(identifier, f"{slug(label)}.py", text)
+    template = environment.get_template("statement.py.jinja")
+    text = template.render(id=identifier, label=label, about=about, ours=ours, **fields)
+    return NewStatement(identifier, str(folder / f"{slug(label)}.py"), text, ours)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from bounds.brought import load
 from bounds.options import Options
-from bounds.statement import Outcome
+from bounds.statement import Outcome, Provenance
 from experiments.command_line import app
 from experiments.new_statement import new_statement
 from verification.engine import verify
@@ -49,12 +49,27 @@ def test_a_file_that_is_there_is_left_alone(tmp_path, monkeypatch):
     ("name", "title", "said"),
     [
         ("fl-ntk/B.12", "", "there is a statement fl-ntk/B.12 already"),
-        ("fl-ntk/mine", "", "choose a paper's name of your own"),
+        ("fl-ntk/mine", "", "a file bounds/fl_ntk/mine.py of a checkout; run this in one, or choose a paper's name"),
         ("a/b/c", "", "it must be LABEL or PAPER/LABEL"),
         ("12", "", "with a letter first"),
         ("bound", 'a"b', "it must be one line without quotes"),
     ],
 )
-def test_names_that_no_statement_can_have(name, title, said):
+def test_names_that_no_statement_can_have(name, title, said, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=said):
         new_statement(name, title=title)
+
+
+def test_in_a_checkout_a_statement_of_its_papers_goes_into_their_folder_and_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bounds/fl_ntk").mkdir(parents=True)
+    done = run("new", "statement", "fl-ntk/Z.1", "--about", "initialisation", "--title", "A bound of mine")
+    assert done.exit_code == 0 and "ntkfl verify fl-ntk/Z.1" in done.stdout and "bounds.registry" in done.stdout
+    code = (tmp_path / "bounds/fl_ntk/z_1.py").read_text()
+    names: dict = {}
+    exec(compile(code, "z_1.py", "exec"), names)
+    (statement,) = names["STATEMENTS"]
+    assert (statement.id, statement.source.provenance) == ("fl-ntk/Z.1", Provenance.OURS)
+    (found,) = verify(statement, Options(trials=5, width=64))
+    assert found.error is None and found.trials >= 5

@@ -29,7 +29,8 @@ def statement(
     """Write the file of a statement, which runs as it is: ntkfl new statement my-bound --title "A bound of mine"
 
     Its comments say what to put where. Then `ntkfl verify FILE.py` checks it and `ntkfl attack FILE.py` looks for a
-    counterexample. An existing file is not overwritten.
+    counterexample. An existing file is not overwritten. In a checkout, fl-ntk/LABEL and the like are statements of the
+    project: the file goes into the folder of its paper, and nothing else has to be edited.
     """
     from experiments.new_statement import new_statement
 
@@ -38,4 +39,7 @@ def statement(
         path = Path(template.file) if out is None else out
         with path.open("x", encoding="utf-8") as file:
             file.write(template.text)
-    typer.echo(f"{path} has {template.id}; next:\n  ntkfl verify {path}\n  ntkfl attack {path}")
+    word = template.id if template.ours and out is None else path
+    typer.echo(f"{path} has {template.id}; next:\n  ntkfl verify {word}\n  ntkfl attack {word}")
+    if template.ours:
+        typer.echo("before it is committed:\n  python -m bounds.registry\n  python -m verification.cards")
