@@ -15,6 +15,7 @@ from ntkfl.data.words import is_class, labels_of, number, owners_of
 DELIMITERS = ",;\t"
 UNNAMED = re.compile(r"Unnamed: [\d.]+")  # what pandas calls a column without a name, such as an index it has written
 WHOLE = re.compile(r"\d+")
+NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
 
 Row = tuple[int, list[str]]  # with its line
 
@@ -110,7 +111,13 @@ def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
 
 
 def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str]:
-    """The names of the columns, all of them there and different."""
+    """The names of the columns, all of them there and different, and not the numbers of a first sample."""
+    if all(NUMBER.fullmatch(name) for name in header):
+        names = [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
+        raise ValueError(
+            f"{where}: all cells are numbers; the first line must name the columns, one of them y, such as "
+            + ",".join(names)
+        )
     for j, name in enumerate(header):
         if j in numbering:
             continue
@@ -133,10 +140,6 @@ def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int],
 def _what_is_missing(header: list[str], label: bool) -> str:
     if not label:
         return f"no feature column; all columns but y and owner are features: {header}"
-    if all(re.fullmatch(r"[-+.\deE]+", name) for name in header):
-        return "no column is named y, all cells are numbers: the first line must name the columns, such as " + ",".join(
-            [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
-        )
     return f"no column is named y; the first line must name the columns, found: {header}"
 
 

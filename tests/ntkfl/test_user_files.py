@@ -180,7 +180,11 @@ CSV_FAULTS = [
     ("\n\n", " is empty; its first line must name the columns, one of them y"),
     ("a,y\n", " has a header and no rows; every line after the header is a sample"),
     ("a,b\n1,2\n", ", line 1: no column is named y; the first line must name the columns, found: ['a', 'b']"),
-    ("1,2\n3,4\n", ", line 1: no column is named y, all cells are numbers: the first line must name the columns, such"),
+    (
+        "1,2\n3,4\n",
+        ", line 1: all cells are numbers; the first line must name the columns, one of them y, such as x0,y",
+    ),
+    ("1,-.5e1,1\n3,4,0\n", ", line 1: all cells are numbers; the first line must name the columns, one of them y"),
     ("\na,b\n1,2\n", ", line 2: no column is named y"),
     ("y,owner\n1,0\n", ", line 1: no feature column; all columns but y and owner are features: ['y', 'owner']"),
     ("a,b,a,y\n1,2,3,4\n", ", line 1: columns 1 and 3 are both named 'a'; rename one"),
