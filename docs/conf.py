@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "commands",
     "docstrings",
+    "folded_findings",
     "mathml",
     "methods",
     "shell_cells",

@@ -131,6 +131,11 @@ def test_every_statement_has_its_section_and_every_symbol_its_row(site):
     assert [name for name, _ in GLOSSARY.values() if name.split()[0] not in glossary] == []
 
 
+def test_findings_draw_their_formulas_outside_of_what_unfolds(site):
+    text = re.sub("<details>.*?</details>|<[^>]*>", "", (site / "findings.html").read_text(), flags=re.DOTALL)
+    assert "fl-ntk/C.10, stated" in text and "sqrt(" not in text
+
+
 def test_the_introduction_to_the_findings_says_what_is_recorded():
     printed = [s.forms[Form.STATED] for s in own().values() if Form.STATED in s.forms]
     failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
