@@ -198,32 +198,32 @@ class FederatedRun(Case):
 
     @cached_property
     def rounds(self) -> np.ndarray:
-        """0..T."""
+        """0..T, (T+1,)."""
         return np.arange(self.setup.rounds + 1)
 
     @cached_property
     def initial_gram(self) -> Estimate:
-        """H(0), with the error that doubtful patterns leave."""
+        """H(0), (n, n), with the error that doubtful patterns leave."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """lambda_min(H(0)), certified."""
+        """lambda_min(H(0)), a number, certified."""
         return gram.smallest_eigenvalue(self.initial_gram)
 
     @cached_property
     def largest_eigenvalue(self) -> Estimate:
-        """|H(0)|, certified."""
+        """|H(0)|, a number, certified."""
         return gram.largest_eigenvalue(self.initial_gram)
 
     @property
     def initial_residual(self) -> Estimate:
-        """r_0 = |y - y(0)|."""
+        """r_0 = |y - y(0)|, a number."""
         return self.observed("residual_norm")[0]
 
     @property
     def rho(self) -> Estimate:
-        """eta_g eta_l K / N, exactly rounded inputs, three roundings."""
+        """eta_g eta_l K / N, a number: exactly rounded inputs, three roundings."""
         s = self.setup
         value = s.eta_global * s.eta_local * s.local_steps / self.problem.n_clients
         return Estimate(value, 4 * np.finfo(float).eps * value, "rounding bound")
@@ -271,7 +271,7 @@ def compiled(problem: Problem, setup: Setup) -> bool:
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
-    """|outputs - target| over the last axis, with the outputs' errors carried along.
+    """|outputs - target| over the last axis, which leaves the shape, with the outputs' errors carried along.
 
     Args:
         outputs: with their errors.

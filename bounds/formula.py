@@ -57,7 +57,7 @@ class Formula:
         return self.expression if isinstance(self.expression, tuple) else (self.expression,)
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
-        """The enclosure of each part; array-valued scalar symbols are run through together, elementwise.
+        """The enclosure of each part, in its shape; array-valued scalar symbols are run through together, elementwise.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -71,7 +71,7 @@ class Formula:
         return tuple(once[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
-        """The enclosure of the lower end of a two-sided statement.
+        """The enclosure, in its shape, of the lower end of a two-sided statement.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -124,7 +124,7 @@ class Formula:
 
 
 def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) -> Estimate:
-    """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`.
+    """Enclosure of a sympy (matrix) expression, in its shape; see `Formula.evaluate`.
 
     Args:
         expression: in sympy.

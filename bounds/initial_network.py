@@ -45,17 +45,17 @@ class InitialNetwork(Case):
 
     @cached_property
     def initial_gram(self) -> Estimate:
-        """H(0) with the error that doubtful patterns leave."""
+        """H(0), (n, n), with the error that doubtful patterns leave."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property
     def infinite_gram(self) -> Estimate:
-        """H_inf with its rounding bound."""
+        """H_inf, (n, n), with its rounding bound."""
         return gram.infinite_estimate(self.problem.x)
 
     @cached_property
     def gram_deviation(self) -> Estimate:
-        """|H(0) - H_inf|_F."""
+        """|H(0) - H_inf|_F, a number."""
         difference = self.initial_gram.value - self.infinite_gram.value
         error = self.initial_gram.error + self.infinite_gram.error + 1e-15
         return Estimate(np.linalg.norm(difference), np.linalg.norm(error), "counts, rounding bound")

@@ -181,7 +181,7 @@ class Statement(_Families):
         return tuple(given(options) if callable(given) else (each.with_trials(options.trials) for each in given))
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
-        """The measured left side of one form on a case, part by part.
+        """The measured left side of one form on a case, part by part, each in its shape.
 
         Args:
             form: one of the statement's forms.
@@ -209,13 +209,13 @@ class Statement(_Families):
             form: one of the statement's forms.
             case: of the statement's families.
 
-        Returns: the left side, part by part, and the constants by symbol.
+        Returns: the left side, part by part, each in its shape, and the constants by symbol.
         """
         with precision():
             return self.left(form, case), self.constants(case)
 
     def evaluate(self, constants: Mapping[Any, Any], form: Form | None = None) -> tuple[Estimate, ...]:
-        """The right side for a user's own numbers, symbol by symbol, part by part.
+        """The right side for a user's own numbers, part by part, each in its shape.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.

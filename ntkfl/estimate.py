@@ -79,17 +79,17 @@ class Estimate:
 
     @cached_property
     def lo(self) -> np.ndarray:
-        """Lower end of the enclosure, rounded down."""
+        """Lower end of the enclosure, rounded down, in the shape of the value."""
         return _end(self.value, -self.error, -np.inf)
 
     @cached_property
     def hi(self) -> np.ndarray:
-        """Upper end of the enclosure, rounded up."""
+        """Upper end of the enclosure, rounded up, in the shape of the value."""
         return _end(self.value, self.error, np.inf)
 
     @classmethod
     def exact(cls, value) -> Estimate:
-        """A value that carries no error: an input, or an integer count.
+        """A value without error, in its shape: an input, or an integer count.
 
         Args:
             value: a number or an array.
@@ -115,7 +115,7 @@ class Estimate:
 
     @classmethod
     def between(cls, lo, hi, method: str, rigour: Rigour = Rigour.MEASURED) -> Estimate:
-        """The enclosure with these ends (widened by rounding); an infinite end makes the error infinite.
+        """The enclosure with these ends, in their shape, widened by rounding; an infinite end makes the error infinite.
 
         Args:
             lo: lower ends, a number or an array.
@@ -192,11 +192,11 @@ class Estimate:
         return Estimate(np.abs(self.value), self.error, self.method, self.rigour)
 
     def squared(self) -> Estimate:
-        """Its square, elementwise."""
+        """Its square, elementwise, in its shape."""
         return self * self
 
     def sqrt(self) -> Estimate:
-        """The square root, elementwise, of what is not negative.
+        """The square root, elementwise, in its shape, of what is not negative.
 
         Raises:
             ValueError: it surely is.
@@ -204,11 +204,11 @@ class Estimate:
         return self._with(self, *rounding.root(self.value, self.lo, self.hi))
 
     def log(self) -> Estimate:
-        """The logarithm, elementwise, of what is positive; an enclosure that reaches 0 has no lower end."""
+        """The logarithm, in its shape, of what is positive; an enclosure that reaches 0 has no lower end."""
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:
-        """The Euclidean norm along an axis, or of all entries.
+        """The Euclidean norm along an axis, which leaves the shape, or of all entries.
 
         Args:
             axis: along which; None: of all entries.

@@ -32,7 +32,8 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
 
-    Source: Dirichlet: Hsu, Qi, Brown 2019, but per class; shards: McMahan et al. 2017, section 3.
+    Source: Dirichlet: Hsu, Qi, Brown 2019 (arXiv:1909.06335), but per class; shards: McMahan et al. 2017
+    (arXiv:1602.05629), section 3.
 
     Example:
         >>> import numpy as np

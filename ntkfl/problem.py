@@ -101,7 +101,7 @@ class Problem:
         return int(self.owner.max()) + 1
 
     def clients(self) -> tuple[np.ndarray, ...]:
-        """The index sets S_0..S_{N-1}: which samples each client owns."""
+        """The index sets S_0..S_{N-1}, shape (n_c,) each: which samples each client owns."""
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
     def unit(self) -> Problem:

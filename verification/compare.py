@@ -95,7 +95,7 @@ def compare(
 
 
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How near the sides are, entry by entry: left/right; of an identity the difference over the largest entry.
+    """How near the sides are, in their shape: left/right; of an identity the difference over the largest entry.
 
     Args:
         kind: of the claim.

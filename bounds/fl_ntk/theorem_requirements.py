@@ -51,7 +51,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     Raises:
         ValueError: rows that are not unit, lambda_min(H_inf) not certified positive, several outputs, or a share or a
             failure probability that is not between 0 and 1.
-    Source: FL-NTK, theorem B.3, its proof, and Lemma B.8.
+    Source: FL-NTK, theorem B.3, its proof, and Lemma B.8; fl-ntk/B.3, fl-ntk/B.8.
     """
     for name, value in (("share", share), ("failure", failure)):
         if not 0 < value < 1:

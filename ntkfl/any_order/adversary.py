@@ -99,7 +99,7 @@ def attack_any_order(
 def replayed(
     problem: Problem, weights: Weights | TwoLayer, order: tuple[Round, ...], server: float = 1.0
 ) -> Iterator[np.ndarray]:
-    """The hidden weights in long precision, first the given ones, then those after each round of an order.
+    """The hidden weights (m, d) in long precision, first the given ones, then those after each round of an order.
 
     Args:
         problem: data.

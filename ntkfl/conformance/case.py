@@ -116,7 +116,7 @@ class Case:
         Args:
             client: the client's number, from 0.
 
-        Returns: x and y, in the order of the data.
+        Returns: x, (n_c, d), and y, (n_c,), in the order of the data.
         """
         return self.x[self.members[client]], self.y[self.members[client]]
 

@@ -58,7 +58,7 @@ def align(
 
     Raises:
         ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.
-    Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2, for one hidden layer.
+    Source: Git Re-Basin (arXiv:2209.04836), sections 3.1 and 3.2, for one hidden layer.
 
     Example:
         >>> import numpy as np
@@ -97,7 +97,7 @@ def align_group(
 
     Raises:
         ValueError: as `align`; a reference that is no network's index.
-    Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 3 (MergeMany), with rows of units in place of weights.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with rows of units in place of weights.
     """
     check_shapes(networks)
     if reference is not None and not 0 <= reference < len(networks):
@@ -229,7 +229,7 @@ def squared_distance(target: Estimate, rows: Estimate) -> Estimate:
 
 
 def mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
-    """The mean of all arrays but the k-th.
+    """The mean of all arrays but the k-th, in their shape.
 
     Args:
         k: index of the array that is left out.

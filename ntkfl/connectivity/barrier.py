@@ -103,7 +103,7 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 
     Raises:
         ValueError: as `loss_barrier`; an accuracy at an end that is, or cannot be told from, 0, where the ratio is 0/0.
-    Source: FedGuCci, Definition 2.1, Eq (4).
+    Source: FedGuCci, Definition 2.1, Eq (4); fedgucci/F1b.
     """
     segment = Segment(first, second, x)
     y = checked_labels(None, y, len(segment.x), first.n_outputs)
@@ -149,7 +149,7 @@ def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
 def connectivity_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Estimate:
-    """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2.
+    """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2, a number.
 
     Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
 
@@ -162,7 +162,7 @@ def connectivity_loss(
 
     Raises:
         ValueError: as `loss_barrier`.
-    Source: FedGuCci, Eq (7).
+    Source: FedGuCci, Eq (7); fedgucci/F12.
 
     Example:
         >>> import numpy as np
@@ -241,7 +241,7 @@ def largest_loss(
 def group_barrier(
     networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Estimate:
-    """L(mean of the networks) - mean of their losses; negative where averaging helps.
+    """L(mean of the networks) - mean of their losses, a number; negative where averaging helps.
 
     Args:
         networks: two or more of one shape, all of one weight.
@@ -251,7 +251,7 @@ def group_barrier(
 
     Raises:
         ValueError: fewer than two networks, different shapes, inputs or labels that do not fit.
-    Source: FedGuCci, Definition 3.6.
+    Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     networks = _group(networks)
     segment, chosen, y = _checked(networks[0], combination(networks), x, y, loss)
@@ -265,7 +265,7 @@ def group_barrier(
 
 
 def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray) -> Estimate:
-    """1 - A(mean of the networks) / mean of their accuracies; may be negative.
+    """1 - A(mean of the networks) / mean of their accuracies, a number; may be negative.
 
     Args:
         networks: two or more of one shape, all of one weight.
@@ -274,7 +274,7 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
 
     Raises:
         ValueError: as `group_barrier`; no network classifies a sample correctly.
-    Source: FedGuCci, Definition 3.6.
+    Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     networks = _group(networks)
     segment = Segment(networks[0], networks[0], x)

@@ -49,7 +49,8 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
 
     Raises:
         ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.
-    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; the averaging paper's proxy for the covariance.
+    Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; IMA's proxy for the
+    covariance, as in arXiv:1905.00414 (Kornblith et al. 2019).
 
     Example:
         >>> import numpy as np

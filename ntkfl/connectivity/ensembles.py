@@ -22,7 +22,7 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
 
     Raises:
         ValueError: fewer than two networks, different shapes, or a value that is not finite.
-    Source: FedGuCci, Definition 3.6.
+    Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     centre, own = _values(evaluate, networks)
     return centre - float(np.mean(own))
@@ -37,7 +37,7 @@ def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], ne
 
     Raises:
         ValueError: as `evaluated_group_barrier`; an accuracy of 0 of all networks.
-    Source: FedGuCci, Definition 3.6.
+    Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     centre, own = _values(evaluate, networks)
     if not np.mean(own) > 0:

@@ -22,7 +22,7 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def double(values: Any) -> np.ndarray:
-    """Values as float64.
+    """Values as float64, in their shape.
 
     Args:
         values: numbers or arrays of them.
@@ -31,7 +31,7 @@ def double(values: Any) -> np.ndarray:
 
 
 def extended(values: Any) -> np.ndarray:
-    """Values as extended precision.
+    """Values as extended precision, in their shape.
 
     Args:
         values: numbers or arrays of them.
@@ -127,7 +127,7 @@ class LinearRounds:
         return lambda w: phi.T @ ((phi @ w - y) ** (self.degree - 1)) * scale
 
     def server_mean(self, clients: Sequence[int], models: Sequence[np.ndarray], arithmetic: Arithmetic) -> np.ndarray:
-        """The weighted mean of the participants' models.
+        """The weighted mean of the participants' models, (p,).
 
         Args:
             clients: who takes part; their `weights` are renormalised.
@@ -144,7 +144,7 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
 
     Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
     the first rounds). The model that the clients start from is among them. Source: FedGuCci, Eqs (7), (11), (12),
-    Algorithm 1.
+    Algorithm 1; fedgucci/X4.
 
     Args:
         run: data, start, steps and participants.

@@ -26,7 +26,7 @@ def region_size(
     points: int = 20_000,
     level: float = 0.95,
 ) -> Estimate:
-    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points: for few parameters (S <= 8, say).
+    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points, a number: for few parameters (S <= 8, say).
 
     Args:
         losses: L at points (N, S).
@@ -54,7 +54,7 @@ def region_size(
 
 
 def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
-    """A probability from independent trials, by the exact binomial interval of Clopper and Pearson.
+    """A probability, a number, from independent trials, by the exact binomial interval of Clopper and Pearson.
 
     Args:
         hits: of the trials that succeeded.
@@ -77,7 +77,7 @@ def split_region_size(
     runs: int = 5,
     level: float = 0.95,
 ) -> Estimate:
-    """d_eps for many parameters, by multilevel splitting; the error is Student's, from repeated runs.
+    """d_eps for many parameters, a number, by multilevel splitting; the error is Student's, from repeated runs.
 
     The volume is a product of shares of about QUANTILE: the particles of each level start from those below the last
     level's quantile and make random moves in the cube that stay below it. Its S-th root forgives: an error of 1 in the

@@ -34,7 +34,7 @@ class Averageable(Shaped, Protocol):
         """
 
     def outputs(self, x: Any) -> Float[np.ndarray, ...]:
-        """f(x), samples first.
+        """f(x), (n,) or (n, C).
 
         Args:
             x: inputs, as the network takes them.

@@ -90,7 +90,7 @@ def _exponent(values: Sequence[float | np.ndarray]) -> int:
 
 
 def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
-    """Gamma = max over clients of |w_i* - w*|, for strongly convex quadratic clients, whose minimisers are declared.
+    """Gamma = max over clients of |w_i* - w*|, a number, for strongly convex quadratic clients.
 
     For a ReLU network the minimisers are unbounded sets, and "the" closest one needs a projection onto a set that is
     not convex; so Gamma is offered only here.
@@ -100,7 +100,7 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
 
     Raises:
         ValueError: as `global_minimiser`.
-    Source: FedGuCci, Definition 3.7.
+    Source: FedGuCci, Definition 3.7; fedgucci/F18.
     """
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]

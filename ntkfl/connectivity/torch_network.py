@@ -79,7 +79,7 @@ class TorchNetwork:
         return TorchNetwork(self.module, {**self.state, **replaced})
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
-        """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight.
+        """The module's outputs, (n,) or (n, C), float64; an array of inputs takes the type of the first weight.
 
         Args:
             x: inputs of samples, a tensor or an array.
@@ -88,7 +88,7 @@ class TorchNetwork:
             return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
 
     def inputs(self, x: Tensor | np.ndarray) -> Tensor:
-        """The inputs as the module gets them.
+        """The inputs as the module gets them, (n, ...).
 
         Args:
             x: inputs of samples, a tensor or an array.
@@ -100,7 +100,7 @@ class TorchNetwork:
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """The module's outputs with these weights, the others as they are.
+        """The module's outputs, (n, ...), with these weights, the others as they are.
 
         Args:
             weights: tensors by name.

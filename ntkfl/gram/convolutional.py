@@ -48,7 +48,7 @@ def convolutional(
     Raises:
         ValueError: arrays of another shape, an entry that is not finite, an image of zeros, pixels beyond 2^400 or
             all below 2^-400, a depth below 2, an unknown activation.
-    Source: Arora et al. 2019 (On exact computation with an infinitely wide neural net), Section 4, in this scaling.
+    Source: Arora et al. 2019 (arXiv:1904.11955), Section 4, in this scaling.
     """
     return _kernel(x, z, depth, activation, None)
 
@@ -59,7 +59,7 @@ def convolutional_estimate(
     depth: int = 3,
     activation: str = "relu",
 ) -> Estimate:
-    """`convolutional` with a bound on the rounding error of each entry, carried from layer to layer:
+    """As `convolutional`, with a bound on the rounding error of each entry, carried from layer to layer:
     `smallest_eigenvalue` of it is certified.
 
     Args:

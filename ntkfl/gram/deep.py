@@ -50,7 +50,7 @@ def deep(
         ValueError: what `infinite` refuses (rows of zeros only without biases), a depth below 2, an unknown
             activation, a bias that is negative or not finite, or with a bias, erf or GELU, norms beyond 2^500 or
             below 2^-500.
-    Source: Jacot, Gabriel and Hongler 2018 (Neural tangent kernel), Theorem 1, in the scaling above.
+    Source: Jacot, Gabriel and Hongler 2018 (arXiv:1806.07572), Theorem 1, in the scaling above; deep/kernel.
 
     Example:
         >>> from ntkfl.gram import deep
@@ -69,7 +69,7 @@ def deep_estimate(
     activation: str = "relu",
     bias: float = 0.0,
 ) -> Estimate:
-    """`deep` with a bound on the rounding error of each entry, carried from layer to layer: `smallest_eigenvalue`
+    """As `deep`, with a bound on the rounding error of each entry, carried from layer to layer: `smallest_eigenvalue`
     of it is certified.
 
     Args:

@@ -54,7 +54,8 @@ def empirical(
         ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
             `Model.checked_outputs`.
         TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
-    Source: Jacot et al. 2018, Eq. (NTK); Novak et al. 2022, on the products of gradients of rank one.
+    Source: Jacot et al. 2018 (arXiv:1806.07572), Eq. (NTK); Novak et al. 2022 (arXiv:2206.08720), on the products of
+    gradients of rank one.
     """
     import torch
 

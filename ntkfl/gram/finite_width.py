@@ -101,7 +101,7 @@ def finite(
 
     Raises:
         ValueError: input that is not finite, a zero row, or shapes that do not agree.
-    Source: FL-NTK, Definition 3.2 (with one client).
+    Source: FL-NTK, Definition 3.2 (with one client); fl-ntk/counts.
 
     Example:
         >>> from ntkfl.gram import finite
@@ -126,7 +126,7 @@ def jacobian_gram(
 
     Raises:
         ValueError: as `finite`.
-    Source: FL-NTK, Appendix C (the display of J).
+    Source: FL-NTK, Appendix C (the display of J); fl-ntk/C.7-J.
     """
     return finite(x, u, w)
 
@@ -216,7 +216,7 @@ def local_gram(
 
     Raises:
         ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
-    Source: FL-NTK, Definition 3.2 and Eq (3)-(4).
+    Source: FL-NTK, Definition 3.2 and Eq (3)-(4); fl-ntk/counts.
     """
     (x, u), w = checked_network(x, u), finite_array("w", w)
     n, m = len(x), len(u)

@@ -154,7 +154,7 @@ def infinite(
     Raises:
         ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, an `out` of
             another shape or type, or rows whose products are beyond float64.
-    Source: FL-NTK, Definition of H^infinity.
+    Source: FL-NTK, Definition of H^infinity; fl-ntk/H-inf.
 
     Example:
         >>> from ntkfl.gram import infinite
@@ -222,7 +222,7 @@ def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p
 
 
 def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Estimate:
-    """`infinite` with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j| + 2^-1074.
+    """As `infinite`, with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j| + 2^-1074.
 
     Args:
         x: samples, shape (n, d).

@@ -125,7 +125,7 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
 
     Raises:
         ValueError: as `activations`, or a negative or NaN radius.
-    Source: FL-NTK, Definition of Q_i and Eq (11).
+    Source: FL-NTK, Definition of Q_i and Eq (11); fl-ntk/Eq11.
     """
     x, u0 = checked_network(x, u0, ("x", "u0"))
     if not radius >= 0:

@@ -33,7 +33,7 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     Raises:
         ValueError: not a square matrix, an entry that is not finite, not symmetric beyond rounding, or an eigenvalue
             beyond float64.
-    Source: S. M. Rump, Verification of positive definiteness, BIT 46 (2006) 433-452.
+    Source: S. M. Rump, Verification of positive definiteness, BIT 46 (2006), doi:10.1007/s10543-006-0056-1.
 
     Example:
         >>> from ntkfl.gram import smallest_eigenvalue
@@ -51,7 +51,7 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 
 def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
-    """An enclosure of the largest eigenvalue of a symmetric matrix, that of h; see `smallest_eigenvalue`.
+    """An enclosure of the largest eigenvalue of the symmetric matrix h, a number; see `smallest_eigenvalue`.
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.

@@ -84,7 +84,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def outermost(self) -> tuple[Estimate, Estimate] | None:
-        """The smallest and the largest eigenvalue of H u(H_D); None where they do not decide the rounds.
+        """The smallest and the largest eigenvalue of H u(H_D), a number each; None where they do not decide the rounds.
 
         The smallest is an interval from 0 where rounding or a search cut short leave it unknown.
         """
@@ -124,7 +124,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def rate_estimate(self) -> Estimate:
-        """The spectral radius of a round, in an interval that ends at 1 where the smallest eigenvalue is not resolved.
+        """The spectral radius of a round, a number; its interval ends at 1 if the smallest eigenvalue is not resolved.
 
         Raises:
             ValueError: a method whose clients remember, or that is not symmetric in another way.

@@ -44,7 +44,7 @@ class Regime(ABC):
         """c_t of these rounds: y(t) - y(0) = H c_t."""
 
     def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y(t) at the given rounds, (len(rounds), n[, C]); for one integer, (n[, C]).
+        """y(t) at T given rounds, (T, n) or (T, n, C); for one integer, (n,) or (n, C).
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.

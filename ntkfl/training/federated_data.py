@@ -121,7 +121,7 @@ class FederatedData:
         return replace(self, **tensors)
 
     def members(self) -> list[np.ndarray]:
-        """The samples of each client, ascending."""
+        """The samples of each client, (n_c,), ascending."""
         order = np.argsort(self.owner, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.owner, minlength=self.clients))[:-1])
 

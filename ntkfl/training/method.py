@@ -96,13 +96,13 @@ class Objective(Protocol):
 
 
 def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
-    """The gradient.
+    """The gradient of a loss and its value.
 
     Args:
         loss: of parameters, a number.
         params: where the gradient is taken.
 
-    Returns: the gradient by parameter, and the loss.
+    Returns: the gradient by parameter, each in its shape, and the loss, a number.
     """
     return torch.func.grad_and_value(loss)(params)
 

@@ -133,7 +133,7 @@ def rows_digest(rows: Sequence[Row]) -> str:
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:
-    """Arrays by name, one entry a row.
+    """Arrays by name, (rows,) each, one entry a row.
 
     Args:
         rows: the rows of rounds 0, 1, ...

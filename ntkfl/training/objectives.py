@@ -25,7 +25,7 @@ class CrossEntropy:
 class CalibratedCrossEntropy:
     """Cross-entropy of f_c(x) - tau n_c^(-1/4), n_c the client's samples of class c; classes it lacks are left out.
 
-    Source: FedLC (Zhang et al. 2022), with the full softmax, as released.
+    Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as released.
     """
 
     tau: float
@@ -44,7 +44,7 @@ class CalibratedCrossEntropy:
 class BalancedCrossEntropy:
     """Cross-entropy of f_c(x) + gamma log max(n_c, 1), n_c the client's samples of class c.
 
-    Source: balanced softmax (Ren et al. 2020), as FedRoD (Chen & Chao 2022) uses it.
+    Source: balanced softmax (Ren et al. 2020, arXiv:2007.10740), as FedRoD (arXiv:2107.00778) uses it.
     """
 
     gamma: float = 1.0

@@ -36,7 +36,7 @@ class Optimizer(Protocol):
         """
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """a_i: the displacement after that many steps of a constant unit gradient, over the rate.
+        """a_i, (clients,): the displacement after so many steps of a constant unit gradient, over the rate.
 
         `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
 
@@ -153,7 +153,7 @@ class Adam(Optimizer):
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """The steps themselves, up to the sign of the gradient: Adam's displacement does not scale with it.
+        """The steps themselves, (clients,): Adam's displacement has the gradient's sign and does not scale with it.
 
         Args:
             steps: numbers of steps, shape (clients,).

@@ -79,7 +79,7 @@ class Switched:
 class MildExploration(Switched):
     """rate * decay^t in the rounds t < start, then rate * decay^start * late^(t - start): what goes with IMA.
 
-    Source: IMA, section 6.3 and Table I.
+    Source: IMA (arXiv:2305.07845), section 6.3 and Table I.
     """
 
     def __init__(self, rate: float, start: int, decay: float = 0.99, late: float = 0.97) -> None:

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 import pytest
 from reference_names import PACKAGES, ROOT, named
 
+from bounds.listing import papers
+
 BULLET = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
+ARRAYS = re.compile(r"\b(np\.ndarray|Estimate|Tensor)\b")
+SHAPED = re.compile(
+    r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
+)  # an annotation that says the shape, or is no array
+SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")  # as "(n, C)", "a number"
+SOURCE = re.compile(r"^Source:.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+OPENED = re.compile(
+    rf"docs/proofs/\w+\.md#[\w-]+|arXiv:\d{{4}}\.\d{{4,5}}|https://|doi:10\.|\b({'|'.join(papers())})/[A-Z\w]"
+)
 
 
 def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
@@ -89,6 +100,11 @@ def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> I
             yield f"{name} does not say what it raises"
         if gives_several(node) and "Returns:" not in text:
             yield f"{name} does not say what each of the values is that it returns"
+    if isinstance(node, ast.FunctionDef) and node.returns and ARRAYS.search(SHAPED.sub("", ast.unparse(node.returns))):
+        if not SAID.search(re.split(r"\n(?:Args|Raises):", text)[0] + text.partition("\nReturns:")[2]):
+            yield f"{name} does not say the shape of what it returns, as (n, C), in its summary or under Returns"
+    if (source := SOURCE.search(text)) and not OPENED.search(source[0]):
+        yield f"{name} has a source that a reader cannot open: give a page of proofs, a statement's id, arXiv:, or doi:"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -108,6 +124,34 @@ def test_docstrings_say_what_they_must_and_no_more(package):
 def test_a_fault_of_a_named_function_is_seen(source, fault):
     node = ast.parse(f"def f(a, b):\n    {source}\n").body[0]
     assert any(fault in each for each in faults("f", True, node))
+
+
+@pytest.mark.parametrize(
+    "head, text, fault",
+    [
+        ("-> np.ndarray", "The mean.", "the shape of what it returns"),
+        ("-> dict[str, Tensor]", "The means.", "the shape of what it returns"),
+        ("-> Estimate", "The mean.\n\n    Returns:\n        As the entries are.", "the shape of what it returns"),
+        ("-> int", "The size.\n\n    Source: Gauss 1809, section 3.", "a source that a reader cannot open"),
+    ],
+)
+def test_a_shape_and_a_source_are_asked_for(head, text, fault):
+    node = ast.parse(f'def f() {head}:\n    """{text}"""').body[0]
+    assert any(fault in each for each in faults("f", True, node))
+
+
+@pytest.mark.parametrize(
+    "head, text",
+    [
+        ("-> np.ndarray", "The mean, (n, C)."),
+        ("-> Float[np.ndarray, ' n']", "The mean."),
+        ("-> Estimate", "The mean, a number.\n\n    Source: fl-ntk/B.3."),
+        ("-> Tensor", "The mean.\n\n    Returns: shape (n,).\n\n    Source: Gauss, arXiv:2105.05001."),
+    ],
+)
+def test_a_shape_and_a_source_are_seen(head, text):
+    node = ast.parse(f'def f() {head}:\n    """{text}"""').body[0]
+    assert not list(faults("f", True, node))
 
 
 def test_a_tuple_must_be_explained_and_a_list_without_a_page_is_too_much():

@@ -36,7 +36,7 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
 
     Raises:
         ValueError: an entry that is not finite, a zero row, or a depth below 1.
-    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only, see `ntkfl.gram.degenerate_pairs`.
+    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only; antipodal points: fl-ntk/X.7.
         Deeper ones: the kernel of unit rows is a power series in their product with positive coefficients; two layers
         have of odd powers the first alone, three have all of them, which separates all rows (Schoenberg 1942).
     """

@@ -30,8 +30,8 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
 
     Raises:
         TooLittleMemory: matrices that do not fit.
-    Source: Vogelstein et al. (2015), Fast Approximate Quadratic Programming for Graph Matching; for weights, Crisostomi
-        et al. (2024), C2M3, section 3.
+    Source: Vogelstein et al. (2015), Fast Approximate Quadratic Programming for Graph Matching
+        (arXiv:1112.5507); for weights, Crisostomi et al. (2024), C2M3 (arXiv:2405.17897), section 3.
     """
     require("the orders as matrices", lambda units: 56 * len(sizes) * units**2, units=max(sizes))
     scale = largest(pairs) or 1.0  # so that products are finite
@@ -116,7 +116,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
     Raises:
         ValueError: no start.
         TooLittleMemory: as `relaxed`.
-    Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 1, where the groups' order is drawn in every sweep.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 1, where the groups' order is drawn in every sweep.
     """
     if starts < 1:
         raise ValueError(f"starts is {starts}; at least 1 is needed")
@@ -169,7 +169,7 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
 
 
 def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dict[str, Tensor]:
-    """The weights with unit r of each group where the order's entry r was; bit for bit the same numbers.
+    """The weights with unit r of each group where the order's entry r was: the same numbers in the same shape.
 
     Args:
         weights: by name.

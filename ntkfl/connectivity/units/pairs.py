@@ -81,7 +81,7 @@ def unit_products(
 
 
 def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
-    """The squared distance of all pairs, the second network's units in these orders, or as they are.
+    """The squared distance of all pairs, a number, the second network's units in these orders, or as they are.
 
     Args:
         pairs: what is compared.

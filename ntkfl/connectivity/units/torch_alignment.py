@@ -66,7 +66,7 @@ def align_torch(
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.
         TooLittleMemory: as `unit_numbers`.
-    Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2; for outputs, the parts in place of activations.
+    Source: Git Re-Basin (arXiv:2209.04836), sections 3.1 and 3.2; for outputs, the parts in place of activations.
     """
     check_shapes([first, second])
     (units, numbers), (_, other) = (unit_numbers(network, x, by) for network in (first, second))

@@ -41,7 +41,7 @@ def align_torch_group(
     Raises:
         ValueError: as `align_torch`; a reference that is no network's index.
         TooLittleMemory: as `align_torch`.
-    Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 3 (MergeMany), with numbers of units in place of weights.
+    Source: Git Re-Basin (arXiv:2209.04836), Algorithm 3 (MergeMany), with numbers of units in place of weights.
     """
     check_shapes(networks)
     if reference is not None and not 0 <= reference < len(networks):

@@ -21,7 +21,7 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
     Raises:
         ValueError: a momentum outside [0, 1), a server rate that is not positive.
 
-    Source: Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution".
+    Source: Hsu, Qi, Brown 2019 (arXiv:1909.06335).
     """
     require_number("momentum", momentum, "lie in [0, 1)")
 

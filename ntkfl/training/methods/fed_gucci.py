@@ -49,7 +49,7 @@ def method(
     Raises:
         ValueError: a negative beta, no anchor, or sequential steps where clients have unlike numbers of anchors.
 
-    Source: FedGuCci, eq. 7 and 12 (KDD 2025).
+    Source: FedGuCci, eq. 7 and 12 (KDD 2025); fedgucci/F12, fedgucci/F19.
     """
     alpha, step = alpha or ("half" if released else "uniform"), step or ("sequential" if released else "joint")
     require_number("beta, the weight of the connectivity loss,", beta, "be 0 or more")

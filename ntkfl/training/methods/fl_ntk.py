@@ -17,7 +17,8 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
     Raises:
         ValueError: a server rate that is not positive.
 
-    Source: FL-NTK, Algorithm 1. The steps are full-batch where `LocalWork(batch_size=None, steps=K)` says so.
+    Source: FL-NTK, Algorithm 1; fl-ntk/Alg1-update. The steps are full-batch where
+    `LocalWork(batch_size=None, steps=K)` says so.
     """
     return Method(NAME, objective or HalfSquares("sum"), server=Average(server_rate), weighting="uniform")
 

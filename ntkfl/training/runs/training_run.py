@@ -107,7 +107,7 @@ class Run:
 
     @property
     def metrics(self) -> Mapping[str, np.ndarray]:
-        """What was measured, one array a column; entry 0 is before training."""
+        """What was measured, an array (rounds + 1,) a column; entry 0 is before training."""
         return columns(self.rows)
 
     @cached_property
