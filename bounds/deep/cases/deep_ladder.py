@@ -132,13 +132,13 @@ class DeepLadder(Rungs):
 
         between = _apart(trained.ends, trained.after).mean(axis=0)
         moved = _apart(trained.after, trained.before)
-        for place, one in enumerate(stack.networks):
-            start, end = one.kernel(one.start), one.kernel(stack.of(trained.after, place))
-            own = regime(one.problem, self.setup, start).outputs(rounds, one.first)
+        for place, network in enumerate(stack.networks):
+            start, end = network.kernel(network.start), network.kernel(stack.of(trained.after, place))
+            own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
             outputs = trained.outputs[place]
             yield Seen(
                 kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
-                limit=farthest(outputs, one.first + limit),
+                limit=farthest(outputs, network.first + limit),
                 own=farthest(outputs, own),
                 drift=float(np.linalg.norm(end - start) / norm),
                 neuron=float(between[place] / np.sqrt(width)),
