@@ -112,7 +112,7 @@ def check(folder):
     need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
     need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 
-    first, same = {}, []  # a positive multiple of a sample, labels included, asks for nothing new
+    first, same = dict[tuple, int](), []  # a positive multiple of a sample, labels included, asks for nothing new
     for i, row in enumerate(x):
         unit = next(filter(None, map(abs, row)), 0)
         need(unit, f"sample {i} is 0")
@@ -173,7 +173,7 @@ def check(folder):
         active = [r for r, value in enumerate(values) if value > 0 or value**2 <= norm]
         middle = {k: sum(v[r] * max(values[r], 0) for r in active) for k, v in classes.items()}
         error = {k: isqrt(norm * sum(v[r] ** 2 for r in active)) + 1 for k, v in classes.items()}
-        best = max(classes, key=middle.get)
+        best = max(classes, key=lambda k: middle[k])
         low = middle[best] - error[best]
         final.append(best if all(low > middle[k] + error[k] for k in classes if k != best) else "open")
     distance = nextafter(float(Fraction(reach, 1 << w_units)), inf)
