@@ -79,6 +79,10 @@ class Printed(NamedTuple):
 def printed(setting: Setting, quantity: Quantity) -> Printed | None:
     """What the paper prints of this quantity for this setting; None where it has no such number.
 
+    Args:
+        setting: of a miniature.
+        quantity: that the miniature measures.
+
     Raises:
         ValueError: not one row, but none or several.
     """
@@ -88,7 +92,10 @@ def printed(setting: Setting, quantity: Quantity) -> Printed | None:
 
 
 def looked_up(wanted: Keys) -> Printed:
-    """The one row that has these values.
+    """What the paper prints in the row that has these values.
+
+    Args:
+        wanted: the values by column.
 
     Raises:
         ValueError: none, or several.

@@ -32,6 +32,12 @@ def built(
 ) -> dict[str, bytes]:
     """Every file of the report: the same bytes for the same verdicts, studies and implementations.
 
+    Args:
+        run: the verdicts; None: the report has none.
+        studies: a page each; default none.
+        changes: since an earlier run; default None: no page of changes.
+        implementations: what conformance has measured, a page each; default none.
+
     Raises:
         ValueError: two studies, or two adapters, of one name.
     """

@@ -26,6 +26,10 @@ def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
     """A constant halved (or doubled), powers changed by half, factors dropped, indices shifted, signs, the comparison.
 
     Both directions of a change are made where only one of them claims more; formulas that come out alike are made once.
+
+    Args:
+        statement: whose formula is changed.
+        form: one of the statement's forms.
     """
     formula, mutants, seen = statement.forms[form], [], [statement.forms[form].mutated(lambda part: part)]
     for mutant in _candidates(statement, form):

@@ -106,7 +106,11 @@ measured with the fault, against the right one. `ntkfl verify --meta --library -
 
 
 def library_table(faults: Sequence[Noticed]) -> Table:
-    """One row a fault."""
+    """One row a fault.
+
+    Args:
+        faults: the planted faults, each with what noticed it.
+    """
     table = plain_table(COLUMNS, wrapped=COLUMNS, gap=1)
     for fault in faults:
         table.add_row(*(Text(cell, "" if fault.id else "bold red") for cell in _cells(fault)))
@@ -114,24 +118,40 @@ def library_table(faults: Sequence[Noticed]) -> Table:
 
 
 def library_totals(faults: Sequence[Noticed]) -> str:
-    """One line: how many faults changed a verdict."""
+    """One line: how many faults changed a verdict.
+
+    Args:
+        faults: the planted faults, each with what noticed it.
+    """
     return (
         f"faults planted in the library: {sum(fault.id is not None for fault in faults)}/{len(faults)} change a verdict"
     )
 
 
 def unnoticed(faults: Sequence[Noticed]) -> list[str]:
-    """What speaks against the catalogue: faults that no statement noticed."""
+    """What speaks against the catalogue: faults that no statement noticed.
+
+    Args:
+        faults: the planted faults, each with what noticed it.
+    """
     return [f"{fault.function}: no statement notices the fault {fault.name!r}" for fault in faults if fault.id is None]
 
 
 def library_json(faults: Sequence[Noticed]) -> list[dict[str, Any]]:
-    """Every fault in full."""
+    """Every fault in full.
+
+    Args:
+        faults: the planted faults, each with what noticed it.
+    """
     return [asdict(fault) for fault in faults]
 
 
 def library_markdown(faults: Sequence[Noticed]) -> str:
-    """The page that is kept in the documentation."""
+    """The page that is kept in the documentation.
+
+    Args:
+        faults: the planted faults, each with what noticed it.
+    """
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
     rows += [(f"`{function}`", *rest) for function, *rest in map(_cells, faults)]
     lines = [markdown_row(cell.replace("|", "\\|") for cell in row) for row in rows]
