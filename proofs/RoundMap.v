@@ -148,6 +148,37 @@ have none : (2%:R : R) * 2%:R^-1 = 1 by rewrite mulfV // pnatr_eq0.
 rewrite /M two H_is -scalar_mxM four divr1 scale1r scale_scalar_mx none subrr mul0mx subr0.
 by rewrite raddfB /= opprB addrCA subrr addr0 mul_scalar_mx.
 Qed.
+
+(* fl-ntk/C.10 (its stated form fails) rests on it: B_3 for the same sample, the part of the movement in T + 1 rounds that
+   the printed linear map leaves over. Outputs begin at 0, and rho/K = 1. *)
+Local Notation own := (fun _ : 'I_1 => 1%:M : 'M[R]_1).
+Theorem movement_stays T (y : 'M[R]_1) :
+  \sum_(t < T.+1) \sum_(k < 2) phi *: (iter t (mulmx (1%:M - 2%:R *: H phi%:M)) y
+    - residual phi%:M y (local (client_gradient phi%:M y own) 1 ord0 k (iter t (round 2 phi%:M y own 1 1) 0)))
+  = (phi / 2%:R / 4%:R ^+ T) *: y.
+Proof.
+have H_is : H phi%:M = (2%:R^-1)%:M :> 'M[R]_1 by rewrite /H tr_scalar_mx -scalar_mxM half.
+have none : 1%:M - 2%:R *: H phi%:M = 0 :> 'M[R]_1.
+  by rewrite H_is scale_scalar_mx mulfV ?pnatr_eq0 // subrr.
+have after t : residual phi%:M y (iter t (round 2 phi%:M y own 1 1) 0) = (4%:R ^+ t)^-1 *: y.
+  elim: t => [|t IH]; first by rewrite /residual mulmx0 subr0 expr0 invr1 scale1r.
+  have := remainder_stays (residual phi%:M y (iter t (round 2 phi%:M y own 1 1) 0)).
+  by rewrite none mul0mx subr0 -round_map -iterS IH scalerA exprS invfM.
+have step w : residual phi%:M y (local (client_gradient phi%:M y own) 1 ord0 1 w) = 2%:R^-1 *: residual phi%:M y w.
+  rewrite local_response /response /= mulmx0 subr0 mul1mx scale1r add0r mul1mx {1}/residual mulmxDr opprD addrA.
+  rewrite -/(residual phi%:M y w) mulmxA -/(H phi%:M) H_is mul_scalar_mx -{1}[residual _ _ _]scale1r -scalerBl.
+  by congr (_ *: _); field.
+have both c w : \sum_(k < 2) phi *: (c - residual phi%:M y (local (client_gradient phi%:M y own) 1 ord0 k w))
+    = phi *: (c - residual phi%:M y w) + phi *: (c - 2%:R^-1 *: residual phi%:M y w).
+  by rewrite big_ord_recl big_ord_recl big_ord0 addr0; congr (_ + phi *: (_ - _)); exact: step.
+elim: T => [|T IH].
+  rewrite big_ord_recl big_ord0 addr0 both after expr0 invr1 scale1r subrr scaler0 add0r.
+  by rewrite -{1}[y]scale1r -scalerBl scalerA; congr (_ *: _); field.
+rewrite big_ord_recr /= IH both none mul0mx.
+rewrite -[round _ _ _ _ _ _ _]/(iter T.+1 (round 2 phi%:M y own 1 1) 0) after !sub0r !scalerN !scalerA -!scaleNr -!scalerDl.
+have four : 4%:R ^+ T != 0 :> R by rewrite expf_neq0 // pnatr_eq0.
+by congr (_ *: _); rewrite exprS; field; rewrite four.
+Qed.
 End Remainder.
 
 Print Assumptions averaged_update.
@@ -155,3 +186,4 @@ Print Assumptions round_map.
 Print Assumptions response_closed.
 Print Assumptions not_centralised.
 Print Assumptions remainder_stays.
+Print Assumptions movement_stays.
