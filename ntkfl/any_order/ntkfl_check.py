@@ -119,8 +119,8 @@ def check(folder):
         same.append(first.setdefault(tuple(Fraction(value, unit) for value in row + y[i]), i))
     samples = [(i, o) for i in first.values() for o in range(outputs)]
     held = dict.fromkeys((r, i) for r, i in content["held"])  # in this order
-    right = len(held) == len(content["held"]) and all(r in neurons and (i, 0) in samples for r, i in held)
-    need(right, "a held pair is wrong")
+    fits = all(r in neurons and 0 <= i < len(x) and same[i] == i for r, i in held)
+    need(fits and len(held) == len(content["held"]), "a held pair is wrong")
     at = [i for i, _ in samples] + [i for _, i in held]  # the sample of each row of C
     (a, a_bits), (y_factor, _) = array_of("solution", len(at)), array_of("inverse_root", len(at))
     need(len(a) == 1 and len(y_factor) == len(at), "solution or inverse_root has a wrong length")
