@@ -1,4 +1,4 @@
-"""Constructors of mutants: formulas made wrong on purpose, so that a checker that cannot say no is found out."""
+"""Constructors of mutants: formulas made wrong on purpose. A checker that accepts one is at fault."""
 
 from typing import Any
 

@@ -53,12 +53,12 @@ class Item:
 
     @property
     def blocks(self) -> bool:
-        """Whether the project does not work because of it."""
+        """Whether the project cannot work because of this item."""
         return self.group == "needed" and (self.found is None or bool(self.fault))
 
 
 def examined() -> tuple[Item, ...]:
-    """Everything that this machine has for the project, and has not; takes the two imports of jax and torch.
+    """Everything that this machine has, or lacks, for the project. It takes as long as importing jax and torch.
 
     Nothing is downloaded or changed. Another process imports torch, so that a torch that crashes is reported.
     """
@@ -169,7 +169,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _of_extra(requirement: Requirement, extra: str) -> bool:
-    """Whether it is needed for that extra alone; "": for the project itself, here."""
+    """Whether a requirement is of this extra alone; of extra "": of the project itself, on this machine."""
     marker = requirement.marker
     always = marker is None or marker.evaluate({"extra": ""})
     return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})

@@ -65,8 +65,8 @@ def applicable(
 ) -> tuple[list[Applicability], int]:
     """Every form that is about the user's data and not known to fail, the most useful first; and how many are not.
 
-    Left out, and counted: forms recorded violated, forms about other things than data, and what is not about one setup:
-    rates, orders, and networks of several widths. A case is that of the options' seed; no stored case is run, so that
+    Left out, and counted: forms recorded violated, forms that are not about data, and forms about more than one setup
+    (rates, orders, networks of several widths). A case is that of the options' seed; no stored case is run, so that
     this is quick.
 
     Args:
@@ -103,7 +103,7 @@ def applicable(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """What one case says of a form: its plan, and where that can be tested the judgement."""
+    """What one case says of a form: the plan, and the judgement if the plan can be tested."""
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
     label = {"cases": check.families[0].name, "case_seed": options.seed}

@@ -26,7 +26,7 @@ def _repelled() -> SlidingLadder:
 
 
 def _crossing() -> SlidingLadder:
-    """A neuron near its kinks that is not among the held pairs: it crosses one, and the kernel changes."""
+    """A neuron near a kink that is not held there: it crosses the kink, and the kernel changes."""
     return sliding_case(0, near=True)
 
 

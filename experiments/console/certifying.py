@@ -54,7 +54,7 @@ def after_rounds(rounds: int, every: int) -> list[str]:
 
 
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
-    """The last of the rounds that are watched, each with its certificate; why a round is not certified is printed."""
+    """The last round watched, with its certificate; prints for each round that is not certified why it is not."""
     judged: tuple[int, Certificate] | None = None
 
     def kept() -> str:

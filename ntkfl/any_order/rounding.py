@@ -9,7 +9,7 @@ _BOUND = 1e-9  # of at most 2^22 operations on nonnegative numbers, with room
 
 
 def gamma(terms: int) -> float:
-    """Relative error of a sum of so many products, in any order, of the sum of their absolute values."""
+    """Error of a sum of so many products, in any order, relative to the sum of their absolute values."""
     return 1.01 * (terms + 2) * UNIT
 
 
@@ -24,5 +24,5 @@ def length(vectors, axis=None):
 
 
 def below(bound):
-    """At most the exact value of such a bound, and not negative."""
+    """At most the exact value of a bound as in `above`, and not negative."""
     return np.maximum(bound * (1 - _BOUND) - TINY, 0.0)

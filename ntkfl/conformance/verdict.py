@@ -20,7 +20,7 @@ Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
-    """The variants that agree with every answer; where there is none, the pairs of them that do (plain numpy only)."""
+    """The variants that agree with every answer; if none does, the pairs of variants that do (plain numpy only)."""
     # the cases with the fewest numbers first: most candidates are excluded there
     answered = sorted(answered, key=lambda answer: (answer[0].case.start.size, len(answer[0].case.x)))
     method = answered[0][0].case.method
@@ -33,7 +33,7 @@ def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
 
 
 def explained_in_part(answered: Answered) -> dict[Variant, int]:
-    """Of how many of the cases that differ each variant agrees with the answer, taken by themselves; most first."""
+    """For each variant the number of differing cases whose answer it explains, the largest number first."""
     known, counts = variants.of(answered[0][0].case.method), dict[Variant, int]()
     for case, values in answered:
         if _differs(case, values):
@@ -111,7 +111,7 @@ class MethodVerdict:
     Args:
         outcome: the worst of its cases'.
         explained: each a variant, or two together, with which every answer agrees; () where no known one does.
-        in_part: then, variants with which some answers agree, and of how many cases.
+        in_part: if no variant explains every answer: variants that explain some, with the number of cases.
     """
 
     method: str

@@ -16,8 +16,9 @@ NEVER = 1e12  # rounds of what does not fall
 def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
     """Rounds until the residual is eps times the labels, between two whole numbers by the residual's logarithm.
 
-    Beyond at_most it is what the share that is left then amounts to. A residual that rises again for more than 64
-    rounds may pass eps earlier. Where part of the residual stays, its distance from where it ends is looked at.
+    Beyond at_most rounds the number is extrapolated from the share of the residual that is left. A residual that rises
+    again for more than 64 rounds may pass eps earlier. If part of the residual stays for ever, its distance from that
+    part counts in its place.
 
     The run starts from outputs 0.
     """
@@ -91,10 +92,10 @@ def _crossing(regime: LinearRegime, state: Float[np.ndarray, "s C"], eps: float,
 
 
 def _extrapolated(rounds: int, left: float, eps: float) -> float:
-    """Rounds to eps of what has fallen to this share in so many."""
+    """Rounds to eps, extrapolated from the share that is left after so many rounds."""
     return min(NEVER, max(rounds, rounds * np.log(eps) / np.log(left))) if left < 1 else NEVER
 
 
 def _part(before: float, after: float, target: float) -> float:
-    """Of a round that takes the residual from above the target to below it, the part until then."""
+    """The part of a round until the residual passes the target within it."""
     return float(np.log(before / target) / np.log(before / max(after, np.finfo(float).tiny)))

@@ -13,7 +13,7 @@ from verification.verdict_list import escaped
 
 
 def stored_replays() -> Iterator[tuple[str, str]]:
-    """The name and the text of each; the ladder of deep networks takes a minute or two, all else an instant."""
+    """Name and text of every replay file; the ladder of deep networks takes a minute or two, all others an instant."""
     for statement in own().values():
         for form in statement.forms:
             if (path := replay_path(statement, form)) is not None:

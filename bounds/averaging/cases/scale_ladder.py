@@ -123,13 +123,13 @@ class ScaleLadder(Case):
 
     @property
     def kink_distance(self) -> float:
-        """How far the fixed input is from the kinks of the average, less what these move: by the nearest unit."""
+        """The smallest distance of the fixed input from a kink of the average, less how far that kink moves."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.abs(self.hidden @ self._point[0]) - reach).min())
 
     @property
     def shortest_row(self) -> float:
-        """The smallest |u_i| of the average, less what the clients' rows move."""
+        """The smallest |u_i| of the average, less how far the clients' rows move from it."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.linalg.norm(self.hidden, axis=1) - reach).min())
 

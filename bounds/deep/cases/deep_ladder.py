@@ -171,7 +171,7 @@ def rungs(network: str) -> dict[int, int]:
 
 @lru_cache(maxsize=8)
 def deep_ladder(network: str, seed: int) -> DeepLadder:
-    """The one on seed's points, made once."""
+    """The ladder on the points of a seed, made once."""
     widths = rungs(network)
     return DeepLadder(equal_points(seed), SETUP, network, seed, tuple(widths), tuple(widths.values()))
 

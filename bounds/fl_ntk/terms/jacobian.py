@@ -1,6 +1,6 @@
 """J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps.
 
-They change with the patterns of neurons near a kink at the start, which are counted uniformly in the distance.
+They change with the patterns of the neurons that start near a kink, counted for all distances at once.
 """
 
 import numpy as np

@@ -3,8 +3,8 @@
 Two-layer networks are trained on digits and Fashion-MNIST: alone from two starts; so, with FedGuCci's connectivity loss
 to one anchor, a third trained model; alone from one start; or as the two clients of FedAvg and of FedGuCci, who own
 five classes each. The barriers of the cross-entropy on training images are exact: as the models are, after weight
-matching and after activation matching. (On test images models that fit the training images too well gain from being
-averaged whatever stands between them, so that a barrier says less.)
+matching and after activation matching. (Models that fit the training images too well gain from averaging on test images
+whatever stands between them, so that a barrier there says less.)
 """
 
 from collections.abc import Iterable
@@ -130,7 +130,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _falls(cells: Cells, name: str, where: str) -> Answer:
-    """Whether the power of the width is below 0, which the conjecture does not give a number for."""
+    """Whether the power of the width is below 0; the conjecture gives no number for it."""
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_each = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
@@ -152,7 +152,7 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
 
 
 def _weights_first(cells: Cells, where: str) -> Answer:
-    """Whether independent models are nearer to connected by weights; which of the two is better depends on the data."""
+    """Whether weight matching leaves lower barriers than activation matching, for independent models."""
     claim = f"weight matching beats activation matching, independent models, {where}"
     answer = _difference(claim, GIT, (cells, "by_weights"), (cells, "by_activations"))
     return replace(answer, recorded=Outcome.VIOLATED)
@@ -239,7 +239,7 @@ def _seconds(point: Point) -> float:
 
 
 def _megabytes(point: Point) -> float:
-    """On digits 565 at 16 units, 729 at 1024 and 1212 at 4096: barriers, and of far wider ones the assignment."""
+    """On digits 565 at 16 units, 729 at 1024, 1212 at 4096, for barriers; far larger widths, for the assignment."""
     width = point["width"]
     return 600 + max(0.17 * width, 2e-5 * width**2) + 6.4e-5 * _weights(point)
 

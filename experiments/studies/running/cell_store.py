@@ -97,10 +97,10 @@ class CellStore:
 
 
 def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
-    """Write a file that is there whole or not at all; what stood there stays until then.
+    """Write a file that is there whole or not at all; the old file stays until then.
 
     `flush` brings the file to the disk first, so that it survives a power cut too. `claimed` says that no other process
-    writes this file, so that a part which a killed process has left is overwritten.
+    writes this file: a part that a killed process has left is then overwritten.
 
     Raises:
         CannotKeep: the disk is full, or the folder cannot be written.

@@ -17,7 +17,7 @@ Function = Callable[[dict[str, Tensor], Any], Tensor]
 
 
 class Factor(NamedTuple):
-    """Part of an axis: its size, and the number of the group whose permutation moves it, None where it stays."""
+    """Part of an axis: its size, and the number of the group whose permutation moves it; None if none does."""
 
     size: int
     group: int | None
@@ -49,7 +49,7 @@ class Units:
 
 
 class Followed(NamedTuple):
-    """The axes of a tensor, None where no rule gives them; whether it is of the inputs; the last weight on its way."""
+    """A tensor's axes (None: no rule gives them), whether it depends on the inputs, the last weight used for it."""
 
     axes: list[Axis] | None
     of_input: bool
@@ -167,7 +167,7 @@ class _Walk(TorchDispatchMode):
         return result
 
     def _read(self, operands: Sequence[Tensor]) -> None:
-        """Keep the operand that depends on the inputs, where the other does not."""
+        """Keep the operand that depends on the inputs, if the other operand does not."""
         moving = [each for each in operands if each in self.followed and self.followed[each].of_input]
         if len(moving) == 1:
             (read,) = moving

@@ -45,7 +45,7 @@ class Request:
         return sizes
 
     def none(self) -> None:
-        """Refuse sizes, of a model that has none to choose.
+        """Refuse an argument of sizes, for a model that has no sizes to choose.
 
         Raises:
             ValueError: there is an argument.
