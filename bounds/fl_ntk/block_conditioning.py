@@ -88,7 +88,7 @@ SHARED: dict[str, Any] = {
         nu: "smallest eigenvalue of H_D^-1 H, H_D the clients' blocks of H",
         even: "N, or N + 1 where N is odd",
     },
-    "families": partial(kernel_families, reach=1.9, most=12),
+    "families": partial(kernel_families, reach=1.9, most=12, steps=False),
 }
 STATEMENTS = (
     Statement(
@@ -134,6 +134,6 @@ STATEMENTS = (
         says_left="the condition number of H H_D^-1",
         mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu")),
         uses=("fl-ntk/X.4",),
-        **(SHARED | {"families": partial(kernel_families, reach=1.9, most=12, steps=False)}),
+        **SHARED,
     ),
 )

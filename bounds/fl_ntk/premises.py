@@ -163,16 +163,25 @@ def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
     on, sure, maybe = ((z >= limit).astype(float) for limit in (0.0, reach, -reach))
     both = on @ on.T
     moved = np.zeros_like(both) if case.linearised else np.maximum(both - sure @ sure.T, maybe @ maybe.T - both)
-    h = case.initial_gram
-    rounding = float(np.linalg.norm(h.error)) + 1e-12
+    rounding = float(np.linalg.norm(case.initial_gram.error)) + 1e-12
     change = float(np.linalg.norm(np.abs(x @ x.T) * moved / case.setup.width, 2)) * (1 + 1e-12) + rounding
-    blocks = [np.linalg.eigvalsh(h.value[np.ix_(c, c)]) for c in case.problem.clients()]
-    lowest, highest = min(b[0] for b in blocks), max(b[-1] for b in blocks)
-    return change, float(case.smallest_eigenvalue.lo) - change, float(lowest) - change, float(highest) + change
+    lowest, highest = _block_range(case)
+    return change, float(case.smallest_eigenvalue.lo) - change, lowest - change, highest + change
+
+
+def _block_range(case: FederatedRun) -> tuple[float, float]:
+    """The smallest and the largest eigenvalue of all clients' blocks of H(0), in floats."""
+    h = case.initial_gram.value
+    blocks = [np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in case.problem.clients()]
+    return float(min(b[0] for b in blocks)), float(max(b[-1] for b in blocks))
 
 
 def _local_contraction(case: FederatedRun) -> float:
-    _, _, lowest, highest = block_bounds(case)
+    at_start = _contraction(case, *_block_range(case))
+    return at_start if at_start < 0 else _contraction(case, *block_bounds(case)[2:])  # movement only takes from it
+
+
+def _contraction(case: FederatedRun, lowest: float, highest: float) -> float:
     return 2 * lowest - float(case.smallest_eigenvalue.hi) / 2 - case.setup.eta_local * highest**2 - 1e-13
 
 
@@ -186,7 +195,11 @@ LOCAL_CONTRACTION = Hypothesis(
 
 
 def _small_steps(case: FederatedRun) -> Estimate:
-    change, bottom, lowest, highest = block_bounds(case)
+    at_start = _step_margins(case, 0.0, float(case.smallest_eigenvalue.lo), *_block_range(case))
+    return at_start if (at_start.hi < 0).any() else _step_margins(case, *block_bounds(case))  # as above
+
+
+def _step_margins(case: FederatedRun, change: float, bottom: float, lowest: float, highest: float) -> Estimate:
     setup, top = case.setup, float(case.largest_eigenvalue.hi)
     drift = top * setup.eta_local * highest * (setup.local_steps - 1)
     gain = 2 * bottom - drift - float(case.rho.hi) * (top + change) ** 2

@@ -179,6 +179,8 @@ def test_named_data_have_held_out_rows_too():
     assert problem.x_test.shape == (50, 64)
     assert problem.n_clients == 4
     assert UserData("sphere").sample(6, 7, seed=0, clients=4).x_test.shape == (7, 8)
+    wines = UserData("wine").sample(150, 2000, seed=0, clients=4)  # all 178 rows, at least a third of them held out
+    assert (wines.n, len(wines.x_test)) == (118, 60) and not (set(map(tuple, wines.x)) & set(map(tuple, wines.x_test)))
 
 
 def test_samples_of_other_seeds_are_other_samples_and_a_case_says_which():

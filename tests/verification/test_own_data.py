@@ -145,18 +145,27 @@ def test_a_limit_is_met_where_its_words_say_so(value, limit):
         assert asked.found(value, 0.0) == f"q = {value:.5g}, {name.replace('_', ' ')} {limit:.5g}"
 
 
-@pytest.mark.parametrize("name", ["fl-ntk/H-inf", "fl-ntk/block-conditioning-jacobi"])
-def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("fl-ntk/H-inf", Outcome.HOLDS),
+        ("fl-ntk/block-conditioning", Outcome.TOUCHES),  # two clients attain it
+        ("fl-ntk/block-conditioning-jacobi", Outcome.HOLDS),
+    ],
+)
+def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp_path):
     x = np.random.default_rng(0).normal(size=(6, 4))
     np.savez(tmp_path / "mine.npz", x=x, y=np.ones(6), owner=np.arange(6) % 2)
     options = Options(data=str(tmp_path / "mine.npz"))
     statement = get(name)
-    (form,) = statement.forms
+    form = list(statement.forms)[-1]
     (family,), _ = families(statement, form, options)
     sides = [statement.measured(form, family.case(seed)) for seed in (0, 1)]
     for one, other in zip(sides[0][0], sides[1][0], strict=True):
-        assert np.array_equal(one.value, other.value)
+        np.testing.assert_allclose(
+            one.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
+        )  # a search
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
     assert all(np.array_equal(one.value, other.value) for one, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)
-    assert (verdict.outcome, verdict.trials, verdict.rejected) == (Outcome.HOLDS, 1, {})
+    assert (verdict.outcome, verdict.trials, verdict.rejected) == (outcome, 1, {})
