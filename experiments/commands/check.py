@@ -7,17 +7,23 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
-from experiments.console.choices import REFUSE, Duplicates, chosen_problem, one_output, takes_options
+from experiments.console.choices import (
+    REFUSE,
+    Duplicates,
+    chosen_problem,
+    for_a_look,
+    one_output,
+    regime_of,
+    takes_options,
+)
 from experiments.console.interruptible import if_stopped
 
 if TYPE_CHECKING:
     from bounds.options import Options
-    from ntkfl.exact_dynamics import KernelRegime
     from ntkfl.problem import Problem
     from verification.first_look import Checked, FirstLook
 
 SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file beyond which a first look takes over half a minute
-WIDTH, ROUNDS = 1024, 20  # of the networks, unless chosen
 EPS = 1e-6
 WIDEST, NARROWEST = 100, 60  # columns
 
@@ -46,8 +52,7 @@ def check(
         if data in BUILT_IN:
             options = replace(options, n=problem.n)
         kernel = gram.infinite_estimate(problem.x)
-        options = _with_stable_step(problem, options, kernel.value)
-        options = replace(options, width=options.width or WIDTH, rounds=options.rounds or ROUNDS)
+        options = for_a_look(problem, options, kernel.value)
     for line in _data_lines(problem):
         typer.echo(line)
     with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
@@ -56,22 +61,6 @@ def check(
         typer.echo(line)
     if not look.checked or any(checked.outcome is Outcome.VIOLATED for checked in look.checked):
         raise typer.Exit(1)
-
-
-def _with_stable_step(problem: "Problem", options: "Options", kernel) -> "Options":
-    """With half the largest stable local step where the user leaves it open and the default one is not stable."""
-    from ntkfl.problem import Setup
-
-    if options.eta_local is not None:
-        return options
-    limit = _regime(problem, options, kernel).step_limits.eta_local
-    return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
-
-
-def _regime(problem: "Problem", options: "Options", kernel) -> "KernelRegime":
-    from ntkfl.exact_dynamics import kernel_regime
-
-    return kernel_regime(problem, options.setup(seed=options.seed), kernel)
 
 
 def _data_lines(problem: "Problem") -> list[str]:
@@ -143,7 +132,7 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
     from ntkfl.fastest_method import fastest
 
     least = gram.smallest_eigenvalue(kernel)
-    regime = _regime(problem, options, kernel.value)
+    regime = regime_of(problem, options, kernel.value)
     limits = regime.step_limits
     setup = regime.setup
     stable = f"a round leaves {regime.rate:.6g} of the residual in the long run" if regime.stable else "not stable"

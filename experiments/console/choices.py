@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from bounds.options import Options
     from ntkfl.estimate import Estimate
+    from ntkfl.exact_dynamics import KernelRegime
     from ntkfl.gram import ParallelRows
     from ntkfl.problem import Problem, Setup
 
@@ -37,6 +39,7 @@ Duplicates = Annotated[
     ),
 ]
 AUTO = "auto"  # the step that the hypotheses allow
+LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # of the networks of a look at the user's data, unless chosen
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
 
 
@@ -195,6 +198,30 @@ def one_output(problem: "Problem") -> "Problem":
             stacklevel=2,
         )
     return problem
+
+
+def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray") -> "Options":
+    """What the user leaves open, chosen so that a look takes seconds: width 1024, 20 rounds, a stable step.
+
+    The step is half the largest stable local step where the default one is not stable.
+    """
+    from ntkfl.exact_dynamics import UnstableSteps
+    from ntkfl.problem import Setup
+
+    options = replace(options, width=options.width or LOOK_WIDTH, rounds=options.rounds or LOOK_ROUNDS)
+    if options.eta_local is not None:
+        return options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)  # of the default step, which is then not taken
+        limit = regime_of(problem, options, kernel).step_limits.eta_local
+    return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
+
+
+def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray") -> "KernelRegime":
+    """The kernel regime of these data with the options' steps."""
+    from ntkfl.exact_dynamics import kernel_regime
+
+    return kernel_regime(problem, options.setup(seed=options.seed), kernel)
 
 
 def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str = "") -> list[Thing]:

@@ -11,6 +11,8 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form
 from experiments.command_line import app
+from experiments.console.choices import for_a_look
+from ntkfl import data
 from verification.applicability import Applies, applicable
 from verification.engine import verify
 
@@ -72,8 +74,20 @@ def test_the_command(options, tmp_path):
     small = ("--data", options.data, "--width", 128, "--rounds", 5)
     done = run("fl-ntk/B.12", "fl-ntk/X.1", *small, "--json", tmp_path / "o.json")
     assert done.exit_code == 0 and "2 apply, the sharpest first" in done.stdout, done.output
-    assert "1 hold as identities" in done.stdout and "forms looked at" in done.stdout.splitlines()[-1]
+    assert "1 hold as identities" in done.stdout and done.stdout.splitlines()[-1].endswith(
+        "5 rounds of 2 local steps of 0.3"
+    )
+    assert "3 forms looked at: 2 say something, 1 are identities, 0 say nothing" in done.stdout
     assert {one["applies"] for one in json.loads((tmp_path / "o.json").read_text())} == {"yes", "identity"}
     nothing = run("fl-ntk/B.12", *small, "--eta-local", 0.5)
     assert nothing.exit_code == 1 and "--eta-local 0.0523 passes" in " ".join(nothing.stdout.split())
     assert run("fl-ntk/B.12").exit_code == 2
+
+
+def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options):
+    open_ = replace(options, width=None, rounds=None, eta_local=None)
+    problem = data.named(options.data)
+    chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
+    assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # half of 2/100
+    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default one is stable
+    assert for_a_look(problem, options, 100 * np.eye(problem.n)) == options

@@ -1,5 +1,6 @@
 """`ntkfl applies`: which statements apply to the user's data and setup, and what they say there."""
 
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
-from experiments.console.choices import chosen_problem, one_output, takes_options
+from experiments.console.choices import chosen_problem, for_a_look, one_output, takes_options
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, console
@@ -25,6 +26,14 @@ HEADINGS = {
     "no": "do not apply",
     "failed": "could not be evaluated",
 }
+SUMMARY = {
+    "yes": "say something",
+    "identity": "are identities",
+    "vacuous": "say nothing",
+    "with other options": "need other options",
+    "no": "do not apply",
+    "failed": "failed",
+}
 
 
 @takes_options
@@ -37,23 +46,27 @@ def applies(
 ) -> None:
     """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
 
-    One case of every form is looked at: the network of the seed, or its run. For a hypothesis that is not met you
-    get the value, the limit and, where one was found, an option that meets it. Left out are forms that are known to
-    fail, forms that are not about data, and statements about growth with the size or about networks of several widths.
+    One case of every form is looked at: the network of the seed, or its run, of width 1024 and 20 rounds unless you
+    choose. Where you give no --eta-local and the default one is unstable, half the largest stable one is taken. For a
+    hypothesis that is not met you get the value, the limit and, where one was found, an option that meets it. Left out
+    are forms that are known to fail, forms that are not about data, and statements about growth with the size or about
+    networks of several widths.
     Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
     from bounds.listing import catalogue, find
+    from ntkfl import gram
     from verification.applicability import Applies, applicable
 
     with bad_input():
         if options.data is None:
             raise ValueError("name your data: --data FILE, or digits, wine, breast_cancer, fashion-mnist, sphere")
         statements = find(*ids) if ids else tuple(catalogue().values())
-        one_output(chosen_problem(options, options.data))
+        problem = one_output(chosen_problem(options, options.data))
+        options = for_a_look(problem, options, gram.infinite(problem.x))
     with reserved(json_file, inputs=(options.data,)) as (write,):
         with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
             answers, left_out = applicable(statements, options, progress)
-        typer.echo("\n".join(_lines(answers, left_out)))
+        typer.echo("\n".join(_lines(answers, left_out, options)))
         if write:
             write(as_json([_record(answer) for answer in answers]))
     if not any(answer.applies is Applies.YES for answer in answers):
@@ -67,7 +80,8 @@ def _record(answer: "Applicability") -> dict:
     return strict_json({"id": answer.statement.id} | columns)
 
 
-def _lines(answers: "list[Applicability]", left_out: int) -> list[str]:
+def _lines(answers: "list[Applicability]", left_out: int, options: "Options") -> list[str]:
+    from verification.applicability import Applies
     from verification.lines import entry
     from verification.verdict_page import ratio_text
 
@@ -81,8 +95,9 @@ def _lines(answers: "list[Applicability]", left_out: int) -> list[str]:
             ratio = f"{ratio_text(answer.sharpness, 3):>9}" if answer.sharpness is not None else ""
             lines.append(f"  {answer.statement.id:<{label}} {answer.form.value:<9}{ratio}  {answer.statement.title}")
             lines += entry("", [answer.why], width) if answer.why else []
-    return [
-        *lines[1:],
-        "",
-        f"{len(answers)} forms looked at; {left_out} left out: known to fail, or not about one setup",
-    ]
+    counts = Counter(answer.applies for answer in answers)
+    summary = ", ".join(f"{counts[Applies(applies)]} {said}" for applies, said in SUMMARY.items())
+    setup = options.setup()
+    chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps of {setup.eta_local:g}"
+    rest = f"{left_out} left out: known to fail, or not about one setup; {chosen}"
+    return [*lines[1:], "", f"{len(answers)} forms looked at: {summary}", rest]
