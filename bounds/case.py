@@ -107,7 +107,7 @@ class Case:
         return None
 
     @cached_property
-    def second(self) -> Case | None:
+    def other_networks(self) -> Case | None:
         """`fresh`, made once: every claim that fails on the case is redone on the same other networks."""
         return self.fresh()
 

@@ -9,6 +9,8 @@ PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
 # `while` loops that ask for no interrupt, since they are short, wait for others, or are compiled; and what ends them.
 SHORT = {
+    "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
+    "experiments/formulas/latex.py typed": "joins two words of the formula at each turn",
     "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries, compiled",
     "ntkfl/conformance/exchange.py main": "the folders of finished cases that are there",

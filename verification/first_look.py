@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from bounds.options import Options
 from bounds.statement import Outcome, Statement
+from ntkfl import interruption
 from verification.applicability import Applicability, Applies, applicable
 from verification.compare import IDENTITIES
 from verification.engine import Progress, run_cases
@@ -141,6 +142,7 @@ def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> lis
     waiting = list(best.values())
     checked: list[Checked] = []
     while waiting and len(checked) < most:
+        interruption.check()
         count = most - len(checked)
         tested = (verdict for verdict in _checked(waiting[:count], cases) if verdict.outcome is not Outcome.UNTESTED)
         checked += tested

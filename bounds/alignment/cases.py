@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.loss_constant import farthest
 from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs
@@ -180,7 +181,7 @@ CHOSEN_PAIRS = Family(
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedPairs:
+class TrainedPairs(Case):
     """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
 
     sizes: np.ndarray  # the widths

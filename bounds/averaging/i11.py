@@ -9,6 +9,7 @@ import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.cases.bounded_sum import exact
 from bounds.family import Family
 from bounds.mutants import index_shifted, power, replaced, scaled
@@ -32,7 +33,7 @@ def _left_over(models: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class NoisyQuadratic:
+class NoisyQuadratic(Case):
     """Rounds w_t = rho w_IMA(t-1) + noise of variance 1 on a quadratic loss, w_IMA the mean of the last P models.
 
     Raises:

@@ -8,13 +8,14 @@ import numpy as np
 from flint import arb, fmpq
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True)
-class BoundedSum:
+class BoundedSum(Case):
     """n i.i.d. X_i, mean zero: X = M with probability p <= 1/2, else -M p / (1-p); the tail at t > 0."""
 
     count: int

@@ -8,6 +8,7 @@ import numpy as np
 from flint import arb, arb_mat
 from jaxtyping import Float
 
+from bounds.case import Case
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem
@@ -16,7 +17,7 @@ ZERO = arb(0)
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(Case):
     """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
 
     Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint:

@@ -7,6 +7,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.family import Family
 from bounds.part_strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
@@ -14,7 +15,7 @@ from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True)
-class GaussianTail:
+class GaussianTail(Case):
     """X ~ N(0, sigma^2) and t > 0."""
 
     t: float

@@ -8,7 +8,7 @@ from flint import arb, arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds.case import described
+from bounds.case import Case, described
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.family import Family
 from bounds.federated_run import FederatedFamily, federated_families
@@ -27,7 +27,7 @@ SMALLEST_EIGENVALUE = 1e-9  # of H_inf, below which its Cholesky factor is not t
 
 
 @dataclass(frozen=True, eq=False)
-class KernelCase:
+class KernelCase(Case):
     """H = L L^T exactly, L the float Cholesky factor of H_inf: within rounding of H_inf, and known without error."""
 
     problem: Problem

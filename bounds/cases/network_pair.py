@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds.case import Case
 from bounds.cases.cube_networks import user_rows
 from bounds.cases.loss_constant import assumed_constant, farthest
 from bounds.family import Family
@@ -23,7 +24,7 @@ LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; absolut
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPair:
+class NetworkPair(Case):
     """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`).
 
     reach: R of `lipschitz_constant`, which the squared loss needs.

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from bounds.mutants import index_shifted, replaced, scaled
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
@@ -19,7 +20,7 @@ inner, both, local, outside, on, near = sp.symbols("g C C_local C_perp a A", rea
 
 
 @dataclass(frozen=True, eq=False)
-class GridNetwork:
+class GridNetwork(Case):
     """Samples, global weights and those of two clients, all of small integers: patterns are ties again and again."""
 
     x: np.ndarray  # (n, d)

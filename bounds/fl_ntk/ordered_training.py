@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.options import Options
@@ -25,7 +26,7 @@ AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedTraining:
+class OrderedTraining(Case):
     """A network, and 24 steps from it: any batches and weights, every fifth step a mean of three models."""
 
     problem: Problem

@@ -9,6 +9,7 @@ import pytest
 
 import bounds.fl_ntk
 import bounds.papers
+from bounds.case import Case
 from bounds.listing import catalogue, get
 from bounds.papers import PAPERS, own, slug
 from bounds.statement import BEYOND, UNCHARGED, Form, Nature, Outcome, Provenance
@@ -375,3 +376,11 @@ def test_a_folder_that_names_its_paper_is_one(tmp_path, monkeypatch):
 
 def test_papers_are_those_of_the_folders():
     assert PAPERS["fl-ntk"] == bounds.fl_ntk.__name__
+
+
+def test_every_class_that_describes_itself_is_a_case():
+    assert catalogue()  # every module of a statement is imported
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bounds.")]
+    classes = {item for module in modules for item in vars(module).values() if isinstance(item, type)}
+    cases = {kind for kind in classes if kind.__module__.startswith("bounds.") and hasattr(kind, "describe")}
+    assert len(cases) > 50 and not {kind for kind in cases if not issubclass(kind, Case)}

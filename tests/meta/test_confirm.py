@@ -208,7 +208,7 @@ def test_two_claims_that_fail_on_one_case_are_redone_on_the_same_networks():
     for most in (1, sp.Rational(3, 2)):
         failing = claim(sp.sympify(most), lambda case: case.left, constants=lambda case: {})
         assert confirm(failing, STATED, case, judge(failing, STATED, case)).standing is Standing.CONFIRMED
-    assert len(drawn) == 1 and case.second is drawn[0]
+    assert len(drawn) == 1 and case.other_networks is drawn[0]
 
 
 @pytest.mark.parametrize("rigour", list(Rigour))

@@ -32,7 +32,7 @@ class Confirmation:
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
     """Redo a violated comparison, hypotheses included, more precisely than it was first done."""
-    other = case_of(case).second
+    other = case_of(case).other_networks
     if other is not None:
         again = judge(statement, form, other)
         agrees = again.outcome is Outcome.VIOLATED

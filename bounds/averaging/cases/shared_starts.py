@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
+from bounds.case import Case
 from bounds.cases.ensemble_families import inputs
 from bounds.cases.ensembles import ball_array, estimated, forward, squared
 from bounds.family import Family
@@ -24,7 +25,7 @@ STARTS, RUNS, HIDDEN, SPREAD = 3, 3, 3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class SharedStarts:
+class SharedStarts(Case):
     """I equally likely starts, J equally likely outcomes of training from each; every client draws its own outcome.
 
     Raises:

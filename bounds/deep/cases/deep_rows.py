@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.cases.cube_networks import user_rows
 from bounds.family import Family
 from bounds.options import Options
@@ -24,7 +25,7 @@ BITS = 20  # of an entry
 
 
 @dataclass(frozen=True, eq=False)
-class DeepRows:
+class DeepRows(Case):
     """Samples, (n, d) with n at least 2, and the factor of the biases.
 
     `of` rounds each row to multiples of 2^-20 of its largest entry's power of two: inner products are then floats, and

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl import interruption, networks
 from ntkfl.problem import Problem
@@ -38,7 +39,7 @@ class WindowedRun:
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedWindows:
+class OrderedWindows(Case):
     """A smooth network, and some windows: batches of any sizes, by one model or by two whose mean is taken."""
 
     problem: Problem  # with labels near the outputs

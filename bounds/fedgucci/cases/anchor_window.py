@@ -8,12 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 
 @dataclass(frozen=True, eq=False)
-class AnchorWindow:
+class AnchorWindow(Case):
     """Global models w_g^1..w_g^t, a client's model on data (x, y), N = keep and beta.
 
     The networks share their hidden weights, so that outputs are linear along every segment.

@@ -6,6 +6,7 @@ import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from bounds.part_strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
@@ -13,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True, eq=False)
-class CircleNeuron:
+class CircleNeuron(Case):
     """f = v relu(u.x), |u| = length at an angle, x uniform on |x| = radius in the plane; u is turned by `turn`.
 
     The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y and its gradient is that of E f.

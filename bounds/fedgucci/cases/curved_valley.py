@@ -7,6 +7,7 @@ import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -19,7 +20,7 @@ DEEPEST, MOST_PIECES = 60, 1024
 
 
 @dataclass(frozen=True)
-class CurvedValley:
+class CurvedValley(Case):
     """L(x, y) = scale huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
 
     L >= 0 and its gradient is Lipschitz on the whole plane, with the constant `smoothness`.

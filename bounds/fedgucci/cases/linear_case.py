@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, fmpq
 
+from bounds.case import Case
 from bounds.formula import evaluate
 from bounds.statement import Hypothesis
 from bounds.symbols import K, eta_global, eta_local
@@ -24,7 +25,7 @@ BETA = {beta: "weight of the connectivity loss"}
 
 
 @dataclass(frozen=True, eq=False)
-class LinearCase:
+class LinearCase(Case):
     """A run of FedGuCci(beta) with `anchors` anchor models.
 
     `exact`: in rational arithmetic, for a few weights and rounds; otherwise in float64, its rounding measured by

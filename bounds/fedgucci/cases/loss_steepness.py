@@ -6,6 +6,7 @@ import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
@@ -16,7 +17,7 @@ STEP = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class LossSteepness:
+class LossSteepness(Case):
     """A loss of `outputs` outputs; for the squared loss on |f - y| <= reach, which alone is Lipschitz.
 
     Raises:

@@ -9,6 +9,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds.case import Case
 from bounds.cases.bounded_sum import exact_ball
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
@@ -18,7 +19,7 @@ Row = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class LossTable:
+class LossTable(Case):
     """A cube of side d in R^S cut into cells; losses[k][i] is client i's loss on cell k, against the level epsilon."""
 
     losses: tuple[Row, ...]

@@ -13,6 +13,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.cases.bounded_sum import exact_ball
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
@@ -22,7 +23,7 @@ Interval = tuple[arb, arb]
 
 
 @dataclass(frozen=True, eq=False)
-class LowLossRegion:
+class LowLossRegion(Case):
     """The loss above, an anchor, the side d of the cube around it, and eps; every number exact.
 
     Raises:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds.case import Case
 from bounds.cases.bounded_sum import exact
 from bounds.family import Family
 from ntkfl.estimate import Estimate
@@ -16,7 +17,7 @@ MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube
 
 
 @dataclass(frozen=True, eq=False)
-class UniformSum:
+class UniformSum(Case):
     """sum_i a_i X_i with X_i independent and uniform on [-d/2, d/2], and a level t > 0.
 
     Raises:

@@ -7,6 +7,7 @@ from flint import arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.family import Family
 from bounds.strategies import unit_data
 from ntkfl.balls import ball_matrix, enclosure, precision
@@ -14,7 +15,7 @@ from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True, eq=False)
-class AntipodalFamily:
+class AntipodalFamily(Case):
     """Directions (p, d), p = d+1, and coefficients c (p,) with sum_p c_p x_p = 0, each known with its error."""
 
     directions: np.ndarray

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
+from bounds.case import Case
 from bounds.cases.measured_regime import EPS
 from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
@@ -27,7 +28,7 @@ ROUNDINGS = 256  # of what is summed: between two orders of few neurons chance m
 
 
 @dataclass(frozen=True, eq=False)
-class ConvexRun:
+class ConvexRun(Case):
     """Labels -1 and +1, steps and a network; the runs on both losses are made when they are asked for."""
 
     problem: Problem

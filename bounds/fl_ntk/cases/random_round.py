@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.family import Family
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
@@ -23,7 +24,7 @@ ROUNDINGS = 2000  # of the largest entry: what some dozen products of matrices o
 
 
 @dataclass(frozen=True, eq=False)
-class RandomRound:
+class RandomRound(Case):
     """Algorithm 1 at infinite width with `cohort` of three clients a round, and `batch` samples a local step."""
 
     problem: Problem  # seven samples, of clients as in SIZES

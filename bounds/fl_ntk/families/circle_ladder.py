@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
+from bounds.case import Case
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.terms.error_term import printed_map, remainders
 from ntkfl.algorithm1.reference import BALL
@@ -15,7 +16,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 @dataclass(frozen=True, eq=False)
-class CircleLadder:
+class CircleLadder(Case):
     """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
 
     The angles between the points are multiples of 45 degrees, so that the share of neurons active on two of them is
