@@ -5,66 +5,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-import torch
 import typer
-from torch import Tensor
 
 from experiments.console.bad_input import bad_input, shown_warnings
-from experiments.console.barrier_files import samples_of_run
 from experiments.console.output_files import as_json, reserved
-from experiments.miniatures.grid_barriers import POINTS, Scores, group_barriers, segments
-from ntkfl.connectivity.losses import named_loss
-from ntkfl.training.runs.training_run import load_run
-from ntkfl.training.tree import Params
-
-
-def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) -> dict[str, Any]:
-    """Barriers of every pair, and those of the group where there are more than two.
-
-    Raises:
-        ValueError: runs of different models, or as `samples_of_run`.
-    """
-    runs = [load_run(path) for path in paths]
-    shapes = [{name: tuple(w.shape) for name, w in run.state.model.items()} for run in runs]
-    for path, shape in zip(paths, shapes, strict=True):
-        if shape != shapes[0]:
-            raise ValueError(f"{path} has another model than {paths[0]}; only networks of one shape lie on a segment")
-    x, y, name = samples_of_run(paths[0], n, unit, loss)
-    scores = _scores(runs[0].model, torch.as_tensor(x), y, loss)
-    models = [{name: w.double().cpu() for name, w in run.state.model.items()} for run in runs]
-    pairs = {}
-    for i, k in combinations(range(len(models)), 2):
-        on_segment = segments(scores, _stacked(models[i]), _stacked(models[k]))
-        numbers = {"loss": float(on_segment.loss_barriers()[0]), "accuracy": float(on_segment.accuracy_barriers()[0])}
-        pairs[f"{paths[i]} - {paths[k]}"] = numbers
-    setting = {"data": name, "samples": len(x), "loss": loss, "model": runs[0].model.name, "grid points": POINTS}
-    result: dict[str, Any] = setting | {"pairs": pairs}
-    if len(models) > 2:
-        group = {name: torch.stack([model[name] for model in models]) for name in models[0]}
-        result["group accuracy barrier"] = float(group_barriers(scores, group, len(models))[0])
-    return result
-
-
-def _stacked(model: Params) -> Params:
-    return {name: weights[None] for name, weights in model.items()}
-
-
-def _scores(model: Any, x: Tensor, y: np.ndarray, loss: str) -> Scores:
-    classes = y if y.ndim == 1 else y.argmax(axis=1)
-
-    def scores(models: Params) -> tuple[Tensor, Tensor]:
-        losses, accuracies = [], []
-        for row in range(len(next(iter(models.values())))):
-            with torch.no_grad():
-                outputs = model.outputs({name: weights[row] for name, weights in models.items()}, x).numpy()
-            chosen = outputs.argmax(axis=1) if outputs.ndim > 1 else np.sign(outputs)
-            losses.append(float(named_loss(loss).value(outputs, y).mean()))
-            accuracies.append(float((chosen == classes).mean()))
-        return torch.tensor(losses, dtype=torch.float64), torch.tensor(accuracies, dtype=torch.float64)
-
-    return scores
-
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,9 +60,9 @@ def barrier_between(
     or `--model mlp:WIDTH` leave. For more than two networks: the barrier of their mean, and that of every pair. For
     runs of other models the barriers are taken on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
-    scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
-    permuted, which changes no function. B's units are permuted to fit A's, and in a group each network's units to fit
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may
+    be scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden
+    units permuted, which does not change the functions: B's to fit A's best, or each network's of a group to fit
     the others'.
     """
     with shown_warnings():
@@ -210,6 +154,7 @@ def _group_numbers(
 
 
 def _on_a_grid(files: Sequence[Path], n: int | None, unit: bool, loss: str) -> tuple[dict[str, Any], list[str]]:
+    from experiments.console.barrier_grid import grid_numbers
 
     grid = grid_numbers(files, n, unit, loss)
     lines = [
@@ -274,7 +219,7 @@ def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 
 def _own(given: "Compared") -> "list[TwoLayer]":
-    """The networks without the unit that was added to carry the outputs' biases."""
+    """The networks without the unit that carries the outputs' biases: it is none of their own."""
     from ntkfl.connectivity.network import TwoLayer
 
     own = len(given.networks[0].hidden) - given.unit
@@ -314,7 +259,7 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:
-    """One line; a number below its error, or on the grid below that of the exact barrier, is printed as 0."""
+    """One line; what is below its error, or for the grid the exact barrier's, is printed as 0."""
     from ntkfl.messages import number_of
 
     if "undefined" in numbers:
