@@ -60,9 +60,9 @@ def barrier_between(
     or `--model mlp:WIDTH` leave. For more than two networks: the barrier of their mean, and that of every pair. For
     runs of other models the barriers are taken on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may
-    be scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden
-    units permuted, which does not change the functions: B's to fit A's best, or each network's of a group to fit
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
+    scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
+    permuted, which changes no function. B's units are permuted to fit A's, and in a group each network's units to fit
     the others'.
     """
     with shown_warnings():
@@ -219,7 +219,7 @@ def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 
 def _own(given: "Compared") -> "list[TwoLayer]":
-    """The networks without the unit that carries the outputs' biases: it is none of their own."""
+    """The networks without the unit that was added to carry the outputs' biases."""
     from ntkfl.connectivity.network import TwoLayer
 
     own = len(given.networks[0].hidden) - given.unit
@@ -259,7 +259,7 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:
-    """One line; what is below its error, or for the grid the exact barrier's, is printed as 0."""
+    """One line; a number below its error, or on the grid below that of the exact barrier, is printed as 0."""
     from ntkfl.messages import number_of
 
     if "undefined" in numbers:
