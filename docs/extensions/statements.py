@@ -107,9 +107,10 @@ class FindingsByNature(SphinxDirective):
         forms = [(s.id, form, s.forms[form].nature) for s in own().values() for form in s.forms]
         items = []
         for nature, meaning in MEANING.items():
-            links = [node for i, form, n in forms if n is nature for node in (nodes.Text(", "), _form_link(i, form))]
+            those = [(i, form) for i, form, n in forms if n is nature]
+            links = [node for i, form in those for node in (nodes.Text("; "), _form_link(i, form), _title(i))]
             said = [nodes.Text(f"{meaning} "), *links[1:]]
-            items.append((f"{nature.value}: {len(links) // 2}", said))
+            items.append((f"{nature.value}: {len(those)}", said))
         return [_definitions(items)]
 
 
@@ -203,6 +204,10 @@ def _index_entries(identifier: str, target: str) -> addnodes.index:
 
 def _form_link(identifier: str, form: Form) -> nodes.Node:
     return link(label(identifier), identifier + ("" if form is Form.STATED else f" ({form.value})"))
+
+
+def _title(identifier: str) -> nodes.Text:
+    return nodes.Text(f" {own()[identifier].title}")
 
 
 def _settled(statement: Statement, form: Form) -> str:
