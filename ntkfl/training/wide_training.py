@@ -1,5 +1,6 @@
 """Networks as federations of the engine that trains as Algorithm 1 does: FL-NTK's wide network, and any other."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -97,6 +98,18 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
         lambda seed: {MOVED: torch.zeros_like(start)},
         features,
         lambda params, z: z @ scale,
+    )
+
+
+def displaced_networks(weights: Sequence[Weights]) -> Model:
+    """`displaced_network` of each of these weights, of one width, side by side: an output each, as `side_by_side`."""
+    start = torch.as_tensor(np.array([own.hidden for own in weights]))
+    scale = torch.as_tensor(np.array([own.signs / np.sqrt(len(own.signs)) for own in weights]))
+    return Model(
+        f"ntk:{scale.shape[1]}, {len(weights)} side by side",
+        lambda seed: {MOVED: torch.zeros_like(start)},
+        lambda params, x: relu(x @ start.mT + x @ params[MOVED].mT).transpose(0, 1),
+        lambda params, z: torch.einsum("bsm,sm->bs", z, scale),
     )
 
 

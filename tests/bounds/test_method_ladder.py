@@ -132,3 +132,14 @@ def test_the_limits_are_further_apart_than_the_statement_reaches():
     ends = np.array([ladder.limits[name][-1] for name in method_limits.RESIDUAL])
     apart = np.abs(ends[:, None] - ends).max(axis=2) + np.diag([np.inf] * len(ends))
     assert apart.min() > 1.2 * reach
+
+
+@pytest.mark.parametrize("name", ["fedavg-ima", "scaffold", "feddyn", "cyclic", "fedavgm-nesterov", "fedgucci"])
+def test_networks_side_by_side_are_trained_as_each_alone(ladder, name):
+    runs, setup = ladder.runs[0], replace(ladder.setup, eta_global=1.0)
+    training = variants(ladder.setup.eta_global, ladder.problem.n_clients)[name]
+    together = training.residuals_together(runs, setup)
+    for residuals, run in zip(together, runs, strict=True):
+        alone = training.residuals(run.problem, setup, run.weights)
+        np.testing.assert_allclose(residuals, alone, rtol=0, atol=1e-13)
+        assert np.abs(alone[-1] - alone[0]).max() > 1e-3

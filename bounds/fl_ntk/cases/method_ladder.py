@@ -63,12 +63,7 @@ class MethodLadder(WidthLadder):
     def residuals(self) -> dict[str, list[np.ndarray]]:
         """By method: for each width y - y_m(t) of its networks, (networks, T+1, n)."""
         chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
-        return {
-            name: [
-                np.array([chosen[name].residuals(run.problem, steps, run.weights) for run in row]) for row in self.runs
-            ]
-            for name in METHODS
-        }
+        return {name: [chosen[name].residuals_together(row, steps) for row in self.runs] for name in METHODS}
 
     @cached_property
     def limits(self) -> dict[str, np.ndarray]:

@@ -63,6 +63,21 @@ class Training:
         states = islice(run.states(), setup.rounds + 1)
         return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
+    def residuals_together(self, runs: Sequence[FederatedRun], setup: Setup) -> np.ndarray:
+        """`residuals` of the networks of these runs, which differ in their weights and labels alone, (runs, T+1, n)."""
+        from torch import as_tensor
+
+        from ntkfl.training.wide_training import displaced_networks
+
+        labels = np.stack([run.problem.y for run in runs], axis=1)
+        alone = self.federation(runs[0].problem, setup, runs[0].weights)
+        data = replace(alone.data, y=as_tensor(labels))
+        networks, at_once = displaced_networks([run.weights for run in runs]), alone.together(alone.model.initial(0))
+        together = replace(alone, model=networks, data=data, at_once=max(1, at_once // len(runs)))
+        states = islice(together.states(), setup.rounds + 1)
+        outputs = np.array([together.model.outputs(state.model, data.x).numpy() for state in states])
+        return (labels - outputs).transpose(2, 0, 1)
+
     def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
         """The kernel regime, which warns of nothing."""
         from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
