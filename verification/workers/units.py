@@ -11,12 +11,19 @@ from verification.judging.families import families as judged_on
 USUAL = 0.5
 
 LONG: dict[str, float] = {
+    "deep/centralised": 40,  # with the ladders of deep networks that four others share
     "fl-ntk/B.3": 34,
     "fl-ntk/B.12": 30,  # with the runs at small steps that most of appendix B and C is checked on
     "fl-ntk/Eq18": 20,  # with the ladder of widths that twenty others share
     "fedgucci/X3": 19,
+    "fl-ntk/X.13b": 11,
     "fl-ntk/B.8": 10,
+    "deep/kinks": 10,
+    "alignment/conjecture": 9,
+    "fl-ntk/Alg1-update": 9,
+    "fedgucci/F9": 9,
     "fl-ntk/W-gram": 9,
+    "fl-ntk/method-limits": 8,
     "fl-ntk/L6.1": 8,
     "fl-ntk/X.1": 7,
     "fl-ntk/C.7-J": 6,
@@ -32,7 +39,6 @@ LONG: dict[str, float] = {
     "fl-ntk/B.4": 4,
     "fl-ntk/C.7-error": 4,
     "fedgucci/F8": 4,
-    "fedgucci/F9": 3,
     "fedgucci/R4": 3,
     "fedgucci/R1": 3,
     "fedgucci/R1g": 3,

@@ -104,9 +104,8 @@ class SlidingLadder(Case):
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
         rounds, eta, gram = round(TIME / time), time * self.clients / self.local_steps, self.x @ self.x.T
-        z = np.ascontiguousarray(
-            np.moveaxis(w @ self.x.T, 2, 0)
-        )  # (n, starts, m): all moves are in the span of the rows
+        # What w does on the rows, (n, starts, m), is all that a step needs: every move is in their span.
+        z = np.ascontiguousarray(np.moveaxis(w @ self.x.T, 2, 0))
         active = np.zeros((len(self.pairs), STARTS))
         for _ in range(rounds):
             check()
@@ -114,7 +113,8 @@ class SlidingLadder(Case):
             for client in range(self.clients):
                 own = np.arange(client, len(y), self.clients)
                 held = np.flatnonzero(sample % self.clients == client)
-                places, local, total = sample[held] // self.clients, z[own], 0.0
+                places, local = sample[held] // self.clients, z[own]
+                total = move = np.zeros_like(local)
                 for step in range(self.local_steps):
                     if step:
                         local = local + np.tensordot(gram[np.ix_(own, own)], move, 1)
