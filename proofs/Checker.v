@@ -1,6 +1,7 @@
 (* A program that checks an any-order certificate in integers, and the proof that it is right: what it accepts has the
    certificate of AnyOrder.v, so that every continuation of the training is safe. What it takes are the numbers that
-   `ntkfl certify --any-order --export` writes. The step limits that an export claims are not checked.
+   `ntkfl certify --any-order --export` writes; Digits.v runs it on one export. The step limits that an export claims are
+   not checked.
 
    fl-ntk/any-order rests on it: a checkpoint that passes is an instance of the theorem, with nothing else to believe.
 

@@ -87,6 +87,9 @@ def main() -> int:
         folder = Path(place)
         for file in FOLDER.glob("*.v"):
             shutil.copy(file, folder)
+        for export in FOLDER.glob("*/certificate.json"):
+            with (folder / f"{export.parent.name.capitalize()}Data.v").open("w") as data:
+                subprocess.run([sys.executable, FOLDER / "reflect.py", export.parent], stdout=data, check=True)
         probe = "From mathcomp Require Import all_ssreflect all_algebra ring.\n"
         (folder / "probe_of_libraries.v").write_text(probe)
         if subprocess.run(["coqc", "-w", "none", "probe_of_libraries.v"], cwd=folder, capture_output=True).returncode:

@@ -1,11 +1,13 @@
 """The page of machine-checked proofs names what there is, and the check of the proofs refuses what it should."""
 
+import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bounds.listing import catalogue
@@ -59,6 +61,46 @@ def test_only_closed_theorems_pass():
     assert judged("x.v", SOURCE, "Closed under the global context\n") == []
     for output in ("", "Axioms:\nno : False\n", "Closed under the global context\n" * 2):
         assert judged("x.v", SOURCE, output)
+
+
+def listed(text, field):
+    """The numbers of a field of the definitions for Coq, in order."""
+    values = re.search(rf"\b{field} := (.*?)(?:;[\s]*\w+ :=| \|\}})", text, re.DOTALL)[1]
+    return [int(value.replace(" ", ""), 0) for value in re.findall(r"- 0x[0-9a-f]+|0x[0-9a-f]+", values)]
+
+
+def test_coq_reads_the_numbers_of_the_export():
+    folder = PROOFS / "digits"
+    text = runpy.run_path(str(PROOFS / "reflect.py"))["source"](folder)
+    exponent = int(re.search(r"exponent := (\d+)", text)[1])
+    for field, file in (("hidden", "hidden"), ("readouts", "readout"), ("samples", "x"), ("labels", "y")):
+        assert [value / 2**exponent for value in listed(text, field)] == np.fromfile(folder / f"{file}.f64").tolist()
+    claimed, power = (int(re.search(rf"{name} := (\d+)", text)[1]) for name in ("claimed", "claimed_exponent"))
+    content = json.loads((folder / "certificate.json").read_text())
+    assert claimed / 2**power == content["claim"]["distance"]
+    held = re.search(r"held := (.*?);\n", text)[1].split("; [::")
+    assert [
+        [r, i] for r, row in enumerate(held) for i, value in enumerate(row.split("; ")) if "true" in value
+    ] == content["held"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("root_of", 200, "the square root of 200 is no whole number"),
+        ("schema", "ntkfl-any-order/1", "the export is of ntkfl-any-order/1; reflect.py reads ntkfl-any-order/2"),
+    ],
+)
+def test_an_export_that_coq_cannot_take_is_refused(tmp_path, key, value, why):
+    content = json.loads((PROOFS / "digits" / "certificate.json").read_text())
+    (tmp_path / "certificate.json").write_text(json.dumps(content | {key: value}))
+    with pytest.raises(ValueError, match=why):
+        runpy.run_path(str(PROOFS / "reflect.py"))["source"](tmp_path)
+
+
+def test_the_export_for_coq_passes_the_script():
+    run = [sys.executable, ROOT / "ntkfl" / "any_order" / "ntkfl_check.py", PROOFS / "digits"]
+    assert subprocess.run(run, capture_output=True, text=True).stdout.splitlines()[-1] == "certified"
 
 
 def test_without_coq_it_says_what_to_install(tmp_path):
