@@ -150,8 +150,8 @@ def check(folder):
         near = [r for r in neurons if z[i][r] ** 2 <= 4 * reach**2 * gram[i][i] and (r, i) not in held]
         columns = [[gram[i][j] * row[r] for j, row in zip(at, c, strict=True)] for r in near]
         for r, k, image in zip(near, columns, product(columns, transposed(y_factor)), strict=True):
-            value = (z[i][r] + dot(a, k)) * (1 if on[i][r] else -1)
-            far = value > 0 and reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
+            value = z[i][r] + dot(a, k)  # so large only on the side of w_r.x_i: |a'k| is at most D |projection|
+            far = reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
             need(far, f"(3) fails: neuron {r} may cross the kink of sample {i}")
 
     # (4): a gradient is its row of C and those of its sample's held pairs, times |b_or| at most: J = L C.

@@ -203,6 +203,22 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
     assert (limits < exact_limits).all() and limits == pytest.approx(exact_limits, rel=0.2)
 
 
+def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
+    """Inputs whose margin is between the two errors, with and without the neurons just beyond their kink: open."""
+    problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
+    found = certify_any_order(problem, weights)
+    x = np.random.default_rng(0).standard_normal((4000, problem.d))
+    z, reach = x @ found.fitted_weights().T, float(found.distance.hi) * np.linalg.norm(x, axis=1)
+    top, other = np.sort(np.maximum(z, 0) @ weights.readout.T, axis=1)[:, ::-1].T
+    margins = [
+        (top - other) - reach * np.sqrt((z > -floor) @ weights.readout.T**2).sum(axis=1)
+        for floor in (0, reach[:, None])
+    ]
+    between = (margins[0] > 0) & (margins[1] < 0)
+    assert between.any()
+    assert export_any_order(found, tmp_path / "folder", x[between])["final"] == ["open"] * between.sum()
+
+
 def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
     """Weights, labels and distance times a power of two: the same proof, however small the numbers are."""
     for name in ("hidden", "y", "solution"):
