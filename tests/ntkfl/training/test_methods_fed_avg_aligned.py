@@ -73,7 +73,7 @@ def test_where_units_change_places_it_is_the_loop_over_all_their_orders(seed, at
         seed=seed,
         options={"server_rate": 0.7},
     )
-    check("fedavg-aligned", run)
+    check("server-rate-fedavg-aligned", run)
     assert np.abs(models(run, 3) - models(plain(run), 3)).max() > 0.1
 
 
