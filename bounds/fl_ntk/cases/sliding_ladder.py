@@ -115,7 +115,6 @@ class SlidingLadder(Case):
                 held = np.flatnonzero(sample % self.clients == client)
                 places, local = sample[held] // self.clients, z[own]
                 total = move = np.zeros_like(local)
-                move: np.ndarray
                 for step in range(self.local_steps):
                     if step:
                         local = local + np.tensordot(gram[np.ix_(own, own)], move, 1)
