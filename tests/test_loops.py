@@ -19,7 +19,7 @@ SHORT = {
     "ntkfl/connectivity/units/axes.py resolved": "a chain of atoms, each joined to an earlier one",
     "ntkfl/connectivity/units/axes.py unite": "each turn takes a factor off two axes, or splits one",
     "ntkfl/connectivity/units/axes.py regrouped": "each turn takes a factor above 1 of a given size",
-    "ntkfl/gram/finite_width.py summed_on_devices": "the pieces that are counted and waited for",
+    "ntkfl/gram/device_counts.py summed_on_devices": "the pieces that are counted and waited for",
     "ntkfl/interruption.py _importing": "the frames of a stack",
     "ntkfl/limit/convex_regime.py _least": "20 halvings of a step, from 1 to 1e-6",
     "ntkfl/memory.py shown": "the units of memory, kB to PB",

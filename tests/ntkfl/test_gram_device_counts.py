@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.gram import activations, finite_width, initial
+from ntkfl.gram import activations, device_counts, initial
+from ntkfl.gram.device_counts import summed_on_devices
 from ntkfl.gram.error_free import scaled_rows
-from ntkfl.gram.finite_width import summed_on_devices
 from ntkfl.gram.patterns import doubt, unit_rows
 
 
@@ -36,7 +36,7 @@ def passed_on(monkeypatch):
         rows.extend(u)
         return activations(x, u)
 
-    monkeypatch.setattr(finite_width, "activations", noted)
+    monkeypatch.setattr(device_counts, "activations", noted)
     return rows
 
 
@@ -91,7 +91,7 @@ def test_a_count_that_neither_eight_bits_nor_float32_hold():
 
 def test_only_integers_are_summed():
     shapes = [jax.ShapeDtypeStruct(shape, float) for shape in ((3, 2), (9, 2), ())]
-    text = str(jax.make_jaxpr(finite_width._counted)(*shapes, jax.ShapeDtypeStruct((3, 3), int)))
+    text = str(jax.make_jaxpr(device_counts._counted)(*shapes, jax.ShapeDtypeStruct((3, 3), int)))
     (line,) = (line for line in text.splitlines() if "dot_general" in line and "i32[3,3]" in line)
     assert "preferred_element_type=int32" in text[text.index(line) :]
     assert "i8[3,9]" in text
@@ -111,14 +111,14 @@ def test_a_tpu_is_refused():
 ON_DEVICES = """
 import json, sys
 import jax, numpy as np
-from ntkfl.gram import finite_width, initial
+from ntkfl.gram import device_counts, initial
 assert len(jax.devices()) == 4
-made, used = finite_width._counted, []
+made, used = device_counts._counted, []
 def noted(*arguments):
     total, unsure = made(*arguments)
     used.append(sorted(device.id for device in total.devices()))
     return total, unsure
-finite_width._counted = noted
+device_counts._counted = noted
 x = np.random.default_rng(0).normal(size=(9, 3))
 alone, found = initial(x, 9000, 5), []
 for devices in (jax.devices()[1:3], jax.devices(), jax.devices()[:1]):

@@ -1,0 +1,68 @@
+"""Counts of neurons that are active on both of two samples, on JAX's devices, for which other kernels do not wait."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.double_precision import in_float64
+from ntkfl.gram.error_free import scaled_rows
+from ntkfl.gram.pair_counts import summed
+from ntkfl.gram.patterns import activations, doubt, unit_rows
+
+
+@in_float64
+def summed_on_devices(
+    x: Float[np.ndarray, "n d"], pieces: Iterable[Float[np.ndarray, "b d"]], devices: Sequence[jax.Device]
+) -> Int[np.ndarray, "n n"]:
+    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights, which are finite, as x is.
+
+    A neuron with a sign that float64 leaves open goes to the processor, where all of its signs are exact.
+
+    A piece has fewer than 2^31 neurons, since a device counts in 32 bits.
+
+    Raises:
+        ValueError: a TPU, whose float64 is put together from shorter numbers, with errors of its own.
+    """
+    for device in devices:
+        if device.platform == "tpu":
+            raise ValueError(
+                f"{device} is a TPU, whose float64 has no known error bound; exact counts need CPUs or GPUs"
+            )
+    unit, bound = unit_rows(scaled_rows(x), np.float64), doubt(x.shape[1], np.float64)
+    rows = [jax.device_put(unit, device) for device in devices]
+    totals = [jax.device_put(np.zeros((len(x), len(x)), np.int64), device) for device in devices]
+    on_host = np.zeros((len(x), len(x)), np.int64)
+    waiting: deque[tuple[np.ndarray, jax.Array]] = deque()
+
+    def settle() -> None:
+        hidden, unsure = waiting.popleft()
+        left = hidden[np.asarray(unsure)]
+        if len(left):
+            on_host[:] += summed([lambda packed: (activations(x, left), None)], on_host.shape, len(left), same=True)
+
+    for number, hidden in enumerate(pieces):
+        if len(waiting) == 2 * len(devices):  # so many are on their way: devices work while the next piece is drawn
+            settle()
+        k = number % len(devices)
+        piece = jax.device_put(unit_rows(scaled_rows(hidden), np.float64), devices[k])
+        totals[k], unsure = _counted(rows[k], piece, bound, totals[k])
+        waiting.append((hidden, unsure))
+    while waiting:
+        settle()
+    return sum(map(np.asarray, totals), start=on_host)
+
+
+@partial(jax.jit, donate_argnames="total")
+def _counted(x: jax.Array, u: jax.Array, bound: float, total: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The total with the pairs of those neurons all of whose signs are sure, and which neurons are not."""
+    z = jnp.matmul(x, u.T, precision="highest")
+    unsure = (jnp.abs(z) <= bound).any(axis=0)
+    active = ((z >= 0) & ~unsure).astype(jnp.int8)
+    over_neurons = (((1,), (1,)), ((), ()))
+    pairs = jax.lax.dot_general(active, active, over_neurons, preferred_element_type=jnp.int32)
+    return total + pairs.astype(jnp.int64), unsure
