@@ -512,7 +512,7 @@ def test_a_violated_true_form_is_a_finding(tmp_path, monkeypatch):
     statement = get("fl-ntk/A.1")
     claims = {form: replace(claim, recorded=Outcome.HOLDS, witness=None) for form, claim in statement.forms.items()}
     claimed = replace(statement, forms=claims)
-    monkeypatch.setattr("bounds.listing.get", lambda _: claimed)
+    monkeypatch.setattr("bounds.listing.find", lambda *_: (claimed,))
     command = ["attack", "fl-ntk/A.1", "--form", "stated", "--examples", "20", "--folder", str(tmp_path)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 1
