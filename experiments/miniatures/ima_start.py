@@ -32,14 +32,18 @@ def _curve(keys: str, seed: int) -> list[float]:
     return accuracies(trained(json.loads(keys), seed)).tolist()
 
 
-def _settings(common: Keys) -> tuple[Setting, ...]:
-    later = {f"IMA from {share:.3g} of the rounds": start for start, share in STARTS.items()}
-    starts = {BASE: "none (FMA)"} | later
+def of_starts(common: Keys, method: str = BASE, label: str = "IMA from {:.3g} of the rounds") -> tuple[Setting, ...]:
+    """A row of Table II: the method without IMA, and IMA from each of the starts on."""
+    later = {label.format(share): start for start, share in STARTS.items()}
+    starts = {method: "none (FMA)"} | later
     return settings(
         common,
-        {BASE: {}} | {name: IMA | {"ima_start": STARTS[start]} for name, start in later.items()},
-        BASE,
-        {name: {"setting": f"Dir 0.1, R=400, IMA start ts={start}"} for name, start in starts.items()},
+        {method: {}} | {name: IMA | {"ima_start": STARTS[start]} for name, start in later.items()},
+        method,
+        {
+            name: {"method": method, "setting": f"Dir 0.1, R=400, IMA start ts={start}"}
+            for name, start in starts.items()
+        },
     )
 
 
@@ -48,11 +52,9 @@ MINIATURE = Miniature(
     question="How many rounds does IMA save, and from which round on should models be averaged?",
     source="IMA, Table II (CIFAR-10, CNN, Dirichlet 0.1, FedAvg)",
     scale=dict(ALONE.scale) | {"rounds, averaging from": ("400; 150 to 300", "300; 112 to 225")},
-    settings=_settings(COMMON),
+    settings=of_starts(COMMON),
     quantities=(
-        Quantity(
-            ROUNDS, "rounds", {"paper": "IMA", "table": "II", "dataset": "CIFAR-10", "model": "CNN", "method": BASE}
-        ),
+        Quantity(ROUNDS, "rounds", {"paper": "IMA", "table": "II", "dataset": "CIFAR-10", "model": "CNN"}),
         accuracy(LAST),
     ),
     measure=measure,
@@ -63,4 +65,4 @@ MINIATURE = Miniature(
         "a target that is its own mean is easy for it."
     ),
     quick=ALONE.quick,
-).also(PAPER, _settings(PAPER_KEYS), seeds=3)
+).also(PAPER, of_starts(PAPER_KEYS), seeds=3)
