@@ -65,7 +65,7 @@ def miniature(
         if names == [LIST]:
             for each in known.values():
                 scales = ", ".join([each.at, *each.larger])
-                typer.echo(f"{each.name:<17}{each.question} {each.source}. Scales: {scales}.")
+                typer.echo(f"{each.name:<19}{each.question} {each.source}. Scales: {scales}.")
             return
         results = []
         kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
