@@ -10,17 +10,17 @@ NAMES = "FedProx", "FedASAM", "FedFA", "FedNova", "FedAdam", "FedYogi", "FedGMA"
 
 
 def _settings(common: Keys, methods: dict[str, Keys], **period: int) -> tuple[Setting, ...]:
-    found: list[Setting] = []
+    chosen: list[Setting] = []
     for name in NAMES:
         labels = {name: name} | {decay: f"{name}, {decay}" for decay in OF_TABLE_3}
         own = {name: {}} | {decay: VARIATIONS[decay] for decay in OF_TABLE_3}
-        found += settings(
+        chosen += settings(
             {**common, **methods[name]},
             {labels[decay]: {**keys, **(period if "ima_period" in keys else {})} for decay, keys in own.items()},
             name,
             {labels[decay]: row for decay, row in printed_of(name).items()},
         )
-    return tuple(found)
+    return tuple(chosen)
 
 
 MINIATURE = Miniature(
@@ -31,6 +31,7 @@ MINIATURE = Miniature(
     settings=_settings(COMMON, METHODS),
     quantities=OF_FEDAVG.quantities,
     measure=measure,
+    seeds=2,
     caveat=(
         "Every method is compared with itself without IMA; the control of each kind of IMA has its rates and passes, "
         "and no averaging."
