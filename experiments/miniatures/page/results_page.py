@@ -32,11 +32,6 @@ OMITTED = {
         "these images come with no Python package. Table 8 is in minutes, which depend on the machine; the miniature "
         "participation has classes as uneven as Table 9's"
     ),
-    "FedGuCci, Table 2 on the middle scale, nearer to the paper's": (
-        "150 rounds of 15 settings with 2 seeds are about 21 minutes of a processor, by one round of each: `ntkfl "
-        "miniature ordering --scale small --scale middle --out DIR`; it goes on where it was stopped, and says of each "
-        "ordering whether it is there on both scales"
-    ),
     "FedGuCci, the columns CIFAR-10 of Table 2": (
         "CIFAR-10 comes with no Python package; ordering asks the same of the columns Fashion-MNIST. With your copy, a "
         "method at a time: `ntkfl train fedgucci --data cifar-10 --path FOLDER --model simple-cnn --clients 50 "
@@ -49,9 +44,9 @@ OMITTED = {
         "for the same question: `ntkfl train METHOD --data fashion-mnist --partition dirichlet:0.1 --ima` runs one of "
         "them. ResNet18 is too much for two processors"
     ),
-    "IMA, methods other than FedAvg in Tables II and III and Figures 6 and 7": (
-        "each is FedAvg's row or curve with another method: 4 minutes of a processor a method for Table II and 7 for "
-        "Table III, as small as ima-start and ima. ima-methods has IMA with every method, at one start and one decay"
+    "IMA, methods other than FedAvg in Figures 6 and 7": (
+        "each is FedAvg's curve with another method: 4 to 9 minutes of a processor a method, as small as ima and "
+        "ima-window. ima-start-methods and ima-decays ask the same of Tables II and III, whose numbers are printed"
     ),
     "IMA, Figures 2 and 4 (biases and covariance over the rounds)": (
         "the study averaging-factors has the exact decomposition of which they show parts, and the claim that the "
