@@ -22,11 +22,11 @@ STATEMENTS = (
         source=reported(
             "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
-            "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
-            "distance of the two networks tends to theirs. The authors' public code (kkhuge/ICML2025, fedavg11) "
-            "trains such networks, of three ReLU layers with biases, both ways from one start. A run has one width; the "
-            "released figure reads files named for width 4096 and shows losses. The code stores the distance of the two outputs in each "
-            "round, and no released script draws it or compares widths",
+            "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the distance of "
+            "the two networks tends to theirs. The authors' public code (kkhuge/ICML2025, fedavg11) trains such "
+            "networks, of three ReLU layers with biases, both ways from one start. A run has one width; the "
+            "released figure reads files named for width 4096 and shows losses. The code stores the distance of "
+            "the two outputs in each round, and no released script draws it or compares widths",
         ),
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={
