@@ -59,7 +59,7 @@ OF_TABLE_3 = {
 
 def printed_of(method: str) -> dict[str, Keys]:
     """Where the paper prints the method without IMA, in Table I, and with each decay, in Table III."""
-    decays = {
+    decays: dict[str, Keys] = {
         name: {"table": "III", "method": f"{method}+IMA", "setting": f"Dir 0.1, IMA decay={decay}"}
         for name, decay in OF_TABLE_3.items()
     }

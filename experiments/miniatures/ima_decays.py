@@ -13,7 +13,7 @@ def _settings(common: Keys, methods: dict[str, Keys], **period: int) -> tuple[Se
     chosen: list[Setting] = []
     for name in NAMES:
         labels = {name: name} | {decay: f"{name}, {decay}" for decay in OF_TABLE_3}
-        own = {name: {}} | {decay: VARIATIONS[decay] for decay in OF_TABLE_3}
+        own: dict[str, Keys] = {name: {}} | {decay: VARIATIONS[decay] for decay in OF_TABLE_3}
         chosen += settings(
             {**common, **methods[name]},
             {labels[decay]: {**keys, **(period if "ima_period" in keys else {})} for decay, keys in own.items()},
