@@ -57,7 +57,7 @@ STATEMENTS = (
             s: "root of the largest eigenvalue of E x x^T",
             L: "Lipschitz constant of the loss in the l2 norm of the outputs",
         },
-        left_formula="sup_alpha (L(alpha w_1 + (1 - alpha) w_2') - alpha L(w_1) - (1 - alpha) L(w_2'))",
+        left_formula="B_{loss}(w_1, w_{aligned})",
         says_left="the loss barrier between the first network and the second one, aligned by its weights: exact for "
         "the absolute and the squared loss, enclosed to 1e-10 for logistic and cross-entropy",
         families=sharp_families,

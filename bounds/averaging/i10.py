@@ -58,7 +58,7 @@ STATEMENTS = (
             within: "E Var(f | start), averaged over the samples",
             K: "number of clients",
         },
-        left_formula="Var f_WENS",
+        left_formula="E_x Var(sum_k f_k(x) / K)",
         says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
         families=shared_start_families,
         mutants=(

@@ -51,7 +51,7 @@ STATEMENTS = (
             wens_bias: "y - E f of the weighted ensemble (WENS)",
             wens_spread: "f - E f of the weighted ensemble, one row a draw",
         },
-        left_formula=("E (y - f)^2", "E (y - f_WENS)^2"),
+        left_formula=("E (y - f_1)^2", "E (y - f_WENS)^2"),
         says_left="mean over draws and samples of (y - f)^2: of the first client's model; of the weighted ensemble",
         families=ensemble_families,
         mutants=(

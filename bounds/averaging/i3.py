@@ -94,7 +94,9 @@ STATEMENTS = (
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
         forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         measure=lambda case: tuple(exponent(case.fixed_gap(activation)) for activation in (relu, np.tanh)),
-        left_formula=("exponent in Delta of |f_WENS(x) - f_FMA(x)|",) * 2,
+        left_formula=tuple(
+            f"exponent in Delta of |f_WENS(x) - f_FMA(x)| of {name} networks" for name in ("ReLU", "tanh")
+        ),
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "
         "networks, and of tanh networks",
         families=(SCALE_LADDERS,),

@@ -109,10 +109,14 @@ STATEMENTS = (
             eta: "the longest step on half the sum of squares, and the sum of each sample's steps in a window",
             share: "weight of each model in a mean",
         },
-        left_formula=("|theta' - F|^2 / |theta - F|^2", "|theta_0 - F|", "max |theta - theta_0|"),
+        left_formula=(
+            "|theta_+ - theta_+^*|^2 / |theta - theta^*|^2",
+            "|theta_0 - theta_0^*|",
+            "max_{k,c} |theta_{k,c} - theta_0|",
+        ),
         says_left="left 1: squared distance to the nearest fit after each of 4 windows over that before; left 2: "
-        "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint; in float64, "
-        "samples in random order or by their residuals",
+        "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint at the "
+        "end of a window; in float64, samples in random order or by their residuals",
         families=(SMALL_NETWORKS,),
         mutants=(
             replaced(residual, residual / 2, "half of the residual"),

@@ -22,7 +22,7 @@ STATEMENTS = (
         forms={Form.STATED: Claim(1 / sp.sqrt(m), note="O(): the ratio of the two sides must not grow with the width")},
         constants=lambda ladder: {m: Estimate.exact(ladder.sizes)},
         measure=lambda ladder: ladder.root_mean_square("own"),
-        left_formula="max_t |y_m(t) - y_{own}(t)| / |r_0|",
+        left_formula="rms_{networks} max_t |y_m(t) - y_{own}(t)| / |r_0|",
         says_left="RMS over networks of max_t |y_m(t) - y_own(t)| / |r_0|, y_own the linearised network's run, by the "
         "kernel regime of H(0), at each width",
         families=deep_ladders(RELU, ERF),

@@ -59,7 +59,7 @@ STATEMENTS = (
             H: "J J^T of the network at the start, over all parameters",
             start: "y(0) - y, y(0) the outputs of the network itself",
         },
-        left_formula=("y(T) - y", "|theta(T) - theta(0)|^2") * 2,
+        left_formula=("y_{lin}(T) - y", "|theta_{lin}(T) - theta(0)|^2") * 2,
         says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
         "kernel regime",
         families=deep_run_families,

@@ -4,7 +4,7 @@ from bounds.deep.cases.deep_ladder import ERF, LEFT, SECTION, deep_ladders
 from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 
-OWN, DRIFT = "max_t |y_m(t) - y_own(t)| / |r_0|", "|H(T) - H(0)| / |H_inf|"
+OWN, DRIFT = "max_t |y_m(t) - y_own(t)| / |r_0|", "|H(T) - H(0)|_F / |H_inf|_F"
 
 STATEMENTS = (
     width_rate(

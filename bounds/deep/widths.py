@@ -4,7 +4,7 @@ from bounds.deep.cases.deep_ladder import ERF, LEFT, RELU, SECTION, deep_ladders
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 
-KERNEL, LIMIT = "|H(0) - H_inf| / |H_inf|", "max_t |y_m(t) - y_inf(t)| / |r_0|"
+KERNEL, LIMIT = "|H(0) - H_inf|_F / |H_inf|_F", "max_t |y_m(t) - y_inf(t)| / |r_0|"
 
 STATEMENTS = (
     width_rate(

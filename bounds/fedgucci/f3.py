@@ -13,6 +13,7 @@ from bounds.symbols import n_parameters, side
 from ntkfl.estimate import Estimate
 
 diameter, volume_inside = sp.symbols("d_eps V_cube", positive=True)
+CONNECTED = "Pr(max_alpha L(alpha w_anc + (1 - alpha) w) <= eps)"
 SHARE = (diameter / side) ** n_parameters
 SYMBOLS = {
     diameter: "d_eps = |E_eps|^(1/S), E_eps = {w in Omega: L(w) < eps}, Omega a bounded box",
@@ -70,7 +71,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
-        left_formula=("Pr(connected to the anchor)",) * 2,
+        left_formula=(CONNECTED,) * 2,
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
         "networks, sampled, each segment exactly",
         families=(WELLS, ONE_WELL),
@@ -109,7 +110,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.probability(),
         symbols=SYMBOLS,
-        left_formula="Pr(connected to the anchor)",
+        left_formula=CONNECTED,
         says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
         families=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},

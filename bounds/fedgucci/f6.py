@@ -64,7 +64,7 @@ STATEMENTS = (
         forms={
             Form.STATED: Claim(
                 alpha * (1 - alpha) * anchor_norm * sides_apart,
-                left_formula="alpha |v_anc (relu(g) - relu(U_1 x))|",
+                left_formula="alpha |v_anc^T (relu(g_alpha(x)) - relu(U_1 x))|",
                 measure=_as_printed,
             ),
             Form.NEW: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
@@ -75,8 +75,8 @@ STATEMENTS = (
             sides_apart: "|(U_2 - U_1) x|_2",
             crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",
         },
-        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|; new: |v_anc . J|, J = alpha relu(U_1 x) + "
-        "(1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
+        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|, g = g_alpha(x) = (alpha U_1 + (1 - alpha) U_2) x; new: "
+        "|v_anc . J|, J = alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
         families=wide_cube_families,
         mutants=(
             replaced(1 - alpha, (1 - alpha) / 2, "half the share of w_2", Change.CONSTANT),

@@ -49,7 +49,7 @@ STATEMENTS = (
             p: "E_x |(v_1 - v_2) . (relu(U_1 x) - relu(U_2 x))|_2",
             q: "E_x sum_i max(|v_1i|, |v_2i|) |a_i c_i|/(|a_i| + |c_i|) over the units whose sign differs",
         },
-        left_formula="sup_alpha (L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2))",
+        left_formula="B_{loss}(w_1, w_2)",
         says_left="the loss barrier: exact for the absolute and the squared loss, enclosed to 1e-10 for logistic and "
         "cross-entropy",
         families=lambda options: (

@@ -63,7 +63,7 @@ STATEMENTS = (
         constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
         measure=lambda case: case.client_moves(connected=True).norm(axis=1),
         symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},
-        left_formula="|w_c - w_0|",
+        left_formula="|w_c^{FedGuCci} - w_0|",
         says_left="|w_c - w_0| of each client of FedGuCci after its local steps of the first round",
         families=partial(linear_families, reach=30),
         mutants=(

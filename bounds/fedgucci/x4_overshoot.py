@@ -47,7 +47,7 @@ STATEMENTS = (
             G: "phi phi^T of the client's samples, times the scale of its loss",
             r: "f - y of the global model on these samples, at the start of the round",
         },
-        left_formula="f - y",
+        left_formula="f^{(K)} - y",
         says_left="f - y of a client of FedGuCci on its own samples after its local steps of the first round",
         families=partial(linear_families, reach=30),
         mutants=(

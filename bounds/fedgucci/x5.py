@@ -21,7 +21,10 @@ STATEMENTS = (
         ),
         forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
-        left_formula=("exponent in d of sup_alpha E_x |z_x(alpha)|",) * 2,
+        left_formula=(
+            "exponent in d, anchor rows of length 1, of sup_alpha E_x |z_x(alpha)|",
+            "exponent in d, anchor rows all 0, of sup_alpha E_x |z_x(alpha)|",
+        ),
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
         families=(SIDE_LADDERS,),
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
