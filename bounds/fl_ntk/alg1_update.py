@@ -63,7 +63,7 @@ STATEMENTS = (
             "k = 0..K-1",
             pull_printed: "the same with k = 1..K",
         },
-        left_formula="(u(t+1) - u(t))/eta_g",
+        left_formula="(u_r(t+1) - u_r(t))/eta_g",
         says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls and, of networks of "
         "64 neurons or more, in arrays, compiled, by the host's threads, tracking switches, on JAX devices and by the "
         "training engine",

@@ -80,9 +80,9 @@ STATEMENTS = (
         measure=_measure,
         symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},
         left_formula=(
-            "eps sum eta r^2 / (|W - W_fit|^2 - |W' - W_fit|^2)",
-            "|W(T) - W_fit|^2 + eps sum eta r^2",
-            "|f(x,T) - f(x,0)| / |x|",
+            "max_t eps sum_{in step t} eta r^2 / (|W(t) - W^*|^2 - |W(t+1) - W^*|^2)",
+            "|W(T) - W^*|^2 + eps sum_{all steps} eta r^2",
+            "|f(x,t) - f(x,0)| / |x|",
         ),
         says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "
         "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "

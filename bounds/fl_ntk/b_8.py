@@ -88,7 +88,7 @@ STATEMENTS = (
         measure=_measure,
         left_formula=(
             "max_{r,i} relu(w_r^T x_i)",
-            "|sum_r a_r relu(w_r^T x_i)| / sqrt(m)",
+            "|sum_r a_r relu(w_r^T x_i) 1{w_r^T x_i <= (2 log(6 m n / delta))^{1/2}}| / sqrt(m)",
             "|{r : |w_r^T x_i| < R}|",
             "|y - y(0)|^2",
         ),

@@ -110,7 +110,7 @@ STATEMENTS = (
             Form.NEW: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
         },
         measure=lambda case: _condition(case, _searched(case)),
-        left_formula="min_P cond(H P)",
+        left_formula="min_{P that were tried} lambda_max(H P) / lambda_min(H P)",
         says_left="the least condition number of H P, over block Jacobi, local steps and random P, and where a descent "
         "from each of them ends",
         mutants=(
@@ -130,7 +130,7 @@ STATEMENTS = (
         ),
         forms={Form.NEW: Claim(N / nu)},
         measure=_jacobi,
-        left_formula="cond(H H_D^{-1})",
+        left_formula="lambda_max(H H_D^{-1}) / lambda_min(H H_D^{-1})",
         says_left="the condition number of H H_D^-1",
         mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu")),
         uses=("fl-ntk/X.4",),

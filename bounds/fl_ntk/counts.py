@@ -115,7 +115,7 @@ STATEMENTS = (
             local: "neurons active on i under u(t) and on j under the weights of its client",
             outside: "those of them outside Q_i",
         },
-        left_formula=("H", "H(t,k)", "H(t,k)^perp"),
+        left_formula=("H(t)_{i,j}", "H(t,k)_{i,j}", "H(t,k)_{i,j}^perp"),
         says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",
         families=(GRIDS,),
         mutants=(

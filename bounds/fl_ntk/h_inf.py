@@ -81,7 +81,12 @@ STATEMENTS = (
             cross: "x_1.x_2",
             between: "angle between x_1 and x_2",
         },
-        left_formula=("H_inf", "angle(x_i, x_j)", "lambda_min(H_inf)", "lambda_max(H_inf)"),
+        left_formula=(
+            "H_inf(x_i, x_j)",
+            "angle(x_i, x_j)",
+            "lambda_min(H_inf of x_1, x_2)",
+            "lambda_max(H_inf of x_1, x_2)",
+        ),
         says_left="from the library's functions: left 1 every entry of H_inf, left 2 every angle, left 3 and 4 the "
         "smallest and largest eigenvalue of H_inf on the first two samples",
         families=partial(kernel_families, reach=1.0, most=5, steps=False),  # each case has n^2 entries

@@ -8,7 +8,10 @@ STATEMENTS = (
     width_rate(
         "fl-ntk/method-widths",
         "Networks approach the exact limit of every linear method as m^(-1/2)",
-        tuple(Quantity(f"|y_m - y_inf| under {name}", HALF, statistic(name), biased=False) for name in METHODS),
+        tuple(
+            Quantity(f"max_t |y_m(t) - y_inf(t)| / |r_0| under {name}", HALF, statistic(name), biased=False)
+            for name in METHODS
+        ),
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width",

@@ -84,7 +84,7 @@ STATEMENTS = (
         | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)}
         | {gamma: f"gamma of client {c + 1}, 1 without batches" for c, gamma in enumerate(pair)}
         | {delta: f"n_c/b - gamma of client {c + 1}" for c, delta in enumerate(alone)},
-        left_formula=("E r r^T",) * 2,
+        left_formula=("E r(2) r(2)^T",) * 2,
         says_left="E r r' after two rounds: over every choice of clients and batches, each run step by step; and by "
         "the library's random rounds",
         families=RANDOM_ROUNDS,

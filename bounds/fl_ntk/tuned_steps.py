@@ -24,6 +24,7 @@ slow, fast = sp.symbols("nu_1 nu_n", positive=True)
 KAPPA = fast / slow
 ROOT = sp.sqrt(KAPPA)
 RATES = ((KAPPA - 1) / (KAPPA + 1), (ROOT - 1) / (ROOT + 1), 1 - 2 / sp.sqrt(3 * KAPPA + 1))
+NAMES = ("averaging", "heavy ball", "Nesterov")
 Steps = dict[str, Any]
 Choices = Callable[[Steps], Iterable[Steps]]
 
@@ -103,7 +104,7 @@ STATEMENTS = (
             "and positive, which is all that their argument uses",
         ),
         measure=_measured(lambda tuned: [tuned]),
-        left_formula=("rho(M)",) * 3,
+        left_formula=tuple(f"max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
         says_left="the spectral radius of the library's map of each method at those steps",
         mutants=(
             scaled(sp.Rational(1_001, 1_000)),
@@ -122,7 +123,7 @@ STATEMENTS = (
             BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps", note="the grid is centred at the tuned steps"
         ),
         measure=_measured(_beside),
-        left_formula=("min rho(M)",) * 3,
+        left_formula=tuple(f"min_{{grid}} max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
         says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from 1e-6 "
         "beside the tuned steps to three times as much",
         mutants=(power(fast, 2), power(slow, 2)),

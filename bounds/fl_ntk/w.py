@@ -57,21 +57,33 @@ def _limit(name: str, exponent: sp.Rational) -> Callable[[WidthLadder], float]:
 
 
 def _one(
-    label: str, title: str, name: str, exponent: sp.Rational, note: str, *, biased: bool = True, coefficient=None
+    label: str,
+    title: str,
+    name: str,
+    exponent: sp.Rational,
+    note: str,
+    *,
+    biased: bool = True,
+    coefficient=None,
+    left: str = "",
 ) -> WidthRate:
     """A row of the table: one statistic of a run, one exponent."""
-    quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient)
+    quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient, left=left)
     says = f"{ON_RUNS}{title}"
     return width_rate(
         f"fl-ntk/W-{label}", title, (quantity,), source=on_width(note), says_left=says, families=ladder_families
     )
 
 
-def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
+def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "") -> WidthRate:
     """A row for an array whose mean over networks is of order m^(-1/2), with fluctuations of order m^(-3/4)."""
+    left = left or title
+    mean = f"E ({left})"
     quantities = (
-        Quantity(f"mean of {title}", HALF, mean_part(name)),
-        Quantity(f"fluctuation of {title}", THREE_QUARTERS, spread_part(name), biased=False),
+        Quantity(f"mean of {title}", HALF, mean_part(name), left=f"|{mean}|_F"),
+        Quantity(
+            f"fluctuation of {title}", THREE_QUARTERS, spread_part(name), biased=False, left=f"|{left} - {mean}|_F"
+        ),
     )
     return width_rate(
         f"fl-ntk/W-{label}",
@@ -157,7 +169,14 @@ STATEMENTS = (
         coefficient=_limit("total_movement_limit", ZERO),
     ),
     _one("flips", "share of patterns flipped by round T", "flips", HALF, "only neurons within m^(-1/2) of a kink flip"),
-    _one("jacobian", "|J(t,k) - J(0,0)|_F", "jacobian", QUARTER, "the root of the share of flipped patterns"),
+    _one(
+        "jacobian",
+        "|J(t,k) - J(0,0)|_F",
+        "jacobian",
+        QUARTER,
+        "the root of the share of flipped patterns",
+        left="|J(k,t) - J(0,0)|_F",
+    ),
     _mean_and_spread("gram-drift", "H(T) - H(0)", "gram_drift", "X.9: flips one way and the other are unequal"),
     _mean_and_spread(
         "local-gram-drift", "H(t,k) - H(0)", "local_gram_drift", "at the last local step of the middle round"
@@ -165,7 +184,9 @@ STATEMENTS = (
     _mean_and_spread(
         "asymmetry", "H(t,k) - H(t,k)^T", "asymmetry", "a bias, and Poisson noise of about sqrt(m) flipped neurons"
     ),
-    _mean_and_spread("linearised", "y_m(t) - y_lin(t), all t", "linearised", "y_lin: the kernel regime of H(0)"),
+    _mean_and_spread(
+        "linearised", "y_m(t) - y_lin(t), all t", "linearised", "y_lin: the kernel regime of H(0)", "y_m - y_lin"
+    ),
     _one(
         "outputs",
         "max_t |y_m(t) - y_inf(t)|",

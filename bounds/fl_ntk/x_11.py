@@ -35,9 +35,9 @@ STATEMENTS = (
             rate: "1 - beta rho lambda, of the checkpoint's certificate",
             need: "the movement since the checkpoint that the certificate allows, at most its radius R",
             t: "rounds since the checkpoint",
-            r0: "|y - y| at the checkpoint",
+            r0: "|y - y(0)|_2 at the checkpoint",
         },
-        left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{k,c,r} |w_{k,c,r}(t) - u_r(0)|"),
+        left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the residual and the largest movements of the run that continues, relative to the checkpoint",
         families=checkpoint_families,
         mutants=(

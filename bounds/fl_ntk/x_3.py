@@ -60,7 +60,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
-        left_formula=("lambda_max(H P)", "rho(M)"),
+        left_formula=("lambda_max(H P)", "max_i |lambda_i(M)|"),
         says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(

@@ -73,7 +73,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},
-        left_formula=("rho(M)", "|L^{-1} r(T)| / |L^{-1} r(0)|"),
+        left_formula=("max_i |lambda_i(M)|", "|L^{-1} r(T)| / |L^{-1} r(0)|"),
         says_left="the spectral radius of M, and |L^-1 r(100)| / |L^-1 r(0)| from y(0) = 0, of the kernel regime",
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(

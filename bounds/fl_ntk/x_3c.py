@@ -40,7 +40,7 @@ STATEMENTS = (
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
         measure=_measure,
         symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},
-        left_formula=("max {eta_g : rho(M) <= 1}", "rho(M)"),
+        left_formula=("max {eta_g : max_i |lambda_i(M)| <= 1}", "max_i |lambda_i(M)| of the largest stable step"),
         says_left="left 1: the largest stable server step of the kernel regime; left 2: the spectral radius of M at "
         "that step",
         families=lambda options: kernel_families(options, reach=1.99),

@@ -47,7 +47,7 @@ STATEMENTS = (
         constants=_constants,
         measure=limit_map,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly"},
-        left_formula="M",
+        left_formula="M_{K = 2^{53}}",
         says_left="M of the kernel regime with 2^53 local steps; what more of them would add is in the error",
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(

@@ -53,7 +53,9 @@ STATEMENTS = (
         ),
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
         measure=_measure,
-        left_formula=("exponent in N of min {t : |y - y(t)| <= 10^{-6} |y|}",) * 2,
+        left_formula=tuple(
+            f"exponent in N, eta_g = {step}, of min {{t : |y - y(t)| <= 10^{{-6}} |y|}}" for step in ("1", "N")
+        ),
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
         families=client_ladders,
         mutants=(

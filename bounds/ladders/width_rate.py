@@ -29,6 +29,7 @@ class Quantity:
     exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
     # the leading coefficient that the theory gives on a ladder, where it gives one
     coefficient: Callable[[Any], float] | None = None
+    left: str = ""  # the number in the paper's symbols; default: its name
 
     def exponent_on(self, ladder: Any) -> Estimate:
         """The measured exponent, with its interval."""
@@ -87,7 +88,7 @@ def width_rate(
         source=source,
         forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=note)},
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
-        left_formula=tuple(f"exponent in m of {quantity.name}" for quantity in quantities),
+        left_formula=tuple(f"exponent in m of {quantity.left or quantity.name}" for quantity in quantities),
         says_left=says_left,
         families=families,
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
