@@ -58,6 +58,9 @@ def _typed(parts: list[str], ends: str = "") -> str:
             made.append(part + "{" + _script(parts) + "}")
         elif part == "sqrt" and parts[:1] == ["("]:
             made.append(rf"\sqrt{{{_group(parts, ')')}}}")
+        elif part == "(" and ends == ")":
+            parts.insert(0, part)
+            made.append(f"({_group(parts, ends)})")
         elif part == "{":
             parts.insert(0, part)
             made.append(rf"\{{ {_group(parts, '}')} \}}")

@@ -70,6 +70,7 @@ def test_what_is_drawn_is_what_is_written(text):
         ("sqrt(m x_i)/2", r"\sqrt{m x_{i}} / 2"),
         ("{t : share of all t}", r"\{ t : \text{ share of all } t \}"),
         ("H(w~, w^)", r"H ( \tilde{w} , \hat{w} )"),
+        ("sqrt(2 log(m n)) + f(x)", r"\sqrt{2 \log (m n)} + f ( x )"),
     ],
 )
 def test_signs_words_and_scripts_are_set_as_such(text, latex):
