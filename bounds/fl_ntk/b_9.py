@@ -161,8 +161,8 @@ STATEMENTS = (
         measure=_distance_measure,
         symbols=SAMPLES,
         left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
-        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on, but "
-        "within the last round, which has no next",
+        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on, "
+        "but within the last round, which has no next",
         families=(NEAR_LABELS,),
         mutants=(
             power(m, sp.Rational(3, 2)),

@@ -31,7 +31,6 @@ MINIATURE = Miniature(
     settings=_settings(COMMON, METHODS),
     quantities=OF_FEDAVG.quantities,
     measure=measure,
-    seeds=2,
     caveat=(
         "Every method is compared with itself without IMA; the control of each kind of IMA has its rates and passes, "
         "and no averaging."

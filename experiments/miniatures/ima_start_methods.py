@@ -22,7 +22,6 @@ MINIATURE = Miniature(
     settings=_settings(COMMON),
     quantities=OF_FEDAVG.quantities,
     measure=OF_FEDAVG.measure,
-    seeds=2,
     caveat=(
         "The target is, seed by seed, the method's own mean accuracy over its last 10 rounds without IMA; the paper's "
         "is 61.61 % for every method. Every method is compared with itself."

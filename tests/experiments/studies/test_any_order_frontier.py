@@ -51,8 +51,8 @@ def test_labels_that_nothing_reaches_have_no_reach():
 def test_the_chain_reaction_has_the_projections_of_wide_networks():
     """gamma again, with kappa the mean of |projection of x_i (x) e_r on rows(C)| in a network, by the certificate."""
     problem, width = data.digits(n=6, seed=0), 1000
-    found = certify_any_order(problem, draw(width, problem.d, 0))._grown.rows.found
-    rows = ConstraintRows(found, NO_PAIRS.neuron, NO_PAIRS.row)
+    neuron_pass = certify_any_order(problem, draw(width, problem.d, 0))._grown.rows.neuron_pass
+    rows = ConstraintRows(neuron_pass, NO_PAIRS.neuron, NO_PAIRS.row)
     inner, kappa = np.abs(problem.x @ problem.x.T), np.zeros(6)
     for i in range(6):
         columns, error = rows.columns(np.arange(width), np.full(width, i))

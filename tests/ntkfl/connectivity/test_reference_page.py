@@ -12,8 +12,7 @@ alignment: align align_group balanced permuted unit_rows
 barrier: loss_barrier accuracy_barrier connectivity_loss sampled_connectivity_loss group_barrier group_accuracy_barrier
 curves: interpolation_curve grid_barrier grid_accuracy_barrier grid_connectivity_loss
 discrepancy: mean_discrepancy linear_cka
-ensembles: ensemble_outputs averaging_gap locality
-evaluated_groups: evaluated_group_barrier evaluated_group_accuracy_barrier
+ensembles: ensemble_outputs averaging_gap locality evaluated_group_barrier evaluated_group_accuracy_barrier
 five_factors: error_factors
 kernel_regime_fedgucci: equivalent_setup overshoot
 unit_orders: least_barrier
@@ -26,11 +25,9 @@ quadratic_clients: heterogeneity
 torch_network: TorchNetwork
 units.torch_alignment: align_torch
 units.torch_groups: align_torch_group
-units.numbers: unit_numbers
-units.parts: units_and_parts
+units.numbers: unit_numbers units_and_parts
 units.walk: units_of Units
-units.matching: match permuted
-units.relaxed: relaxed
+units.matching: match permuted relaxed
 units.pairs: Pair distance
 """
 

@@ -1,0 +1,110 @@
+"""The adapter's side of an exchange: run by its interpreter as a script, with nothing but numpy beside the adapter.
+
+`python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; from FIRST on, each is given to the adapter's
+function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last. What an adapter
+yields is copied before it goes on.
+"""
+
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import platform
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+START = "start.json"
+WANTED = "run(case) must return, or yield, a dictionary of arrays after every round"
+
+
+def main(adapter: Path, folder: Path, first: int) -> None:
+    """Load the adapter, say so, and give it the cases."""
+    try:
+        import numpy
+
+        sys.path.insert(0, str(adapter.parent))
+        module = loaded("conformance_adapter", adapter)
+        if not callable(getattr(module, "run", None)):
+            raise TypeError("it has no function run(case)")
+        reading = loaded("conformance_case", Path(__file__).with_name("case.py"))
+        packages = {name: importlib.metadata.version(name) for name in getattr(module, "PACKAGES", ())}
+    except BaseException as error:
+        say(folder / START, {"fault": described(error)})
+        raise
+    python = {"python": platform.python_version(), "numpy": numpy.__version__}
+    say(folder / START, {"packages": packages, "with": python})
+    while (folder / str(first)).is_dir():
+        case = reading.Case.read(folder / str(first))
+        say(folder / f"{first}.json", answer(module.run, case, folder / f"{first}.npz"))
+        first += 1
+
+
+def loaded(name: str, path: Path) -> Any:
+    """The module in a file."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
+    """What the adapter made of the case: a file of arrays and which of them are one memory, or why there is no file."""
+    import numpy
+
+    try:
+        returned = run(case)
+        if isinstance(returned, (dict, str, bytes)) or not hasattr(returned, "__iter__"):
+            raise TypeError(f"run returned {type(returned).__name__}; {WANTED}")
+        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # it may never end
+        if len({tuple(sorted(kept)) for kept in rounds}) > 1:
+            raise ValueError("the rounds do not all have the same names")
+        stacked = {name: numpy.array([kept[name] for kept in rounds]) for name in (rounds or [{}])[0]}
+        with zipfile.ZipFile(path, "w") as file:  # older versions of savez have no allow_pickle
+            for name, value in stacked.items():
+                with file.open(f"{name}.npy", "w") as member:
+                    numpy.lib.format.write_array(member, value, allow_pickle=False)
+    except NotImplementedError as error:
+        return {"left_out": str(error) or "not implemented"}
+    except BaseException as error:  # SystemExit too: the other cases go on
+        return {"fault": described(error)}
+    return {"one_memory": one_memory(returned)} if isinstance(returned, (list, tuple)) else {}
+
+
+def copied(kept: Any) -> dict[str, Any]:
+    """A round's arrays as they are now: the adapter may train on in the same memory, or use its dictionary again."""
+    import numpy
+
+    if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
+        raise TypeError(f"a round is {type(kept).__name__}; {WANTED}")
+    return {name: numpy.array(numpy.asarray(value)) for name, value in kept.items()}
+
+
+def one_memory(rounds: Any) -> list[str]:
+    """The names that have the same memory in the first round and in the last."""
+    import numpy
+
+    if len(rounds) < 2:
+        return []
+    first, last = ({name: numpy.asarray(value) for name, value in kept.items()} for kept in (rounds[0], rounds[-1]))
+    return [name for name, value in first.items() if numpy.may_share_memory(value, last[name])]
+
+
+def described(error: BaseException) -> str:
+    """One line of an exception."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def say(path: Path, value: Any) -> None:
+    """Put it there at once, so that who waits never reads half of it."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(part, path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
