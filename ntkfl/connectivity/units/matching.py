@@ -1,4 +1,7 @@
-"""Permutations of groups of units under which two networks are nearest: assignments, one group after the other."""
+"""Permutations of groups of units under which two networks are nearest: assignments, one group after the other.
+
+Further starts come from the relaxed problem, in which means of orders take the place of orders.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +37,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
         (arXiv:1112.5507); for weights, Crisostomi et al. (2024), C2M3 (arXiv:2405.17897), section 3.
     """
     require("the orders as matrices", lambda units: 56 * len(sizes) * units**2, units=max(sizes))
-    scale = largest(pairs) or 1.0  # so that products are finite
-    pairs = [pair._replace(target=pair.target / scale, given=pair.given / scale) for pair in pairs]
+    pairs = _scaled(pairs)
     means = [np.full((size, size), 1 / size) for size in sizes]
     if begin:
         means = [np.mean([np.eye(len(order))[order] for order in each], axis=0) for each in zip(*begin, strict=True)]
@@ -59,14 +61,27 @@ def _best(gains: Float[np.ndarray, "units units"]) -> Int[np.ndarray, " units"]:
     return np.asarray(linear_sum_assignment(gains, maximize=True)[1])
 
 
+def _scaled(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs divided by their largest number, so that products are finite."""
+    scale = largest(pairs) or 1.0
+    return [pair._replace(target=pair.target / scale, given=pair.given / scale) for pair in pairs]
+
+
 def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
     """The derivative of the inner product to each group's matrix."""
-    slopes = [np.zeros((len(each), len(each))) for each in at]
+    return [_slope(pairs, at, group, applied) for group in range(len(at))]
+
+
+def _slope(
+    pairs: Sequence[Pair], at: Sequence[np.ndarray], group: int, applied: Callable[..., np.ndarray]
+) -> Float[np.ndarray, "units units"]:
+    """The derivative to one group's matrix: inner products of units of the first network with units of the second."""
+    slope = np.zeros((len(at[group]),) * 2)
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
-            if factor.group is not None:
-                slopes[factor.group] += unit_products(pair.target, applied(pair.given, pair.factors, at, place), place)
-    return slopes
+            if factor.group == group:
+                slope += unit_products(pair.target, applied(pair.given, pair.factors, at, place), place)
+    return slope
 
 
 def _mixed(
@@ -149,7 +164,7 @@ def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Match
             interruption.check()
             due.discard(group)
             other = [*orders]
-            other[group] = linear_sum_assignment(_gains(own, orders, group), maximize=True)[1]
+            other[group] = _best(_slope(_scaled(own), orders, group, along))
             if distance(own, other).hi < distance(own, orders).lo:
                 orders = other
                 due |= {each.group for pair in own for each in pair.factors if each.group not in (None, group)}
@@ -188,15 +203,3 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
 
 def _numbers(value: Tensor) -> Float[np.ndarray, "..."]:
     return value.detach().double().cpu().numpy()
-
-
-def _gains(pairs: Sequence[Pair], orders: Orders, group: int) -> Float[np.ndarray, "units units"]:
-    """Inner products of each unit's numbers in the first network with each unit's in the second."""
-    scale = largest(pairs) or 1.0  # so that products are finite
-    gains = np.zeros((len(orders[group]),) * 2)
-    for pair in pairs:
-        for place, factor in enumerate(pair.factors):
-            if factor.group == group:
-                given = along(pair.given, pair.factors, orders, place)
-                gains += unit_products(pair.target / scale, given / scale, place)
-    return gains

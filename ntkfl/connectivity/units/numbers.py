@@ -44,7 +44,7 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
         return outputs[0]
 
     units, reads = units_of(watched, own, x, network.tied())
-    moved = {read.edge: read for read in reads if any(factor.group is not None for factor in read.factors)}
+    moved = {read.edge: read for read in reads if _moves(read)}
     return units, _parts(outputs[0], list(moved.values()))
 
 
@@ -84,8 +84,8 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         network: any whose axes can be followed.
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: "weights": all of them, running averages too. "activations": what each layer reads, over the root of the
-            samples. "outputs": the part of the outputs that goes through what each layer reads, as
-            `ntkfl.connectivity.units.numbers` has it, over the root of the samples.
+            samples. "outputs": the part of the outputs that goes through what each layer reads, as `units_and_parts`
+            has it, over the root of the samples.
 
     Returns: the units, and a list of numbers for every layer.
 
