@@ -25,6 +25,12 @@ from ntkfl.gram.threads import worker_threads
 from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, checked_rows
 
+ROUNDOFF = 2.0**-53
+_STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
+_BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
+TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
+FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
+_GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; 33 of its lines a row
 DEGREE = 12  # of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -48,16 +54,16 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
     def tile(rows: slice, columns: slice, numbers: np.ndarray, far: np.ndarray) -> None:
         shape = rows.stop - rows.start, columns.stop - columns.start
         dot, value = (some[: shape[0] * shape[1]].reshape(shape) for some in numbers)
-        mirrored = alone and rows == columns
+        diagonal = alone and rows == columns
         np.matmul(left[rows], right[columns].T, out=dot)
-        count = one_pass(dot, scales[0][rows], scales[1][columns], steep, mirrored, value, far)
+        count = one_pass(dot, scales[0][rows], scales[1][columns], steep, diagonal, value, far)
         if count:
             p, q = far[:count].T
             value[p, q] = repaired = repair(p + rows.start, q + columns.start)
-            if mirrored:
+            if diagonal:
                 value[q, p] = repaired
         out[rows, columns] = value
-        if alone and not mirrored:
+        if alone and not diagonal:
             out[columns, rows] = value.T
 
     with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
@@ -73,9 +79,9 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 def entries() -> Callable[..., int]:
     """Compile (about a second, once a process) the pass over a tile; it releases the interpreter.
 
-    entries()(dot, left, right, steep, mirrored, value, far): from dot products and reciprocal norms the entries into
-    `value`; the places with |cosine| > steep into `far`; returns how many there are. If `mirrored`, what is below the
-    diagonal is what is above, and `far` has the places above alone.
+    entries()(dot, left, right, steep, diagonal, value, far): from dot products and reciprocal norms the entries into
+    `value`; the places with |cosine| > steep into `far`; returns how many there are. With `diagonal`, what is
+    below the diagonal is what is above, and `far` has the places above alone.
     """
     from numba import njit
 
@@ -85,7 +91,7 @@ def entries() -> Callable[..., int]:
 
     # A product and a sum may be one instruction; no other liberty is taken.
     @njit(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", nogil=True, fastmath={"contract"})
-    def one_pass(dot, left, right, steep, mirrored, value, far):
+    def one_pass(dot, left, right, steep, diagonal, value, far):
         count = 0
         for i in range(len(dot)):
             hit = 0
@@ -104,11 +110,11 @@ def entries() -> Callable[..., int]:
                 behind = quarter - arc if low else 2.0 * arc
                 value[i, j] = dot[i, j] * ((ahead if cosine >= 0.0 else behind) * turn)
             if hit:
-                for j in range(i + 1 if mirrored else 0, len(right)):
+                for j in range(i + 1 if diagonal else 0, len(right)):
                     if abs(dot[i, j] * (left[i] * right[j])) > steep:
                         far[count, 0], far[count, 1] = i, j
                         count += 1
-            if mirrored:
+            if diagonal:
                 for j in range(i):
                     value[i, j] = value[j, i]
         return count
@@ -125,14 +131,6 @@ def _coefficients() -> np.ndarray:
     polynomial = np.polynomial.Polynomial(taylor)
     series = np.polynomial.Chebyshev.interpolate(lambda t: polynomial((t + 1) / 8), DEGREE)
     return series.convert(kind=np.polynomial.Polynomial).coef
-
-
-ROUNDOFF = 2.0**-53
-_STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
-_BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
-TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
-FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
-_GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 
 
 def infinite(
