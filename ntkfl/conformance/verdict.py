@@ -201,7 +201,7 @@ def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
     if not answer.values:
         outcome, remark = (Outcome.LEFT_OUT, answer.left_out) if answer.left_out else (Outcome.FAILED, answer.fault)
         return CaseVerdict(name, outcome, remark=remark, limit=limit, seconds=seconds)
-    precision = next(iter(answer.values.values())).dtype.name
+    precision = _precision(answer.values)
     difference = first_difference(answer.values, case.expected, allowed(case, precision))
     if difference and difference.name in answer.one_memory:
         remark = (
