@@ -1,4 +1,4 @@
-"""`certify_any_order`, and the certificate that it gives: what is proved, or what is in the way."""
+"""`certify_any_order` and its certificate: what is proved, with step limits, or what is in the way."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +19,13 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.problem import Problem, Weights, finite_array, require_size
+
+MEMORY = 8e9  # bytes, unless the caller says otherwise
+MOST_NEAR = 2**22  # pairs near their kinks
+MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
+_COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
+_TRIES = 20  # halvings of the residual
+_UNKNOWN = Estimate.between(0, np.inf, "not found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +68,8 @@ def gradient_products(rows: ConstraintRows) -> GradientProducts:
     off = rows.patterns(touched)
     on = off.copy()
     on[np.searchsorted(touched, rows.neuron), rows.row] = True
-    up, down = (
-        np.zeros_like(neurons.pairs),
-        np.zeros_like(neurons.pairs),
-    )  # what the patterns on A may add, and take away
+    # what the patterns on A may add, and take away
+    up, down = np.zeros_like(neurons.pairs), np.zeros_like(neurons.pairs)
     for first, second in np.ndindex(outputs, outputs):
         weight = net.readout[first, touched] * net.readout[second, touched]
         for part, of in ((up, np.maximum(weight, 0)), (down, np.maximum(-weight, 0))):
@@ -99,14 +104,6 @@ def _largest(matrix: Estimate) -> float:
 
 def _mirrored(matrix: np.ndarray) -> np.ndarray:
     return np.tril(matrix) + np.tril(matrix, -1).T
-
-
-MEMORY = 8e9  # bytes, unless the caller says otherwise
-MOST_NEAR = 2**22  # pairs near their kinks
-MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
-_COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
-_TRIES = 20  # halvings of the residual
-_UNKNOWN = Estimate.between(0, np.inf, "not found")
 
 
 @dataclass(frozen=True, eq=False)

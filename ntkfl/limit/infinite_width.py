@@ -96,8 +96,6 @@ class KernelRegime(Regime):
     f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network
     has in the mean. Everything is float64: rounding enters at the eigendecomposition, about n eps for every round that
     a mode lasts, as in the recursion; also at eta_local q = 2 and next to it, where K even makes f_K(q) rounding noise.
-
-    Args:
     """
 
     def at(self, setup: Setup) -> KernelRegime:

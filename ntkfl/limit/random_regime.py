@@ -26,6 +26,8 @@ from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
+MOST_ROUNDS = 100_000  # that are counted one by one
+
 
 def batch_noise(
     second: Float[np.ndarray, "n n"],
@@ -63,9 +65,6 @@ def batch_noise(
         noise = np.outer(kept, kept) * noise + step**2 * drawn
         response = kept * response + step
     return basis @ noise @ basis.T
-
-
-MOST_ROUNDS = 100_000  # that are counted one by one
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Fully connected networks as lists of layers, read from a torch module or from a network of any width."""
+"""Fully connected networks as lists of layers with activations, from a torch module or a network of any width."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from scipy.special import erf, expit, ndtr
 
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import finite_array
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ntkfl.training.models.wide_networks import WideNetwork
 
 LIBRARY = 2.0**-44  # of 1 + |z|: what numpy and scipy may be off by, a hundred times what a test finds
 
@@ -65,12 +70,6 @@ SMOOTH = {
 }
 RELU = Smooth("relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float), 1.0, 0.0, kink=True)
 ACTIVATIONS = SMOOTH | {RELU.name: RELU}
-
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ntkfl.training.models.wide_networks import WideNetwork
 
 
 @dataclass(frozen=True, eq=False)

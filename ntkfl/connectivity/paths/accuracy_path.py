@@ -20,6 +20,7 @@ from ntkfl.connectivity.paths.segment import EPS, Segment
 
 UNKNOWN = -1
 NARROW = 1e-10
+NUDGE = 4 * EPS  # edges are rounded to float64
 EXACT_WORK = 10**8  # products of integers spent on deciding strips
 
 Row = tuple[float, float, int, int, int, int]  # left, right; how many are right before, after, at least, at most
@@ -117,9 +118,6 @@ def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
     """The least number between the changes is taken for certain, where no piece beside the row has it."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
-
-
-NUDGE = 4 * EPS  # edges are rounded to float64
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The tasks of GLUE (Wang et al. 2019) that FedGuCci uses, from their published .tsv files."""
+"""The tasks of GLUE (Wang et al. 2019) that FedGuCci uses, from their published .tsv files, in tokens of WordPiece."""
 
 import string
 import unicodedata
@@ -13,6 +13,8 @@ import numpy as np
 from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 CLASS, SEPARATOR, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
+LONGEST = 128  # tokens of a sample, unless another size is asked for
+HIGHEST_SCORE = 5.0  # of STS-B, the only task with real labels
 LONGEST_WORD = 100  # characters; longer words are unknown
 IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
@@ -90,10 +92,6 @@ def _dropped(c: str) -> bool:
 
 def _punctuation(c: str) -> bool:
     return c in string.punctuation or unicodedata.category(c).startswith("P")
-
-
-LONGEST = 128  # tokens of a sample, unless another size is asked for
-HIGHEST_SCORE = 5.0  # of STS-B, the only task with real labels
 
 
 class Task(NamedTuple):
