@@ -13,7 +13,7 @@ from experiments.console.barrier_files import samples_of_run
 from experiments.miniatures.grid_barriers import POINTS, Scores, group_barriers, segments
 from ntkfl.connectivity.losses import named_loss
 from ntkfl.training.runs.training_run import load_run
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, stacked
 
 
 def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) -> dict[str, Any]:
@@ -32,19 +32,14 @@ def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) ->
     models = [{name: w.double().cpu() for name, w in run.state.model.items()} for run in runs]
     pairs = {}
     for i, k in combinations(range(len(models)), 2):
-        on_segment = segments(scores, _stacked(models[i]), _stacked(models[k]))
+        on_segment = segments(scores, stacked([models[i]]), stacked([models[k]]))
         numbers = {"loss": float(on_segment.loss_barriers()[0]), "accuracy": float(on_segment.accuracy_barriers()[0])}
         pairs[f"{paths[i]} - {paths[k]}"] = numbers
     setting = {"data": name, "samples": len(x), "loss": loss, "model": runs[0].model.name, "grid points": POINTS}
     result: dict[str, Any] = setting | {"pairs": pairs}
     if len(models) > 2:
-        group = {name: torch.stack([model[name] for model in models]) for name in models[0]}
-        result["group accuracy barrier"] = float(group_barriers(scores, group, len(models))[0])
+        result["group accuracy barrier"] = float(group_barriers(scores, stacked(models), len(models))[0])
     return result
-
-
-def _stacked(model: Params) -> Params:
-    return {name: weights[None] for name, weights in model.items()}
 
 
 def _scores(model: Any, x: Tensor, y: np.ndarray, loss: str) -> Scores:

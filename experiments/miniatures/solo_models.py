@@ -18,7 +18,7 @@ from ntkfl.training.models import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
-from ntkfl.training.tree import Params, tree_map
+from ntkfl.training.tree import Params, stacked, tree_map
 
 ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of a model
 
@@ -45,8 +45,7 @@ class Solo:
     def starts(self, count: int, seed: int) -> Params:
         """Initial models, one a row; the anchor's start is another one."""
         seeds = np.random.SeedSequence((seed, 1)).generate_state(count)
-        drawn = [self.model.initial(int(each)) for each in seeds]
-        return {name: torch.stack([params[name] for params in drawn]) for name in drawn[0]}
+        return stacked([self.model.initial(int(each)) for each in seeds])
 
     def anchor(self, epochs: int, seed: int) -> Params:
         """One more model, trained for so many epochs."""

@@ -1,6 +1,6 @@
 """Nested dicts of tensors: parameters, optimizer states, what a client or the server keeps between rounds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +34,11 @@ def zeros_like(tree: Tree) -> Tree:
 def row_of(tree: Tree, row: int) -> Tree:
     """One row of every tensor."""
     return tree_map(lambda rows: rows[row], tree)
+
+
+def stacked(trees: Sequence[Tree]) -> Tree:
+    """Trees of one shape as one tree, a row each: `row_of` gives them back."""
+    return tree_map(lambda *rows: torch.stack(rows), *trees)
 
 
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:

@@ -123,6 +123,8 @@ class DeepLadder(Rungs):
         return float(np.mean(apart)) / size(moved / clients)
 
     def _runs(self, stack: NetworkStack, width: int) -> Iterator[Seen]:
+        from ntkfl.training.tree import row_of  # torch is slow to load
+
         trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))
         rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
         limit, size = self.limit.outputs(rounds), np.linalg.norm(self.problem.y)
@@ -133,7 +135,7 @@ class DeepLadder(Rungs):
         between = _apart(trained.ends, trained.after).mean(axis=0)
         moved = _apart(trained.after, trained.before)
         for place, network in enumerate(stack.networks):
-            start, end = network.kernel(network.start), network.kernel(stack.of(trained.after, place))
+            start, end = network.kernel(network.start), network.kernel(row_of(trained.after, place))
             own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
             outputs = trained.outputs[place]
             yield Seen(

@@ -67,9 +67,11 @@ class KinkLadder(Rungs):
         return NetworkStack.of_seeds(RELU, self.problem, self.widths[row], self.seeds(row))
 
     def _changes(self, stack: NetworkStack) -> Iterator[np.ndarray]:
+        from ntkfl.training.tree import row_of  # torch is slow to load
+
         after = stack.run(self.problem, self.setup).after
         for place, network in enumerate(stack.networks):
-            yield network.kernel(stack.of(after, place)) - network.kernel(network.start)
+            yield network.kernel(row_of(after, place)) - network.kernel(network.start)
 
 
 KINK_LADDERS = Family(

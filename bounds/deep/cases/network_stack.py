@@ -54,7 +54,7 @@ class NetworkStack:
         """Train every network on its own labels y_m(0) + r_0, the samples on the clients of `layout`."""
         import torch
 
-        from ntkfl.training.models.side_by_side import stacked
+        from ntkfl.training.tree import stacked
         from ntkfl.training.wide_training import network_federation
 
         labels = np.stack([network.problem.y for network in self.networks], axis=1)
@@ -68,7 +68,3 @@ class NetworkStack:
             outputs.append(self.model.outputs(state.model, x).numpy())
         assert last.ends is not None
         return StackRun(np.array(outputs).transpose(2, 0, 1), before, state.model, last.ends)
-
-    def of(self, weights: Params, place: int) -> Params:
-        """The weights of one network of the stack."""
-        return {name: value[place] for name, value in weights.items()}

@@ -1,13 +1,10 @@
 """Networks of one shape as one model, which the engine trains in one batch."""
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 from torch.func import vmap
 
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, stacked
 
 
 def side_by_side(network: Model, count: int) -> Model:
@@ -25,8 +22,3 @@ def side_by_side(network: Model, count: int) -> Model:
         return stacked([network.initial(seed * count + copy) for copy in range(count)])
 
     return Model(f"{network.name}, {count} side by side", initial, features, lambda params, z: z)
-
-
-def stacked(params: Sequence[Params]) -> Params:
-    """The weights of networks of one shape on a leading axis."""
-    return {name: torch.stack([own[name] for own in params]) for name in params[0]}
