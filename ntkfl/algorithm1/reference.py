@@ -18,7 +18,10 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 class NeuronKinds:
-    """A partition of the neurons that only ever gets finer; at the start by their signs.
+    """Neurons that must have moved alike, a partition that only ever gets finer; at the start by their signs.
+
+    A step moves neuron r by a_r times a sum over the samples it is active on. So whatever moves a kind is computed once
+    for all of it, and kinds part where the patterns of their neurons do.
 
     of: the kind of each neuron, (m,). first: a neuron of each kind. counts: how many neurons each has.
     """

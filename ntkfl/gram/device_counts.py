@@ -23,7 +23,8 @@ def summed_on_devices(
 
     A neuron with a sign that float64 leaves open goes to the processor, where all of its signs are exact.
 
-    A piece has fewer than 2^31 neurons, since a device counts in 32 bits.
+    Products are in float64: float32 would leave some sign of most neurons open. Patterns are multiplied in 8 bits, for
+    which GPUs have matrix units, and summed in 32, so that a piece has fewer than 2^31 neurons.
 
     Raises:
         ValueError: a TPU, whose float64 is put together from shorter numbers, with errors of its own.

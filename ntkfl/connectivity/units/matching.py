@@ -26,6 +26,9 @@ Means = list[Float[np.ndarray, "units units"]]
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
     """Orders near a stationary point of the relaxed problem: a start for the turns, better than none as a rule.
 
+    Orders become doubly stochastic matrices, which all move at once by the method of Frank and Wolfe. Where a tensor
+    has more than two axes of units, the inner product's slope is taken to be linear on the way.
+
     Args:
         pairs: what is compared.
         sizes: of the groups.

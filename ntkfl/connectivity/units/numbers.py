@@ -20,6 +20,8 @@ from ntkfl.messages import did_you_mean
 def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any) -> tuple[Units, list[Read]]:
     """The units of a network, and for every layer whose inputs they move, the parts: (outputs, *shape of the inputs).
 
+    A part is a number that the layer reads times the outputs' gradient to it; in a two-layer ReLU network, what a
+    hidden unit adds to the outputs. Weights into a unit times c and those out of it over c change no part.
     Inputs that several layers read count once: their gradient is that of all ways to the outputs.
 
     Args:

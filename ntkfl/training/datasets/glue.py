@@ -24,7 +24,7 @@ IDEOGRAPHS = (
 
 @dataclass(frozen=True, eq=False)
 class WordPiece:
-    """A vocabulary: the number of each token."""
+    """The vocabulary of an uncased BERT (Devlin et al. 2019): the number of each token."""
 
     number: dict[str, int]
 
