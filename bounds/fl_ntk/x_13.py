@@ -44,9 +44,8 @@ def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
     if isinstance(ladder, WidthLadder):
         near = _on_widths(ladder)
         return slope(ladder.sizes, near), leading_coefficient(ladder.sizes, near, 0.0).log()
-    seen = np.array(
-        [[_near(d, r) for d, r in zip(*distance, strict=True)] for distance in ladder.distances]
-    )  # (networks, 6)
+    rows = [[_near(d, r) for d, r in zip(*distance, strict=True)] for distance in ladder.distances]
+    seen = np.array(rows)  # (networks, 6)
     return slope(ladder.sizes, list(seen.T)), _mean(seen).log()
 
 

@@ -18,9 +18,8 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
         return "NOT CERTIFIED for any order.", f"In the way: {certificate.why}."
     radius = certificate.prediction_radius
     settled = f"a sign whose output is larger than {_up(radius)} is final"
-    if (
-        certificate.problem.y.size > certificate.problem.n
-    ):  # two outputs may come closer to each other by twice what one moves
+    if certificate.problem.y.size > certificate.problem.n:
+        # two outputs may come closer to each other by twice what one moves
         settled = f"a class that leads every other by more than {_up(2 * radius)} is final"
     return (
         "CERTIFIED for any order: from these weights on the training loss tends to 0 whatever the batches, the order "

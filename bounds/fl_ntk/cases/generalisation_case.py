@@ -103,9 +103,8 @@ class TrainedOnSample(Case):
         seen = loss(outputs, problem.y_test)
         chance = (loss.cap - loss.lowest) * np.sqrt(np.log(2 / RISK) / (2 * len(seen)))
         condition = self._eigenvalues[-1] / max(float(self.smallest_eigenvalue.lo), 1e-300)
-        rounding = (
-            loss.slope * 8 * problem.n * EPS * condition * np.linalg.norm(problem.y)
-        )  # n eps in every eigenvector
+        # n eps in every eigenvector
+        rounding = loss.slope * 8 * problem.n * EPS * condition * np.linalg.norm(problem.y)
         half = chance + min(float(rounding), loss.cap)
         return Estimate(seen.mean(), half, f"{len(seen)} held-out samples, Hoeffding interval 1 - {RISK:g}")
 

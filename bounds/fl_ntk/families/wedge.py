@@ -16,9 +16,8 @@ def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
     """
     turn = 2 * np.pi * (np.arange(width) + 0.5) / width
     hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    setup = Setup(
-        width, eta_local=0.01, eta_global=60.0, local_steps=1, rounds=rounds
-    )  # K = 1: only the product counts
+    # K = 1: only the product counts
+    setup = Setup(width, eta_local=0.01, eta_global=60.0, local_steps=1, rounds=rounds)
     return _run(angle, hidden, setup, f"wedge(angle={angle:g})")
 
 
