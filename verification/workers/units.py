@@ -8,8 +8,10 @@ from bounds.statement import AnyFamily, Form, Statement
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 
-USUAL = 0.5
-
+# Processor seconds of each statement's default cases, beside what starting takes. They are a hint by which work is
+# handed out, the longest first; no verdict depends on them. What statements share counts with one of them. To measure
+# one anew: `ntkfl verify ID --processes 1` under `time`.
+USUAL = 0.5  # of those left out of LONG
 LONG: dict[str, float] = {
     "deep/centralised": 40,  # with the ladders of deep networks that four others share
     "fl-ntk/B.3": 34,
