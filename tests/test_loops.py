@@ -13,7 +13,7 @@ SHORT = {
     "experiments/formulas/latex.py typed": "joins two words of the formula at each turn",
     "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries, compiled",
-    "ntkfl/conformance/exchange.py main": "the folders of finished cases that are there",
+    "ntkfl/conformance/driver.py main": "the folders of finished cases that are there",
     "ntkfl/conformance/exchange.py _listen": "a thread that ends with the other process's pipe",
     "ntkfl/conformance/variants.py _passed": "each turn reaches functions that were not reached, of a file",
     "ntkfl/connectivity/units/axes.py resolved": "a chain of atoms, each joined to an earlier one",
