@@ -48,27 +48,16 @@ class Points:
     ) -> None:
         """Keep the points of an admitted case; a point that cannot be drawn is counted as lost. No verdict uses it."""
         try:
-            self._add(case, family, comparison, known, right, failure)
+            row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
+            row["knobs"] = knob_values(self.statement, self.form, case, known[1])
+            row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known, right), strict=True))
+            self.rows.append(row)
+            if failure is not None and family != STORED:
+                self.failures.append(failure)
+            self._look(case, family, comparison, known, right)
         except Exception:
             interruption.check()  # which an error of this kind may have been
             self.lost += 1
-
-    def _add(
-        self,
-        case: Any,
-        family: str,
-        comparison: Comparison,
-        known: Known,
-        right: tuple[Estimate, ...],
-        failure: float | None,
-    ) -> None:
-        row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
-        row["knobs"] = knob_values(self.statement, self.form, case, known[1])
-        row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known, right), strict=True))
-        self.rows.append(row)
-        if failure is not None and family != STORED:
-            self.failures.append(failure)
-        self._look(case, family, comparison, known, right)
 
     def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:
         """Where a case is drawn: right and left; of an identity, the error and the difference, relative."""
