@@ -1,4 +1,8 @@
-"""What `ntkfl verify --meta` does: the mutation matrix, faults of the library, and the verifier's false alarms."""
+"""What `ntkfl verify` prints with --meta and with --symbolic.
+
+With --meta: the mutation matrix, faults of the library, and the verifier's false alarms. With --symbolic: every
+algebraic step of a proof, and whether a machine proved it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,15 @@ from experiments.console.interruptible import REPORTED, stopped
 from experiments.console.output_files import as_json
 from experiments.console.tables import as_lines
 
-OF, FAILED = 22, 1
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from bounds.statement import Form, Statement
+    from verification.planted_faults.fault import PlantedFault
+    from verification.planted_faults.noticing import Noticed
+
+OF, FAILED = 22, 1  # columns of a statement's id; exit status where a step is not proved
+RUNS = 10_000  # of true statements, over which no false alarm may occur
+EXPOSED = 1
 
 
 def prove_steps(ids: Collection[str] | None) -> None:
@@ -43,16 +55,6 @@ def prove_steps(ids: Collection[str] | None) -> None:
     typer.echo(f"\n{count} of {len(proofs)} steps proved; nothing here is sampled")
     if count < len(proofs):
         raise typer.Exit(FAILED)
-
-
-if TYPE_CHECKING:
-    from bounds.options import Options
-    from bounds.statement import Form, Statement
-    from verification.planted_faults.fault import PlantedFault
-    from verification.planted_faults.noticing import Noticed
-
-RUNS = 10_000  # of true statements, over which no false alarm may occur
-EXPOSED = 1
 
 
 def check_verifier(
@@ -110,15 +112,14 @@ def check_verifier(
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
     """Plant faults in the library, print what became of them; and whether all were planted."""
     from verification.planted_faults import noticing
-    from verification.planted_faults.noticing import noticed
 
     if not planted:
         return [], True
     with _measured("faults of the library") as progress:
-        seen_faults = noticed(planted, options.seed, progress)
-    typer.echo(as_lines(noticing.library_table(seen_faults)) + "\n")
-    typer.echo(noticing.library_totals(seen_faults) + "\n")
-    return seen_faults, len(seen_faults) == len(planted)
+        faults = noticing.noticed(planted, options.seed, progress)
+    typer.echo(as_lines(noticing.library_table(faults)) + "\n")
+    typer.echo(noticing.library_totals(faults) + "\n")
+    return faults, len(faults) == len(planted)
 
 
 def _finish(

@@ -2,7 +2,8 @@
 
 An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, the
 difference from the control too: what a step size does as well is no effect of the method. Where the baseline has a
-control of its own, what the two have beyond their controls is compared.
+control of its own, what the two have beyond their controls is compared. Beside that stand the numbers that the paper
+prints, and whether training has ended: how much a curve still moves over its last third.
 """
 
 import csv
@@ -20,6 +21,11 @@ from experiments.miniatures.cells import Cell
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting, Sign
 
 State = Literal["flat", "moves", "unclear"]
+FILE = Path(__file__).with_name("paper_numbers.csv")  # paper, table, dataset, model, setting, metric, method, mean, std
+BEYOND = 2.0  # standard errors that a difference must exceed to be called one
+SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"
+NO_CLAIM, OWN_NOISE = "no claim: at chance", "within its own noise"
+BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,6 @@ def _rise(curve: np.ndarray) -> float:
     return float(np.polyfit(np.arange(len(end)), end, 1)[0] * (len(end) - 1))
 
 
-FILE = Path(__file__).with_name("paper_numbers.csv")  # paper, table, dataset, model, setting, metric, method, mean, std
-
-
 class Printed(NamedTuple):
     """A printed mean and its standard deviation; NaN: none is printed."""
 
@@ -110,12 +113,6 @@ def looked_up(wanted: Keys) -> Printed:
 def _rows() -> tuple[Mapping[str, str], ...]:
     with FILE.open(newline="", encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
-
-
-BEYOND = 2.0  # standard errors that a difference must exceed to be called one
-SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"
-NO_CLAIM, OWN_NOISE = "no claim: at chance", "within its own noise"
-BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
 
 
 class Difference(NamedTuple):
@@ -258,7 +255,7 @@ def _comparison(
         paper_difference = paper.mean - base_paper.mean
         claim = _claim(paper_difference, math.hypot(*np.nan_to_num([paper.deviation, base_paper.deviation])))
         verdict = OWN_NOISE if claim is None else ""
-        if any(_at_chance(Difference(*difference), quantity) for difference in (paper, base_paper)):
+        if any(_at_chance(Difference(*numbers), quantity) for numbers in (paper, base_paper)):
             claim, verdict = None, f"{NO_CLAIM} in the paper"
     if failed:
         finding = f"diverged with seed {', '.join(failed)}"
@@ -267,7 +264,7 @@ def _comparison(
         if any(_at_chance(mean_and_error(list(values(name).values())), quantity) for name in (setting.name, base.name)):
             claim, verdict = None, f"{NO_CLAIM} here"
     there = [name for name in (setting.name, setting.against, setting.control, base_control) if name]
-    states = {plateau_of.state for name in there if (plateau_of := plateau(name))}
+    states = {end.state for name in there if (end := plateau(name))}
     return Comparison(
         setting.name,
         quantity.name,

@@ -19,6 +19,29 @@ from ntkfl.training.engine.evaluation import Score, evaluate
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import Params, tree_map
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.contour import QuadContourSet
+    from matplotlib.figure import Figure
+
+EPOCHS = 10
+LATE = "clients after 40 rounds"
+ALONE = DIGITS | {"epochs": EPOCHS}
+CLIENTS = DIGITS | {
+    "dtype": "float64",
+    "clients": 20,
+    "partition": "shards:2",
+    "participation": 0.15,
+    "epochs": 5,
+    "batch_size": 50,
+    "rate_decay": 0.99,
+}
+SILO = {"clients": 10, "participation": 1.0}
+POINTS = 31  # a side of the picture
+COLUMNS = 3  # of it
+ABOVE = "above the lowest"
+HIGHEST = 4.0  # nats; what is higher has one colour
+
 
 @dataclass(frozen=True, eq=False)
 class ThreeModels:
@@ -73,30 +96,6 @@ def _triangle(parts: int) -> Iterator[np.ndarray]:
     for i in range(parts + 1):
         for j in range(parts + 1 - i):
             yield np.array([i, j, parts - i - j]) / parts
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.contour import QuadContourSet
-    from matplotlib.figure import Figure
-
-EPOCHS = 10
-LATE = "clients after 40 rounds"
-ALONE = DIGITS | {"epochs": EPOCHS}
-CLIENTS = DIGITS | {
-    "dtype": "float64",
-    "clients": 20,
-    "partition": "shards:2",
-    "participation": 0.15,
-    "epochs": 5,
-    "batch_size": 50,
-    "rate_decay": 0.99,
-}
-SILO = {"clients": 10, "participation": 1.0}
-POINTS = 31  # a side of the picture
-COLUMNS = 3  # of it
-ABOVE = "above the lowest"
-HIGHEST = 4.0  # nats; what is higher has one colour
 
 
 def three_models(keys: Keys, seed: int) -> ThreeModels:

@@ -1,4 +1,4 @@
-"""What is recorded to differ from what holds, as Markdown, without running anything."""
+"""What is recorded to differ from what holds: a page of it, without running anything, and its replay files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -11,6 +11,8 @@ from verification.findings.findings_page import MEANING, about
 from verification.search import stored_counterexample, written
 from verification.verdict_list import escaped
 
+HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
+
 
 def stored_replays() -> Iterator[tuple[str, str]]:
     """Name and text of every replay file; the ladder of deep networks takes a minute or two, all others an instant."""
@@ -19,9 +21,6 @@ def stored_replays() -> Iterator[tuple[str, str]]:
             if (path := replay_path(statement, form)) is not None:
                 interruption.check()
                 yield PurePosixPath(path).name, written(statement, form, stored_counterexample(statement, form))
-
-
-HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
 
 
 def recorded_page(statements: Iterable[Statement]) -> str:

@@ -1,4 +1,7 @@
-"""The power of the verifier: for every form recorded to hold, which wrong versions of its formula it notices."""
+"""The power of the verifier: for every form recorded to hold, which wrong versions of its formula it notices.
+
+Beside the mutants that a statement brings there are standard ones, made from the formula alone.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +23,8 @@ from verification.verdict import Verdict
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 FACTORS = {Kind.LOWER: (2,), Kind.TWO_SIDED: (HALF, 2), Kind.ORDER: ()}  # O() has no constant that could be wrong
 INDICES = ("t", "k", "K", "T")
+SAME_GROWTH = 1e-9  # of a ratio along a ladder: its symbol is constant there, up to rounding
+KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant survived
 
 
 def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
@@ -85,10 +90,6 @@ def _signs(ends: list) -> Iterator[Mutant]:
 def _sign(node, term, flipped) -> Mutant:
     name = f"sign of {term} flipped in {node}"
     return Mutant(name, lambda end: sp.sympify(end).xreplace({node: flipped}), Change.SIGN)
-
-
-SAME_GROWTH = 1e-9  # of a ratio along a ladder: its symbol is constant there, up to rounding
-KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant survived
 
 
 class Fate(StrEnum):

@@ -1,4 +1,4 @@
-"""Whether a statement notices a fault in the library: one of its verdicts is no longer the one recorded."""
+"""Whether a statement notices a fault in the library: a verdict is no longer the one recorded; and the page of it."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -17,6 +17,15 @@ from verification.planted_faults.fault import PlantedFault
 from verification.planted_faults.planting import planted
 from verification.tables import markdown_row, plain_table
 from verification.verdict import Verdict
+
+COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
+
+HEAD = """# Faults planted in the library
+
+One public function at a time, or a part of one, is replaced by a faulty version, and the statements that use it are
+checked. Each row names the statement whose verdict changes. For an equality the last column has the value
+measured with the fault, against the right one. `ntkfl verify --meta --library --markdown FILE` writes this page.
+"""
 
 
 @dataclass(frozen=True)
@@ -93,16 +102,6 @@ def _how(verdict: Verdict) -> str:
     if verdict.lhs is not None and verdict.rhs is not None and verdict.trials:
         return f"{verdict.lhs.value:.6g} against {verdict.rhs.value:.6g}"
     return "; ".join(verdict.notes[:1]) or f"{verdict.trials} cases admitted"
-
-
-COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
-
-HEAD = """# Faults planted in the library
-
-One public function at a time, or a part of one, is replaced by a faulty version, and the statements that use it are
-checked. Each row names the statement whose verdict changes. For an equality the last column has the value
-measured with the fault, against the right one. `ntkfl verify --meta --library --markdown FILE` writes this page.
-"""
 
 
 def library_table(faults: Sequence[Noticed]) -> Table:

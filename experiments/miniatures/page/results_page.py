@@ -21,7 +21,7 @@ from experiments.miniatures.page.learnt import VERDICTS, sentences
 from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE
 from ntkfl.messages import number_of
 
-OMITTED = {
+OMITTED = {  # experiments of the papers that have no miniature, and why
     "FedGuCci, Figures 1 and 5": "drawings that explain the method; nothing is measured in them",
     "FedGuCci, Table 3 (GLUE, RoBERTa-base with LoRA)": (
         "neither GLUE nor RoBERTa's weights come with a Python package, and invented sentences would say nothing "
@@ -209,9 +209,11 @@ def _scales(first: Result, other: Result) -> str:
         f"| quantity | setting | paper's difference | {small.at} | {large.at} | what that says |",
         "|---|---|--:|--:|--:|---|",
     ]
-    for near, two, says in both(first, other):
-        here, there = (_with_error(row.difference, row.difference_error, signed=True) for row in (near, two))
-        lines.append(f"| {near.quantity} | {near.setting} | {_change(near)} | {here} | {there} | {says} |")
+    for row, larger, says in both(first, other):
+        here, there = (
+            _with_error(scale_row.difference, scale_row.difference_error, signed=True) for scale_row in (row, larger)
+        )
+        lines.append(f"| {row.quantity} | {row.setting} | {_change(row)} | {here} | {there} | {says} |")
     return "\n".join([*lines, ""])
 
 
