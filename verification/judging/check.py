@@ -221,8 +221,9 @@ class Check:
         outcome, reasons = tally.settle(statement.kind, self.required)
         if self.error is not None:
             outcome, reasons = Outcome.UNRESOLVED, (self.error,)
-        notes = tuple(f"interrupted: the cases of {', '.join(missing)} were not all run" for _ in missing[:1])
-        notes += tuple(dict.fromkeys(reasons + tally.not_computed))
+        notes = tuple(dict.fromkeys(reasons + tally.not_computed))
+        if missing:
+            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run", *notes)
         confirmed = self._confirmed() if outcome is Outcome.VIOLATED and self.violating else None
         if confirmed is not None and not confirmed.stands:
             outcome = Outcome.UNRESOLVED
@@ -279,8 +280,7 @@ class Check:
             verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)
         if not shown.witness.shows:
             return verdict
-        if confirmed is None:
-            raise AssertionError("a stored case that shows a violation was confirmed")
+        assert confirmed is not None  # whoever judges a stored case confirms the violation that it shows
         too_few = self.tally.settle(verdict.kind, self.required)[1] if verdict.outcome is Outcome.UNTESTED else ()
         return replace(
             verdict,
