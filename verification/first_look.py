@@ -119,7 +119,8 @@ def first_look(
         and all(COSTLY != hypothesis.name for form in statement.forms for hypothesis in statement.required(form))
     ]
     exact = [statement for statement in quick if statement.kind in IDENTITIES]
-    looked, left_out = applicable([s for s in quick if s not in exact], options, progress, auto_step=True)
+    bounds = [statement for statement in quick if statement.kind not in IDENTITIES]
+    looked, left_out = applicable(bounds, options, progress, auto_step=True)
     left_out += _forms(every) - _forms(quick)
     checked = _most_telling(looked, cases, MOST)
     if len(checked) == MOST:
