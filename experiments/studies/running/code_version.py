@@ -15,7 +15,8 @@ from experiments.studies import SUFFIX, module_file, modules_of_studies
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 WITHOUT_NUMBERS = (  # of `experiments`: what shows, asks and compares
-    *("commands", "console", "report", "benchmarks", "miniatures", "studies/running/width_charts.py"),
+    *("commands", "console", "report", "formulas", "pictures", "benchmarks", "miniatures"),
+    "studies/running/width_charts.py",
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
 )
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "jax", "jaxlib", "torch", "sympy", "python-flint")

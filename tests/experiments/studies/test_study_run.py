@@ -241,8 +241,9 @@ def test_the_version_changes_with_each_package(package, pendulum, tmp_path, monk
         (tmp_path / package / "inner").mkdir(parents=True, exist_ok=True)
         (tmp_path / package / "inner" / "part.py").write_text(text)
         versions.append(version_of.__wrapped__(pendulum))
-    (tmp_path / "experiments" / "commands").mkdir(parents=True, exist_ok=True)
-    (tmp_path / "experiments" / "commands" / "said.py").write_text("WORDS = 1\n")
+    for shows in ("commands", "formulas", "pictures"):
+        (tmp_path / "experiments" / shows).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "experiments" / shows / "said.py").write_text("WORDS = 1\n")
     assert versions[0] != versions[1] == version_of.__wrapped__(pendulum)
 
 
