@@ -144,6 +144,11 @@ class Verdict:
             return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
         return not self.as_recorded and not self.refutes_open
 
+    @property
+    def fails_elsewhere(self) -> bool:
+        """Whether a form fails on other cases alone: not on the user's data."""
+        return self.elsewhere is not None and self.outcome is not Outcome.VIOLATED
+
     def __str__(self) -> str:
         """The full page."""
         return as_text(self)

@@ -51,8 +51,8 @@ def table(verdicts: Iterable[Verdict]) -> Table:
     rows = [COLUMNS, *map(_cells, ordered)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 2)]
     result = Table.grid()
+    sides = ["rjust" if name in NUMBERS else "ljust" for name in COLUMNS]
     for place, (*cells, title, remark) in enumerate(rows):
-        sides = ["rjust" if name in NUMBERS else "ljust" for name in COLUMNS]
         padded = [getattr(cell, side)(width) for cell, side, width in zip(cells, sides, widths, strict=False)]
         line = Text(" ".join(padded).rstrip())
         if place:
@@ -116,7 +116,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     failed = sum(verdict.error is not None for verdict in verdicts)
     own_data = any(verdict.own_data or verdict.data_unused for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
-    elsewhere = sum(v.elsewhere is not None and v.outcome is not Outcome.VIOLATED for v in verdicts)
+    elsewhere = sum(verdict.fails_elsewhere for verdict in verdicts)
     measure += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
     ended = f"; {failed} ended by an error" if failed else ""
     return f"{len(verdicts)} {noun}: {said}; {differ - failed * own_data} {measure}{ended}"

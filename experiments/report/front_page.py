@@ -33,11 +33,6 @@ def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
     return sorted(shown_outcomes, key=lambda outcome: outcome.rank)
 
 
-def fails_elsewhere(verdict: Verdict) -> bool:
-    """Whether a form fails on other cases alone: not on the user's data."""
-    return verdict.elsewhere is not None and verdict.outcome is not Outcome.VIOLATED
-
-
 def headline(verdicts: Sequence[Verdict]) -> str:
     """What a run found, in a line: of printed claims, of statements of the user's own, and on data of the user's."""
     on_data = [v for v in verdicts if v.own_data]
@@ -49,7 +44,7 @@ def headline(verdicts: Sequence[Verdict]) -> str:
             (outcomes_there[Outcome.UNRESOLVED], "unresolved"),
         ]
         said = ", ".join([f"On your data, {_of(on_data, 'form')}", *(f"{n} {what}" for n, what in others if n)])
-        elsewhere = sum(map(fails_elsewhere, on_data))
+        elsewhere = sum(verdict.fails_elsewhere for verdict in on_data)
         return said + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
     own = [v for v in verdicts if "statement" in v.provenance]
     printed = [v for v in verdicts if "statement" not in v.provenance and counts_as_printed(v)]
