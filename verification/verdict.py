@@ -170,33 +170,29 @@ class Verdict:
 
         Args:
             content: what `to_json` wrote.
+
+        Raises:
+            ValueError: it is of an older version, which had sentences where there are values.
         """
-        sides = {name: _side(content[name]) for name in ("lhs", "rhs")}
-        ratios = content["tightness"]
-        tightness = {"tightness": ratios and {name: float(ratio) for name, ratio in ratios.items()}}
-        margins = {"margins": {name: float(margin) for name, margin in content.get("margins", {}).items()}}
-        words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
-        facts = {
+        ratios, standing, seen = content["tightness"], content.get("standing"), content.get("seen")
+        given = {
+            "form": Form(content["form"]),
+            "kind": Kind(content["kind"]),
+            "outcome": Outcome(content["outcome"]),
+            "recorded": Outcome(content["recorded"]),
+            "margins": _numbers(content.get("margins", {})),
+            "lhs": _side(content["lhs"]),
+            "rhs": _side(content["rhs"]),
+            "tightness": ratios and _numbers(ratios),
             "vacuous": _vacuous(content["vacuous"]),
             "witness": _witness(content["witness"]),
-            "elsewhere": _elsewhere(content.get("elsewhere")),
             "necessity": {name: Needed(word) for name, word in content["necessity"].items()},
+            "notes": tuple(content["notes"]),
+            "standing": Standing(standing) if standing else None,
+            "elsewhere": _elsewhere(content.get("elsewhere")),
             "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
+            "seen": None if seen is None else Seen.from_json(seen),
         }
-        outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
-        standing = {"standing": Standing(content["standing"]) if content.get("standing") else None}
-        seen = {"seen": None if content.get("seen") is None else Seen.from_json(content["seen"])}
-        given = (
-            facts
-            | seen
-            | sides
-            | tightness
-            | margins
-            | words
-            | outcomes
-            | standing
-            | {"notes": tuple(content["notes"])}
-        )
         return cls(**({name: part for name, part in content.items() if name != "evidence"} | given))
 
 
