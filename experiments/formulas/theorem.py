@@ -3,10 +3,11 @@
 import re
 
 import sympy as sp
+from sympy.printing.pretty.pretty_symbology import greek_unicode
 
 from bounds.evidence import evidence_text
 from bounds.statement import Form, Outcome, Statement
-from experiments.formulas.latex import latex
+from experiments.formulas.latex import GREEK, latex
 from experiments.formulas.mathml import claim_rows
 from experiments.formulas.prose import prose
 from verification.findings.findings_page import sentence
@@ -15,7 +16,8 @@ from verification.verdict_page import FORM_MEANING, nature_text
 PREAMBLE = (
     r"% needs \usepackage{amsmath,amssymb,amsthm}, \newtheorem{theorem}{Theorem} and \newtheorem*{remark}{Remark}"
 )
-SIGNS = {"≤": r"\le", "≥": r"\ge", "→": r"\to", "±": r"\pm", "∞": r"\infty", "√": r"\surd", "ε": r"\varepsilon"}
+SIGNS = {"≤": r"\le", "≥": r"\ge", "→": r"\to", "±": r"\pm", "∞": r"\infty", "√": r"\surd"}
+SIGNS |= {sign: GREEK[name] for name, sign in greek_unicode.items()}
 MARKS = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "|": r"\textbar{}", "<": r"\textless{}"}
 MARKS |= {">": r"\textgreater{}", '"': "''"} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
 
@@ -33,15 +35,9 @@ def text(plain: str) -> str:
 def _sign(sign: str) -> str:
     if sign.isascii():
         return MARKS.get(sign, sign)
-    if command := SIGNS.get(sign) or _greek().get(sign):
+    if command := SIGNS.get(sign):
         return f"${command}$"
     return sign if re.match(r"[\wÀ-ž]", sign) else "?"
-
-
-def _greek() -> dict[str, str]:
-    from sympy.printing.pretty.pretty_symbology import greek_unicode
-
-    return {sign: rf"\{name}" for name, sign in greek_unicode.items()}
 
 
 def _theorem(statement: Statement, form: Form) -> list[str]:

@@ -55,7 +55,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     title = textwrap.wrap(f"{statement.id}: {statement.title}", int(width * TITLE_LETTERS))
     caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
     stored = any(STORED in form_seen.families for form_seen in seen.values())
-    violated = any(SEVERITY[o] is Outcome.VIOLATED for cases in seen.values() for o in cases.outcome)
+    violated = any(SEVERITY[o] is Outcome.VIOLATED for form_seen in seen.values() for o in form_seen.outcome)
     marks = _legend(statement, styles, stored, violated)
     small = 6 if len(marks) > CROWD else 7
     legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * (max(map(len, marks)) + TAB)))))
@@ -99,7 +99,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
 
 
 def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
-    """The panel of the form that holds, or of the last form seen, without a legend.
+    """The first panel of the form that mutants are made of, or else of the last form seen, without a legend.
 
     Args:
         statement: whose words are used.
@@ -124,7 +124,9 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
 
 
 def _styles(seen: Mapping[Form, Seen]) -> Styles:
-    return Styles(tuple(dict.fromkeys(name for cases in seen.values() for name in cases.families if name != STORED)))
+    return Styles(
+        tuple(dict.fromkeys(name for form_seen in seen.values() for name in form_seen.families if name != STORED))
+    )
 
 
 def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:

@@ -32,26 +32,26 @@ Draw = Callable[["Axes"], None]
 def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
     """A panel a form, then what the ratio of the sides goes with, then the failures: titles, and what draws them."""
     panels: list[tuple[str, Draw]] = []
-    for form, marks in seen.items():
-        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, marks)}"
-        sides = partial(_sides, statement, form, marks, styles)
-        panels.append((head, partial(_exponents, statement, marks, styles) if marks.exponents else sides))
+    for form, form_seen in seen.items():
+        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, form_seen)}"
+        sides = partial(_sides, statement, form, form_seen, styles)
+        panels.append((head, partial(_exponents, statement, form_seen, styles) if form_seen.exponents else sides))
     main = main_form(statement, seen)
-    marks, more = seen[main], []
+    form_seen, more = seen[main], []
     said = f"{main.value}: " if len(seen) > 1 else ""
-    sizes = [line for line in marks.curves if line.along == "size"]
+    sizes = [line for line in form_seen.curves if line.along == "size"]
     if sizes:
         more.append((f"{said}over the size", partial(_ladder, statement, sizes, styles)))
-    elif marks.curves:
-        along = "rounds" if marks.curves[0].along == "round" else "entries"
+    elif form_seen.curves:
+        along = "rounds" if form_seen.curves[0].along == "round" else "entries"
         head = f"{said}over the {along} of the\nsharpest case of a family"
-        more.append((head, partial(_along, statement, marks, styles)))
-    if not marks.exponents:
-        more += [(f"{said}over {short(k)}", partial(_knob, statement, marks, k, styles)) for k in marks.knobs]
+        more.append((head, partial(_along, statement, form_seen, styles)))
+    if not form_seen.exponents:
+        more += [(f"{said}over {short(k)}", partial(_knob, statement, form_seen, k, styles)) for k in form_seen.knobs]
     if any(other.allowed for other in seen.values()):
         more.append(("how often it fails", partial(_shares, seen)))
-    if not more and statement.kind is not Kind.RATE and len(set(marks.ratio)) >= FEW:
-        more.append((f"{said}all cases", partial(_spread, statement, marks)))
+    if not more and statement.kind is not Kind.RATE and len(set(form_seen.ratio)) >= FEW:
+        more.append((f"{said}all cases", partial(_spread, statement, form_seen)))
     return panels + more
 
 
@@ -218,7 +218,11 @@ def _spread(statement: Statement, seen: Seen, axes: Axes) -> None:
 
 def _shares(seen: Mapping[Form, Seen], axes: Axes) -> None:
     """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
-    forms = [(form, cases.cases, cases.failed, cases.allowed) for form, cases in seen.items() if cases.cases]
+    forms = [
+        (form, form_seen.cases, form_seen.failed, form_seen.allowed)
+        for form, form_seen in seen.items()
+        if form_seen.cases
+    ]
     rows = []
     for form, cases, failed, pair in forms:
         if failed is not None and pair is not None:

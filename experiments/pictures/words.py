@@ -41,17 +41,20 @@ def sharpest(statement: Statement, seen: Seen) -> str:
 def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
     """What is drawn, in a line."""
     total = max(form_seen.cases for form_seen in seen.values())
-    rows = max(len(cases.family) - sum(cases.families[at] == STORED for at in cases.family) for cases in seen.values())
+    rows = max(
+        len(form_seen.family) - sum(form_seen.families[at] == STORED for at in form_seen.family)
+        for form_seen in seen.values()
+    )
     said = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
     said[0] += f", from seed {seed}"
-    if not any(cases.exponents for cases in seen.values()):
-        places = [pair for cases in seen.values() for pair in zip(cases.x, cases.y, strict=True)]
+    if not any(form_seen.exponents for form_seen in seen.values()):
+        places = [pair for form_seen in seen.values() for pair in zip(form_seen.x, form_seen.y, strict=True)]
         lost = sum(not all(map(math.isfinite, pair)) for pair in places)
         if lost:
             said.append(f"{lost} with an infinite side are not drawn")
-        if any(0 in (*cases.x, *cases.y) for cases in seen.values()):
+        if any(0 in (*form_seen.x, *form_seen.y) for form_seen in seen.values()):
             said.append("a tick 0 on a logarithmic axis stands for exactly 0")
-        if any(line.along != "size" for cases in seen.values() for line in cases.curves):
+        if any(line.along != "size" for form_seen in seen.values() for line in form_seen.curves):
             said.append("of a left side with many entries the sharpest is drawn")
         elif any(len(statement.forms[form].parts) > 1 for form in seen):
             said.append("of several parts the sharpest is drawn")
@@ -77,13 +80,9 @@ def short(name: str) -> str:
     """A knob's symbol."""
     symbol = SYMBOLS.get(name, name)
     glossary_symbol = next((s for s in GLOSSARY if str(s) == symbol), None)
-    return (
-        _math(glossary_symbol)
-        if glossary_symbol is not None
-        else _math(sp.Symbol(name))
-        if len(name) <= 6
-        else name.replace("_", " ")
-    )
+    if glossary_symbol is not None:
+        return _math(glossary_symbol)
+    return _math(sp.Symbol(name)) if len(name) <= 6 else name.replace("_", " ")
 
 
 def left_words(statement: Statement, form: Form) -> str:
