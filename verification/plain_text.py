@@ -24,8 +24,8 @@ RELATION = {
     Kind.EXISTENCE: "=",
 }
 
-SIGNS = {"<=": "≤", ">=": "≥", "inf": "∞", "perp": "⊥", "sum": "Σ", "grad": "∇", "eps": "ε"}
-SIGN = re.compile("<=|>=|(?<![A-Za-z])[A-Za-z]+")
+SIGNS = {"*": "⋆", "<=": "≤", ">=": "≥", "inf": "∞", "perp": "⊥", "sum": "Σ", "grad": "∇", "eps": "ε"}
+SIGN = re.compile(r"<=|>=|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
 
 
 @cache
