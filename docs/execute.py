@@ -88,7 +88,7 @@ def retold(name: str) -> NotebookNode:
     """
     notebook, file = source(name), EXECUTED / f"{name}.ipynb"
     kept = nbformat.read(file, as_version=4) if file.exists() else nbformat.v4.new_notebook()
-    ours, theirs = ([cell for cell in one.cells if cell.cell_type == "code"] for one in (notebook, kept))
+    ours, theirs = ([cell for cell in book.cells if cell.cell_type == "code"] for book in (notebook, kept))
     if [cell.source for cell in ours] != [cell.source for cell in theirs]:
         raise ValueError(f"the code of {name} is not that of docs/executed/{name}.ipynb; run it, without --prose")
     for cell, old in zip(ours, theirs, strict=True):

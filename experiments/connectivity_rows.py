@@ -146,7 +146,7 @@ def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "a
 def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray) -> list[TwoLayer]:
     """The two networks with the largest accuracy barrier between them."""
     pairs = list(combinations(networks, 2))
-    barriers = [float(accuracy_barrier(network, other, x, classes).value.value) for network, other in pairs]
+    barriers = [float(accuracy_barrier(first, second, x, classes).value.value) for first, second in pairs]
     return list(pairs[barriers.index(max(barriers))])
 
 

@@ -26,8 +26,8 @@ class MethodTable(SphinxDirective):
 
 
 def _options(method) -> list[str]:
-    named = inspect.signature(method).parameters.values()
-    return [f"{one.name}={one.default}" for one in named if one.kind is one.KEYWORD_ONLY]
+    parameters = inspect.signature(method).parameters.values()
+    return [f"{option.name}={option.default}" for option in parameters if option.kind is option.KEYWORD_ONLY]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

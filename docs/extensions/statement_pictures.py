@@ -36,9 +36,9 @@ class StatementGallery(SphinxDirective):
         section = nodes.section("", nodes.title("", paper), names=[f"gallery-{paper}"])
         self.state.document.note_explicit_target(section, section)
         cells = [
-            f'<a href="statements/{address(one.id)}.html">{image(self.env.app, one, "", SMALL)}'
-            f"<span><b>{escape(one.id.partition('/')[2])}</b> {escape(one.title)}</span></a>"
-            for one in statements
+            f'<a href="statements/{address(statement.id)}.html">{image(self.env.app, statement, "", SMALL)}'
+            f"<span><b>{escape(statement.id.partition('/')[2])}</b> {escape(statement.title)}</span></a>"
+            for statement in statements
         ]
         section += html(f'<div class="gallery">{"".join(cells)}</div>')
         return section
@@ -59,7 +59,7 @@ def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
 
 def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str:
     """The picture as an element of HTML with its size; `root` leads from its page to the first one."""
-    cases = max(one.cases for one in seen()[statement.id].values())
+    cases = max(form_seen.cases for form_seen in seen()[statement.id].values())
     alt = f"{statement.id}: left side against bound on {cases} cases"
     path = Path(FOLDER, folder, f"{slug(statement.id)}.svg")
     sized = ""

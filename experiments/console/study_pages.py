@@ -98,11 +98,8 @@ def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer])
 def _measured(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
-    return (
-        f"{float(estimate.value):.4g} ± {float(estimate.error):.2g}"
-        if estimate.error.any()
-        else f"{float(estimate.value):.4g}"
-    )
+    error = f" ± {float(estimate.error):.2g}" if estimate.error.any() else ""
+    return f"{float(estimate.value):.4g}{error}"
 
 
 def _shape(grid: Grid) -> str:

@@ -28,7 +28,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     of_ima = keys if "ima" in keys else plain | IMA
-    first, second = (_run(json.dumps(dict(each)), seed) for each in (plain, of_ima))
+    first, second = (_run(json.dumps(dict(chosen)), seed) for chosen in (plain, of_ima))
 
     def score(place: float) -> Score:
         return _score(first, tree_map(lambda a, b: (1 - place) * a + place * b, first.params, second.params))

@@ -45,7 +45,7 @@ class Solo:
     def starts(self, count: int, seed: int) -> Params:
         """Initial models, one a row; the anchor's start is another one."""
         seeds = np.random.SeedSequence((seed, 1)).generate_state(count)
-        return stacked([self.model.initial(int(each)) for each in seeds])
+        return stacked([self.model.initial(int(start)) for start in seeds])
 
     def anchor(self, epochs: int, seed: int) -> Params:
         """One more model, trained for so many epochs."""

@@ -86,7 +86,7 @@ class StatementPage:
 
         verdicts = [part.verdict for part in self.parts.values() if part.verdict is not None]
         seeds = [verdict.provenance.get("seeds", {}) for verdict in verdicts]
-        seed = next((each["first_seed"] for each in seeds if "first_seed" in each), 0)
+        seed = next((kept["first_seed"] for kept in seeds if "first_seed" in kept), 0)
         return themed(as_bytes(drawn(self.statement, self.seen, seed=seed), "svg", self.statement.id))
 
     @property

@@ -167,12 +167,7 @@ class StudyFolder:
 
 
 def _as_json(answer: Answer) -> dict:
-    measured_value = answer.measured
-    measured = None
-    if measured_value is not None:
-        measured = {
-            "value": measured_value.value.tolist(),
-            "error": measured_value.error.tolist(),
-            "method": measured_value.method,
-        }
+    estimate, measured = answer.measured, None
+    if estimate is not None:
+        measured = {"value": estimate.value.tolist(), "error": estimate.error.tolist(), "method": estimate.method}
     return {**vars(answer), "measured": measured}

@@ -126,7 +126,7 @@ def check(
         tried.append(properties.rotation_invariant(kernel, rounding, smallest_angle))
     if homogeneous is not None:
         tried.append(properties.homogeneous(kernel, homogeneous, rounding, smallest_angle))
-    rows = [_search(each, examples, seed) for each in tried]
+    rows = [_search(claimed, examples, seed) for claimed in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
         drawn = Networks(finite, widths, networks, biased=depth != 2)  # of two layers the mean is the limit

@@ -118,8 +118,8 @@ def _picture(
 
     grid = np.geomspace(*SHOWN, num=POINTS)
     lines: dict[int, list[float]] = {}
-    for each in grid:
-        for choice in best_choices(settings, float(each), delta, clipped):
+    for spent in grid:
+        for choice in best_choices(settings, float(spent), delta, clipped):
             lines.setdefault(choice.local_steps, []).append(choice.plan.mean_square)
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()

@@ -60,26 +60,26 @@ def miniature(
         chosen = _on(scale or ["small"], small, skip=everything)
         where = _where(chosen, device, path, rounds)
         if rounds:
-            chosen = [of_rounds(each, rounds) for each in chosen]
+            chosen = [of_rounds(miniature, rounds) for miniature in chosen]
     with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
-            for each in known.values():
-                scales = ", ".join([each.at, *each.larger])
-                typer.echo(f"{each.name:<19}{each.question} {each.source}. Scales: {scales}.")
+            for miniature in known.values():
+                scales = ", ".join([miniature.at, *miniature.larger])
+                typer.echo(f"{miniature.name:<19}{miniature.question} {miniature.source}. Scales: {scales}.")
             return
         results = []
         kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
         with if_stopped(lambda: kept), bad_input(ValueError, OSError):
-            for each in chosen:
-                numbers = range(each.seeds if seeds is None else seeds)
-                results.append((each, run(each, numbers, out, quick, _shown, where)))
-                if out is not None and with_curves(each):
-                    picture = out / each.label / "curves.png"
+            for miniature in chosen:
+                numbers = range(miniature.seeds if seeds is None else seeds)
+                results.append((miniature, run(miniature, numbers, out, quick, _shown, where)))
+                if out is not None and with_curves(miniature):
+                    picture = out / miniature.label / "curves.png"
                     drawn(*results[-1]).savefig(picture, dpi=80)
                     typer.echo(f"picture: {picture}", err=True)
-                if each.draw and out is not None:
-                    picture = out / each.label / f"{each.label}.png"
-                    each.draw(each.quick if quick else {}).savefig(picture, dpi=110)
+                if miniature.draw and out is not None:
+                    picture = out / miniature.label / f"{miniature.label}.png"
+                    miniature.draw(miniature.quick if quick else {}).savefig(picture, dpi=110)
                     typer.echo(f"picture: {picture}", err=True)
         options = {
             "scale": scale,
@@ -134,11 +134,11 @@ def _where(
     Raises:
         ValueError: a device, or rounds, for what is no run of the training engine; one folder for several data sets.
     """
-    for each in miniatures:
-        if device and not all("method" in setting.keys for setting in each.settings):
-            raise ValueError(f"{each.name} is computed on the CPU only; leave --device {device} out")
-        if rounds and not all("rounds" in setting.keys for setting in each.settings):
-            raise ValueError(f"{each.name} is not trained in rounds; leave --rounds {rounds} out")
+    for miniature in miniatures:
+        if device and not all("method" in setting.keys for setting in miniature.settings):
+            raise ValueError(f"{miniature.name} is computed on the CPU only; leave --device {device} out")
+        if rounds and not all("rounds" in setting.keys for setting in miniature.settings):
+            raise ValueError(f"{miniature.name} is not trained in rounds; leave --rounds {rounds} out")
     data = sorted({str(setting.keys.get("data")) for miniature in miniatures for setting in miniature.settings})
     if path and len(data) > 1:
         raise ValueError(f"--path {path} is the folder of one data set; these miniatures have {', '.join(data)}")

@@ -77,7 +77,7 @@ def _largest(results: Found) -> str:
     rows = [(label, row) for label, row in results.every(_connecting) if not math.isnan(row.beyond_error)]
     if not rows:
         return ""
-    label, row = max(rows, key=lambda each: each[1].difference)
+    label, row = max(rows, key=lambda pair: pair[1].difference)
     said = (
         f"Its largest gain, {_signed(row.difference, row.difference_error)} points ({row.setting}, in {label}), is "
         f"{_signed(row.beyond, row.beyond_error)} beyond that control"

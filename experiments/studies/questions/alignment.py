@@ -77,7 +77,7 @@ def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndar
             plain = replace(run, method=build(FEDAVG, CrossEntropy()))
             run = replace(run, method=replace(run.method, server=Anchored(alone(plain, own[2], own[2]))))
         starts = own[0], own[0 if kind == ONE_START else 1]
-        first, second = (to_network(alone(run, *each)) for each in zip(starts, own, strict=False))
+        first, second = (to_network(alone(run, start, order)) for start, order in zip(starts, own, strict=False))
     return (first, second), run.data.x[:SEEN].flatten(1).double().numpy(), run.data.y[:SEEN].numpy()
 
 
@@ -132,20 +132,20 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 def _falls(cells: Cells, name: str, where: str) -> Answer:
     """Whether the power of the width is below 0; the conjecture gives no number for it."""
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
-    at_each = zip(
+    at_widths = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
     )
-    positive = [(float(m), each, error) for m, each, error in at_each if len(each)]
-    if any(np.isinf(each).any() for _, each, _ in positive):
+    measured = [(float(m), barriers, error) for m, barriers, error in at_widths if len(barriers)]
+    if any(np.isinf(barriers).any() for _, barriers, _ in measured):
         return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, INFINITE)
-    there = [(m, each) for m, each, error in positive if np.sqrt((each**2).mean()) > error.max()]
-    note = "" if len(there) == len(positive) else "from some width on no barrier can be told from 0"
-    if len(there) < FEWEST_SIZES or sum(len(each) for _, each in there) < FEWEST_CELLS:
+    there = [(m, barriers) for m, barriers, error in measured if np.sqrt((barriers**2).mean()) > error.max()]
+    note = "" if len(there) == len(measured) else "from some width on no barrier can be told from 0"
+    if len(there) < FEWEST_SIZES or sum(len(barriers) for _, barriers in there) < FEWEST_CELLS:
         said = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
         return untested(claim, ENTEZARI, None, said)
 
     try:
-        power = slope(np.array([m for m, _ in there]), [each for _, each in there])
+        power = slope(np.array([m for m, _ in there]), [barriers for _, barriers in there])
     except NoSlope as error:
         return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, joined(str(error), note))
     return at_most(claim, ENTEZARI, power, 0.0, note)
@@ -160,13 +160,13 @@ def _weights_first(cells: Cells, where: str) -> Answer:
 
 def _longer(cells: Cells) -> Answer:
     """Whether the barrier that weight matching leaves falls in training: longest against shortest, start by start."""
-    passes = [int(each) for each in cells.passes.to_numpy()]
+    passes = [int(count) for count in cells.passes.to_numpy()]
     short, long = min(passes), max(passes)
     claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
     if short == long:
         claim = "weight matching leaves a lower one after longer training, independent models"
         return untested(claim, GIT, None, f"all cells are of {long} passes; two lengths of training are needed")
-    first, last = (cells.sel(models=INDEPENDENT, passes=each) for each in (short, long))
+    first, last = (cells.sel(models=INDEPENDENT, passes=count) for count in (short, long))
     change = (last["by_weights"] - first["by_weights"]).mean(
         [name for name in first["by_weights"].dims if name != "width"]
     )
@@ -209,13 +209,13 @@ def charts(cells: Cells) -> Iterable[Chart]:
         )
 
     panels = [
-        each
+        drawn
         for data in map(str, cells.data.to_numpy())
-        for each in (
+        for drawn in (
             panel(data, "trained alone", (INDEPENDENT, CONNECTED), tuple(AFTER)),
             panel(data, "from one start", (ONE_START, FEDAVG, FEDGUCCI), ("barrier", "by_weights")),
         )
-        if each.series
+        if drawn.series
     ]
     yield Chart(
         "alignment",

@@ -34,7 +34,7 @@ def measure(point: Point) -> Measured:
     problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=point["partition"])
     setup = Setup(width=WIDTH, eta_local=ETA, local_steps=point["local_steps"])
     seeds = np.random.SeedSequence(seed).generate_state(DRAWS)
-    averages = [draw(WIDTH, problem.d, int(each)) for each in seeds]
+    averages = [draw(WIDTH, problem.d, int(start)) for start in seeds]
 
     def outputs(hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:
         return np.maximum(hidden @ problem.x.T, 0).swapaxes(-1, -2) @ signs / np.sqrt(WIDTH)
@@ -42,15 +42,15 @@ def measure(point: Point) -> Measured:
     values: dict[str, list[float]] = {name: [] for name in (*FACTORS, GAP, SCALE)}
     for _ in range(ROUNDS):
         models = [trained_clients(problem, setup, weights) for weights in averages]
-        averages = [Weights(mean_weights(each), old.signs) for each, old in zip(models, averages, strict=True)]
-        each = np.stack([outputs(model, old.signs) for model, old in zip(models, averages, strict=True)])
+        averages = [Weights(mean_weights(model), old.signs) for model, old in zip(models, averages, strict=True)]
+        of_clients = np.stack([outputs(model, old.signs) for model, old in zip(models, averages, strict=True)])
         averaged = np.stack([outputs(*weights) for weights in averages])
-        factors = error_factors(each, averaged, problem.y, problem.owner, np.full(CLIENTS, 1 / CLIENTS))
-        of_pairs = replace(factors, covariance=covariance(each))
+        factors = error_factors(of_clients, averaged, problem.y, problem.owner, np.full(CLIENTS, 1 / CLIENTS))
+        of_pairs = replace(factors, covariance=covariance(of_clients))
         for name in FACTORS:
             values[name].append(getattr(of_pairs, name))
-        values[GAP].append(float(((averaged - each.mean(axis=1)) ** 2).mean()))
-        values[SCALE].append(float((np.abs(each).max() + np.abs(problem.y).max()) ** 2))
+        values[GAP].append(float(((averaged - of_clients.mean(axis=1)) ** 2).mean()))
+        values[SCALE].append(float((np.abs(of_clients).max() + np.abs(problem.y).max()) ** 2))
     return values
 
 

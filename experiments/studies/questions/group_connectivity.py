@@ -61,7 +61,7 @@ class StoredGroups(Rungs):
     def of(cls, cells: Cells) -> StoredGroups:
         """The widths that have cells, ascending."""
         ordered = cells.sortby("width").dropna("width", how="all")
-        widths, counts = (tuple(each.to_numpy().tolist()) for each in (ordered.width, ordered.barrier.count(SEED)))
+        widths, counts = (tuple(column.to_numpy().tolist()) for column in (ordered.width, ordered.barrier.count(SEED)))
         return cls(widths, counts, float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:

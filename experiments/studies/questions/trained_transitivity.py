@@ -115,7 +115,7 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
     groups, as if they were drawn apart. Groups in which either does not vary say nothing.
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
-    epsilon, wall = (_grouped(each, fixed) for each in (cells.epsilon, cells.barrier))
+    epsilon, wall = (_grouped(quantity, fixed) for quantity in (cells.epsilon, cells.barrier))
     correlations = np.array([_spearman(*pair) for pair in zip(epsilon, wall, strict=True)])
     units = correlations.reshape(-1, cells.sizes[SEED]) if SEED in fixed else correlations[None]
     values = np.array([unit[np.isfinite(unit)].mean() for unit in units.T if np.isfinite(unit).any()])
@@ -165,7 +165,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 def _scatter(name: str, cells: Cells) -> Series:
     """A point a pair, sorted by epsilon."""
-    x, y = (np.ravel(each.to_numpy()) for each in (cells.epsilon, cells.barrier))
+    x, y = (np.ravel(quantity.to_numpy()) for quantity in (cells.epsilon, cells.barrier))
     order = np.argsort(x)
     return Series(name, "measured", x[order].tolist(), y[order].tolist())
 
