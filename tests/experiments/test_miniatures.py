@@ -661,6 +661,9 @@ def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
     labels = {other.label for one in catalogue().values() for other in (one, *one.larger.values())}
     named = set(re.findall(r"^\| \[([a-z-]+)\]\(#", text, re.M))
     assert named and named <= labels and all(f"\n## {label}\n" in text for label in named)
+    drawn = re.findall(r"as `ntkfl miniature ([a-z-]+)(?: --scale (\w+))? --out DIR` draws it in `DIR/([a-z-]+)/", text)
+    assert len(drawn) == len(shown)
+    assert all(catalogue()[name].on(scale or "small").label == label for name, scale, label in drawn)
 
 
 def test_what_is_omitted_is_said():

@@ -14,7 +14,7 @@ from experiments.miniatures.comparison import (
     chance,
     compared,
 )
-from experiments.miniatures.miniature import PAPER, Miniature
+from experiments.miniatures.miniature import PAPER, SMALL, Miniature
 from experiments.miniatures.page.by_scale import Result, both, pairs
 from experiments.miniatures.page.curves import with_curves
 from experiments.miniatures.page.learnt import VERDICTS, sentences
@@ -153,13 +153,15 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
 
 def _pictures(miniature: Miniature) -> list[str]:
     """The pictures that the repository keeps: the miniature's own picture and its curves."""
+    scale = "" if miniature.at == SMALL else f" --scale {miniature.at}"
     kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
     if with_curves(miniature) and miniature.at != PAPER:
         kept.append((curves_of(miniature), "Means over the seeds, the last third shaded, controls dashed", "curves"))
     lines = []
     for picture, what, name in kept:
         drawn = (
-            f"{what}, as `ntkfl miniature {miniature.name} --out DIR` draws it in `DIR/{miniature.label}/{name}.png`:"
+            f"{what}, as `ntkfl miniature {miniature.name}{scale} --out DIR` draws it in "
+            f"`DIR/{miniature.label}/{name}.png`:"
         )
         lines += [drawn, "", f"![{miniature.question}]({picture})", ""]
     return lines
