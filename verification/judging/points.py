@@ -164,7 +164,7 @@ def curve(
     part: int = 0,
 ) -> Curve:
     """A curve of at most LONG places, its numbers rounded."""
-    places, values, errors = (np.ravel(np.asarray(part, float)) for part in (x, y, () if error is None else error))
+    places, values, errors = (np.ravel(np.asarray(column, float)) for column in (x, y, () if error is None else error))
     count = len(places)
     kept = np.unique(np.linspace(0, count - 1, min(count, LONG)).round().astype(int))
 
