@@ -103,7 +103,8 @@ def kernel_regime(
     Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
     convex `loss` is exact too, by a recursion in place of a matrix, and below a bound that no round is run for; then
-    the warning is of steps beyond those that the bound covers.
+    the warning is of steps beyond those that the bound covers. Every training is asked the same questions, those of
+    `KernelRegime`; one that has no answer is an AttributeError that says why, and what has one.
 
     Args:
         problem: data; labels may have several outputs.
@@ -144,7 +145,9 @@ def kernel_regime(
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
     if tiles := _tiles(problem, gram, matrix_free, loss, ima):
-        regime = _matrix_free(problem, setup, gram, tiles, method, dict(options or {}), momentum, **steps)
+        kernel = in_float64(gram) if callable(gram) else infinite
+        whole = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)  # products and blocks are asked for alone
+        regime = of_method(whole, method, options or {}, momentum, **steps)
         if regime.step_warning:
             warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
         return regime
@@ -182,26 +185,6 @@ def _tiles(
     return None
 
 
-def _matrix_free(
-    problem: Problem,
-    setup: Setup,
-    gram: ArrayLike | Kernel | None,
-    tiles: Tiles,
-    method: str,
-    options: dict[str, Any],
-    momentum: float,
-    **steps: Any,
-) -> MatrixFreeRegime:
-    """The regime of a method by tiles; Algorithm 1 is the method fl-ntk at server rate eta_global."""
-    if method == "fl-ntk" and "server_rate" not in options:
-        setup, options["server_rate"] = replace(setup, eta_global=1.0), setup.eta_global
-    kernel = in_float64(gram) if callable(gram) else infinite
-    base = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)  # its products and blocks are asked for alone
-    regime = of_method(base, method, options, momentum, **steps)
-    assert isinstance(regime, MatrixFreeRegime)
-    return regime
-
-
 def of_method(
     regime: KernelRegime,
     method: str,
@@ -214,8 +197,8 @@ def of_method(
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
-    `regime` is that of Algorithm 1 with eta_global = 1. With a `cohort` the result is the mean over the draws of
-    clients.
+    `regime` is that of Algorithm 1, whose eta_global is the server_rate of fl-ntk unless the options have one. With a
+    `cohort` the result is the mean over the draws of clients.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
@@ -226,10 +209,14 @@ def of_method(
     from ntkfl.training.optimizers import SGD
 
     setup, name = regime.setup, module_of(method).NAME
+    if name == "fl-ntk" and "server_rate" not in options:
+        options, setup = {**options, "server_rate": setup.eta_global}, replace(setup, eta_global=1.0)
+        decomposed, regime = regime._decomposed, replace(regime, setup=setup)
+        vars(regime).update(decomposed)
     if setup.eta_global != 1:
         raise ValueError(
-            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk without options. Give {name} its "
-            "server_rate among the options, where it has one, and leave eta_global at 1"
+            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk, where the options have no "
+            f"server_rate. Give {name} its server_rate among the options, where it has one, and leave eta_global at 1"
         )
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
@@ -276,7 +263,7 @@ def random_rounds(
     problem: Problem,
     setup: Setup,
     gram: ArrayLike | Kernel | None = None,
-    method: str = "fedavg",
+    method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
     participation: float = 1.0,
@@ -291,10 +278,10 @@ def random_rounds(
 
     Args:
         problem: data.
-        setup: steps.
+        setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a file of yours whose linear round brings its `server`;
-            with drawn clients alone also scaffold and feddyn.
+        method: fl-ntk (as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose linear round
+            brings its `server`; with drawn clients alone also scaffold and feddyn.
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.

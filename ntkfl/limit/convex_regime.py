@@ -12,6 +12,7 @@ partition. This is kernel regression by the same loss with the ridge N over the 
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -39,6 +40,17 @@ class ConvexRegime(Regime):
     """
 
     loss: ConvexLoss
+    no_answer: ClassVar = dict.fromkeys(
+        ("nu", "rate", "round_map", "spectrum", "stable", "step_limits"),
+        "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is what training comes to, "
+        "`bound` what it is below, `eta_limit` the step up to which that holds. Leave out loss: squares have it",
+    ) | {
+        "at": "call kernel_regime with the other steps and the loss",
+        "local_outputs": "clients' outputs are kept for squares alone: leave out loss",
+        "rounds_to": "under a loss the residual y - f need not vanish; look at `total_loss` of many rounds. Leave out "
+        "loss: squares have it",
+        "trajectory": "clients' outputs are kept for squares alone: leave out loss, or take `outputs`",
+    }
 
     @property
     def eta_limit(self) -> float:

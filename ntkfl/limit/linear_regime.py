@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_round import LinearRound
-from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.limit.regime import Regime
 from ntkfl.memory import require
 
 DENSE = 2000  # rows of a round map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
@@ -45,6 +45,12 @@ class LinearRegime(Regime):
     round: LinearRound
     step_factors: tuple[float, ...] = ()
     at_server_rate: Callable[[float], LinearRegime] | None = None
+    no_answer: ClassVar = {
+        "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
+        "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
+        "trajectory": "it has clients' local outputs, of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
+        "state_map": "it is called round_map, as for Algorithm 1",
+    }
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
@@ -62,11 +68,6 @@ class LinearRegime(Regime):
         size = self._size
         require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))
-
-    @property
-    def state_map(self) -> NoReturn:
-        """The former name of `round_map`."""
-        raise AttributeError("state_map is called round_map, as for Algorithm 1")
 
     @property
     def _size(self) -> int:
@@ -221,17 +222,6 @@ class LinearRegime(Regime):
         """Directions of the outputs that no weights change: eigenvectors of H whose eigenvalues are rounding."""
         values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
-
-    def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8.
-
-        Args:
-            rounds: numbers of rounds t >= 0, an integer or an array.
-            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-        """
-        c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
-        squared = np.array([np.vdot(each, self.gram @ each) for each in c])
-        return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self._run(initial, t)[0]

@@ -11,6 +11,7 @@ Cov z <- B Cov z B^T + J (H Noise H + s^2 H) J^T.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -114,7 +115,8 @@ class Noise:
 class RandomRegime(Regime):
     """Random rounds in the kernel regime; made by `random_rounds`, which validates.
 
-    `outputs`, `residual` and `predict` are means over the draws of clients and batches; `deviation` and `mean_square`
+    `outputs`, `residual` and `predict` are means over the draws of clients and batches, `movement` is that of the mean
+    weights; `deviation` and `mean_square`
     come from the exact covariance, which is run round by round at the cost of four products of (n, n) matrices each.
 
     Args:
@@ -126,6 +128,14 @@ class RandomRegime(Regime):
 
     mean: LinearRegime
     noise: Noise
+    no_answer: ClassVar = dict.fromkeys(
+        ("nu", "round_map", "spectrum"),
+        "its rounds are drawn; `mean` has that of the round in the mean, and `mean_square` decides rate and stability",
+    ) | {
+        "at": "call random_rounds with the other steps",
+        "local_outputs": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
+        "trajectory": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
+    }
 
     @property
     def method(self) -> str:

@@ -1,10 +1,11 @@
 """What every exact regime answers in the same way: outputs, residuals and predictions at any rounds, their shapes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -29,6 +30,16 @@ class Regime(ABC):
     # that H is of, (x, z) -> (p, n); None: H was given as a matrix, so that kernel values at other points must be given
     # too
     kernel: Kernel | None = infinite
+    # questions that other methods answer, and why this training has no answer and what has
+    no_answer: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # the type checker is to know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """What is not there: an AttributeError, which says why of a question that other methods answer."""
+            if why := self.no_answer.get(name):
+                raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
+            return super().__getattribute__(name)  # which says what Python says, also of an error in a property
 
     @property
     @abstractmethod
@@ -100,6 +111,17 @@ class Regime(ABC):
         change = self._predicted(self._coefficients(initial, t), kernels)
         start = self._columns("initial_prediction", initial_prediction, change.shape[1])
         return self._shaped(start + change, np.shape(rounds))
+
+    def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+        """
+        c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
+        squared = np.array([np.vdot(moved, self.gram @ moved) for moved in c])
+        return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
         """h . c_t of the points of all these kernels with the samples, one after the other."""

@@ -400,5 +400,5 @@ def test_bad_requests_are_refused(method, options, drawn, message):
 def test_a_run_that_overflows_is_refused():
     problem = Problem(np.eye(4), np.ones(4), np.array([0, 0, 1, 1]))
     regime = random_rounds(problem, Setup(eta_local=40.0, local_steps=3), participation=0.5)
-    with pytest.raises(OverflowError, match=r"the run overflows float64: fedavg at eta_local = 40 .*mean square"):
+    with pytest.raises(OverflowError, match=r"the run overflows float64: fl-ntk at eta_local = 40 .*mean square"):
         regime.deviation(400)

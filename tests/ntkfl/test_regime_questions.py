@@ -1,0 +1,74 @@
+"""What one training in the kernel regime answers, every other answers too, or says why not and what does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from linear_methods import quietly, ragged
+
+from ntkfl import Setup, kernel_regime, random_rounds
+from ntkfl.exact_dynamics import KernelRegime, MovingWindow
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.regime import Regime
+
+PROBLEM = replace(ragged((3, 1, 2)), y=np.array([1.0, -1, 1, 1, -1, -1]))
+SETUP = Setup(eta_local=0.2, eta_global=1.4, local_steps=3)
+QUESTIONS = {name for name in dir(KernelRegime) if not name.startswith("_")} - {"no_answer"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: kernel_regime(PROBLEM, SETUP, method="fl-ntk", momentum=0.5),
+        lambda: kernel_regime(PROBLEM, SETUP, ima=MovingWindow(2)),
+        lambda: kernel_regime(PROBLEM, SETUP, matrix_free=True),
+        lambda: kernel_regime(PROBLEM, SETUP, loss="logistic"),
+        lambda: random_rounds(PROBLEM, SETUP, participation=0.7),
+    ],
+)
+@quietly
+def test_a_question_without_an_answer_says_why_and_what_to_ask(made):
+    regime = made()
+    for question in QUESTIONS:
+        if question in regime.no_answer:
+            assert not hasattr(regime, question)
+            with pytest.raises(AttributeError, match=rf"^{type(regime).__name__} has no {question}: .{{20}}"):
+                getattr(regime, question)
+        else:
+            getattr(regime, question)
+    assert set(regime.no_answer) <= QUESTIONS | {"state_map"}
+
+
+@quietly
+def test_a_loss_says_why_it_has_no_rate_and_what_would_have_one():
+    regime = kernel_regime(PROBLEM, SETUP, loss="squares")
+    with pytest.raises(
+        AttributeError, match=r"^ConvexRegime has no rate: under a loss a round is no linear map.*`bound`"
+    ):
+        _ = regime.rate  # type: ignore[attr-defined]
+    squares = kernel_regime(PROBLEM, SETUP)  # which the message advises
+    assert np.abs(squares.outputs([3, 9]) - regime.outputs([3, 9])).max() <= 1e-13
+    assert regime.movement([0, 3, 9]) == pytest.approx(squares.movement([0, 3, 9]), rel=1e-12)
+
+
+def test_an_error_within_an_answer_is_not_taken_for_a_missing_one(monkeypatch):
+    monkeypatch.setattr(LinearRegime, "rate", property(lambda regime: regime.problem.rows))
+    with pytest.raises(AttributeError, match="'Problem' object has no attribute 'rows'"):
+        _ = kernel_regime(PROBLEM, SETUP, method="fl-ntk", momentum=0.5).rate
+    assert Regime.no_answer == {}
+
+
+@quietly
+def test_the_method_that_is_taken_where_none_is_named_is_one():
+    """Clients of several sizes tell the unweighted mean from FedAvg's, and eta_global is the server's step of both."""
+    ours, drawn = kernel_regime(PROBLEM, SETUP), random_rounds(PROBLEM, SETUP)
+    assert drawn.method == "fl-ntk" and not drawn.deviation(9).any()
+    named = kernel_regime(PROBLEM, replace(SETUP, eta_global=1.0), None, "fl-ntk", {"server_rate": 1.4})
+    for other in (drawn, named):
+        assert np.abs(ours.outputs([0, 1, 9]) - other.outputs([0, 1, 9])).max() <= 1e-14
+    with_momentum = [
+        kernel_regime(PROBLEM, setup, None, "fl-ntk", options, momentum=0.5)
+        for setup, options in ((SETUP, {}), (replace(SETUP, eta_global=1.0), {"server_rate": 1.4}))
+    ]
+    assert np.array_equal(*(regime.outputs(9) for regime in with_momentum))
+    assert with_momentum[0].at_server_rate(1.4).rate == with_momentum[1].rate
