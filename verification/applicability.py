@@ -16,6 +16,7 @@ from verification.planning import Plan, planned
 from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
+AboutData = tuple[Statement, Form, AnyFamily]  # with the first of its families
 
 
 class Applies(StrEnum):
@@ -80,18 +81,49 @@ def applicable(
     Raises:
         ValueError: the options name no data.
     """
+    forms, left_out = about_data(statements, options)
+    return looked_at(forms, options, progress, auto_step), left_out
+
+
+def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[AboutData], int]:
+    """The forms that `applicable` looks at, and how many others there are.
+
+    Args:
+        statements: to be looked at.
+        options: of the user: data, steps, seed.
+
+    Raises:
+        ValueError: the options name no data.
+    """
     if options.data is None:
         raise ValueError("there are no data; name a data set or a file")
-    by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}
-    left_out = 0
+    forms: list[AboutData] = []
+    others = 0
     for statement in statements:
         for form in statement.forms:
             known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
             check = begun(statement, form, replace(options, trials=1), wrong=False) if known else None
             if check is not None and check.own_data and not isinstance(check.families[0], WidthFamily):
-                by_family.setdefault(check.families[0], []).append((statement, form))
+                forms.append((statement, form, check.families[0]))
             else:
-                left_out += 1
+                others += 1
+    return forms, others
+
+
+def looked_at(
+    forms: Iterable[AboutData], options: Options, progress: Progress | None = None, auto_step: bool = False
+) -> list[Applicability]:
+    """What one case says of each form, the most useful first.
+
+    Args:
+        forms: as `about_data` gives them; those of one family have their case in common.
+        options: of the user: data, steps, seed.
+        progress: told of each family.
+        auto_step: give a form a step of its own where that alone meets its hypotheses.
+    """
+    by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}
+    for statement, form, family in forms:
+        by_family.setdefault(family, []).append((statement, form))
     cases, answers = Cases(), []
     for done, (family, members) in enumerate(by_family.items(), 1):
         answers += [_looked(statement, form, options, cases, auto_step) for statement, form in members]
@@ -99,7 +131,7 @@ def applicable(
             progress(family.name, done, len(by_family))
         interruption.check()
     order = list(Applies)
-    return sorted(answers, key=lambda answer: (order.index(answer.applies), -(answer.sharpness or 0.0))), left_out
+    return sorted(answers, key=lambda answer: (order.index(answer.applies), -(answer.sharpness or 0.0)))
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bounds.options import Options
 from bounds.statement import Outcome, Statement
 from ntkfl import interruption
-from verification.applicability import Applicability, Applies, applicable
+from verification.applicability import Applicability, Applies, about_data, looked_at
 from verification.compare import IDENTITIES
 from verification.engine import Progress, run_cases
 from verification.judging.check import Check, begun
@@ -47,7 +47,7 @@ class FirstLook:
         checked: those that say most, on a few cases each.
         looked: the forms that were looked at, on one case.
         left_out: forms known to fail, not about one setup, or about certificates or deep networks.
-        identities: forms of equalities that were not looked at, since there were bounds enough.
+        identities: forms of equalities about data that were not looked at, since there were bounds enough.
     """
 
     checked: tuple[Checked, ...]
@@ -118,20 +118,16 @@ def first_look(
         if not statement.id.startswith(DEEP)
         and all(COSTLY != hypothesis.name for form in statement.forms for hypothesis in statement.required(form))
     ]
-    exact = [statement for statement in quick if statement.kind in IDENTITIES]
-    bounds = [statement for statement in quick if statement.kind not in IDENTITIES]
-    looked, left_out = applicable(bounds, options, progress, auto_step=True)
-    left_out += _forms(every) - _forms(quick)
+    forms, left_out = about_data(quick, options)
+    left_out += sum(len(statement.forms) for statement in every) - sum(len(statement.forms) for statement in quick)
+    exact = [form for form in forms if form[0].kind in IDENTITIES]
+    looked = looked_at([form for form in forms if form not in exact], options, progress, auto_step=True)
     checked = _most_telling(looked, cases, MOST)
     if len(checked) == MOST:
-        return FirstLook(tuple(checked), tuple(looked), left_out, _forms(exact))
-    identities, more_left_out = applicable(exact, options, progress, auto_step=True)
+        return FirstLook(tuple(checked), tuple(looked), left_out, len(exact))
+    identities = looked_at(exact, options, progress, auto_step=True)
     checked += _most_telling(identities, cases, MOST - len(checked))
-    return FirstLook(tuple(checked), (*looked, *identities), left_out + more_left_out, 0)
-
-
-def _forms(statements: Iterable[Statement]) -> int:
-    return sum(len(statement.forms) for statement in statements)
+    return FirstLook(tuple(checked), (*looked, *identities), left_out, 0)
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
+Word = TypeVar("Word", bound=StrEnum)
 
 
 @dataclass(frozen=True)
@@ -172,23 +173,24 @@ class Verdict:
             content: what `to_json` wrote.
 
         Raises:
-            ValueError: it is of an older version, which had sentences where there are values.
+            ValueError: it is of an older version, which had sentences where there are values, or has a word that is
+                not one of ours; which field, and what it may be.
         """
-        ratios, standing, seen = content["tightness"], content.get("standing"), content.get("seen")
+        ratios, seen = content["tightness"], content.get("seen")
         given = {
-            "form": Form(content["form"]),
-            "kind": Kind(content["kind"]),
-            "outcome": Outcome(content["outcome"]),
-            "recorded": Outcome(content["recorded"]),
+            "form": _word(Form, content["form"], "form"),
+            "kind": _word(Kind, content["kind"], "kind"),
+            "outcome": _word(Outcome, content["outcome"], "outcome"),
+            "recorded": _word(Outcome, content["recorded"], "recorded"),
             "margins": _numbers(content.get("margins", {})),
             "lhs": _side(content["lhs"]),
             "rhs": _side(content["rhs"]),
             "tightness": ratios and _numbers(ratios),
             "vacuous": _vacuous(content["vacuous"]),
             "witness": _witness(content["witness"]),
-            "necessity": {name: Needed(word) for name, word in content["necessity"].items()},
+            "necessity": {name: _word(Needed, word, "necessity") for name, word in content["necessity"].items()},
             "notes": tuple(content["notes"]),
-            "standing": Standing(standing) if standing else None,
+            "standing": _word(Standing, content["standing"], "standing") if content.get("standing") else None,
             "elsewhere": _elsewhere(content.get("elsewhere")),
             "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
             "seen": None if seen is None else Seen.from_json(seen),
@@ -200,6 +202,14 @@ def _side(content: dict[str, Any] | None) -> Side | None:
     if content is None:
         return None
     return Side(float(content["value"]), float(content["error"]), content["method"])
+
+
+def _word(kind: type[Word], text: Any, name: str) -> Word:
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(repr(word.value) for word in kind)
+        raise ValueError(f"{name!r} is {text!r}; here it is one of {known}: verify again") from None
 
 
 def _facts(content: Any, name: str) -> dict[str, Any]:
@@ -224,14 +234,16 @@ def _witness(content: Any) -> Witness | None:
     if content is None:
         return None
     given = _facts(content, "witness")
-    return Witness(float(given["ratio"]), Outcome(given["outcome"]), tuple(given["unmet"]), given["fallen"])
+    return Witness(
+        float(given["ratio"]), _word(Outcome, given["outcome"], "outcome"), tuple(given["unmet"]), given["fallen"]
+    )
 
 
 def _elsewhere(content: Any) -> Elsewhere | None:
     if content is None:
         return None
     given = _facts(content, "elsewhere")
-    return Elsewhere(Where(given["where"]), None if given["ratio"] is None else float(given["ratio"]))
+    return Elsewhere(_word(Where, given["where"], "where"), None if given["ratio"] is None else float(given["ratio"]))
 
 
 def strict_json(content: Any) -> Any:

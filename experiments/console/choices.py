@@ -200,10 +200,11 @@ def one_output(problem: "Problem") -> "Problem":
     return problem
 
 
-def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray") -> "Options":
+def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """What the user leaves open, chosen so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
-    The step is half the largest stable local step where the default one is not stable.
+    The step is half the largest stable local step where the default one is not stable. The kernel is computed where
+    it is needed and not given.
     """
     from ntkfl.exact_dynamics import UnstableSteps
     from ntkfl.problem import Setup
@@ -217,7 +218,7 @@ def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray") -> 
     return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
 
 
-def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray") -> "KernelRegime":
+def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray | None") -> "KernelRegime":
     """The kernel regime of these data with the options' steps."""
     from ntkfl.exact_dynamics import kernel_regime
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
+from math import isqrt
 
 import numpy as np
 
@@ -45,7 +47,7 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
         return _scaled_back(smallest_eigenvalue(_scaled(h, -exponent)), exponent)
     middle, radius = _symmetric(h)
     require("the smallest eigenvalue", lambda n: 8 * 1.1 * n * n, n=len(middle))
-    inner = _by_balls(middle) if len(middle) <= BALLS_UP_TO else _by_cholesky(middle)
+    inner = _by_balls(middle.tobytes()) if len(middle) <= BALLS_UP_TO else _by_cholesky(middle)
     rigour = max(inner.rigour, h.rigour) if isinstance(h, Estimate) else inner.rigour
     return Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method, rigour)
 
@@ -131,7 +133,11 @@ def _row_blocks(h: np.ndarray) -> Iterator[slice]:
     return (slice(start, min(start + step, len(h))) for start in range(0, len(h), step))
 
 
-def _by_balls(h: np.ndarray) -> Estimate:
+@lru_cache(maxsize=16)
+def _by_balls(entries: bytes) -> Estimate:
+    """Of the matrix with these entries; kept, since statements about one network ask for the same one again."""
+    h = np.frombuffer(entries)
+    h = h.reshape(isqrt(h.size), -1)
     with precision():
         return enclosure(symmetric_eigenvalues(ball_matrix(h))[0])
 

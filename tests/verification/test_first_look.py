@@ -86,3 +86,6 @@ def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
     found = first_look([get(name) for name in FEW], replace(options, unit=True))
     assert [one.looked.statement.id for one in found.checked] == ["fedgucci/F5"]
     assert found.identities == 1 and "fl-ntk/X.1" not in {one.statement.id for one in found.looked}
+    monkeypatch.setattr("verification.first_look.MOST", 10)
+    whole = first_look([get(name) for name in FEW], replace(options, unit=True))
+    assert whole.left_out == found.left_out and len(whole.looked) == len(found.looked) + found.identities

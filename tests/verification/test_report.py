@@ -116,6 +116,12 @@ def test_a_verdict_of_an_older_version_is_refused_with_what_it_has(name):
         Verdict.from_json(content)
 
 
+def test_a_word_that_is_not_known_is_refused_with_its_field_and_what_it_may_be():
+    for name, value in (("necessity", {"unit-rows": "shown"}), ("outcome", "shown"), ("standing", "shown")):
+        with pytest.raises(ValueError, match=f"'{name}' is 'shown'; here it is one of '.*': verify again"):
+            Verdict.from_json(verdict().to_json() | {name: value})
+
+
 @settings(deadline=None, max_examples=50)
 @given(verdicts())
 def test_strict_json_gives_the_verdict_back(found):

@@ -54,7 +54,6 @@ def applies(
     Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
     from bounds.listing import catalogue, find
-    from ntkfl import gram
     from verification.applicability import Applies, applicable
 
     with bad_input():
@@ -62,7 +61,7 @@ def applies(
             raise ValueError("name your data: --data FILE, or digits, wine, breast_cancer, fashion-mnist, sphere")
         statements = find(*ids) if ids else tuple(catalogue().values())
         problem = one_output(chosen_problem(options, options.data))
-        options = for_a_look(problem, options, gram.infinite(problem.x))
+        options = for_a_look(problem, options)
     with reserved(json_file, inputs=(options.data,)) as (write,):
         with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
             answers, left_out = applicable(statements, options, progress)
