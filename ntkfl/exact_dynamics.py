@@ -108,14 +108,14 @@ def kernel_regime(
 
     Args:
         problem: data; labels may have several outputs.
-        setup: eta_local, local_steps and rounds are used; eta_global by Algorithm 1 (fl-ntk) only, others have a
-            server_rate among their options.
+        setup: eta_local, eta_global, local_steps and rounds are used. eta_local is a step on sums of squares, and
+            eta_global the server_rate of any method that has one (docs/glossary.md#steps).
         gram: H, (n, n), such as a finite network's H(0), or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, of
             which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`. Of several outputs
             that are not independent H is (n C, n C), sample-major, and the problem `problem.per_output()`; a kernel
             then takes the samples themselves, and gives that of one output or of all.
         method: its name, or a file of yours.
-        options: of the method, as in training.
+        options: of the method, as in training; server_rate in place of eta_global.
         momentum: of the clients' steps, begun anew in each round, as in training.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
@@ -130,9 +130,9 @@ def kernel_regime(
             window on a method whose clients train in turn; a Gram matrix of the wrong size, not finite, not symmetric
             or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
             averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
-            given to another method than fl-ntk. An unknown loss, labels that it does not take, a loss together with
-            another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a loss or a window, a
-            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
+            beside a server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss
+            together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a loss or a
+            window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
 
@@ -197,8 +197,8 @@ def of_method(
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
-    `regime` is that of Algorithm 1, whose eta_global is the server_rate of fl-ntk unless the options have one. With a
-    `cohort` the result is the mean over the draws of clients.
+    `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
+    mean over the draws of clients.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
@@ -209,15 +209,7 @@ def of_method(
     from ntkfl.training.optimizers import SGD
 
     setup, name = regime.setup, module_of(method).NAME
-    if name == "fl-ntk" and "server_rate" not in options:
-        options, setup = {**options, "server_rate": setup.eta_global}, replace(setup, eta_global=1.0)
-        decomposed, regime = regime._decomposed, replace(regime, setup=setup)
-        vars(regime).update(decomposed)
-    if setup.eta_global != 1:
-        raise ValueError(
-            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk, where the options have no "
-            f"server_rate. Give {name} its server_rate among the options, where it has one, and leave eta_global at 1"
-        )
+    regime, options = _server_step_in_options(regime, method, options)
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
     factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
@@ -239,6 +231,20 @@ def of_method(
         other = LinearRegime(*shared, **own, at_server_rate=at_server_rate if has_rate else None)
     vars(other).update(regime._decomposed)
     return other
+
+
+def _server_step_in_options(
+    regime: KernelRegime, method: str, options: Mapping[str, Any]
+) -> tuple[KernelRegime, dict[str, Any]]:
+    """The regime at eta_global 1, and the options with that step; what is decomposed is used again."""
+    from ntkfl.training.methods import with_eta_global
+
+    own = with_eta_global(method, options, regime.setup.eta_global)
+    if regime.setup.eta_global == 1:
+        return regime, own
+    other = replace(regime, setup=replace(regime.setup, eta_global=1.0))
+    vars(other).update(regime._decomposed)
+    return other, own
 
 
 def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], window: MovingWindow) -> WindowedRegime:
@@ -333,6 +339,7 @@ def random_of_method(
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 
+    regime, options = _server_step_in_options(regime, method, options)
     cohort = cohort_size(regime.problem.n_clients, participation)
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):

@@ -130,7 +130,7 @@ def simulate_network(
 
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs, and (n, 1) as (n,).
-        setup: steps, rounds, and the seed of the start; eta_global is used by Algorithm 1 (fl-ntk) only.
+        setup: steps on sums (docs/glossary.md#steps), rounds, and the seed of the start.
         network: of `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method: any that trains on real labels, linear or not; default "fl-ntk".
@@ -145,18 +145,11 @@ def simulate_network(
         FloatingPointError: the run overflowed; the message names the round.
     """
     from ntkfl.training.engine_trajectory import network_trajectory
-    from ntkfl.training.methods import build, fl_ntk
+    from ntkfl.training.methods import build, with_eta_global
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.optimizers import SGD
 
-    own = dict(options or {})
-    if method == fl_ntk.NAME:
-        own = {"server_rate": setup.eta_global} | own
-    elif setup.eta_global != 1:
-        raise ValueError(
-            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk. Give {method} its server_rate among "
-            "the options, where it has one, and leave eta_global at 1"
-        )
+    own = with_eta_global(method, options or {}, setup.eta_global)
     return network_trajectory(
         problem,
         setup,

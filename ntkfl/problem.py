@@ -104,6 +104,31 @@ class Problem:
         """The index sets S_0..S_{N-1}, shape (n_c,) each: which samples each client owns."""
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
+    def mean_loss_rate(self, eta_local: float) -> float:
+        """The `rate` at which training on mean losses takes `eta_local`'s steps on full batches: n_c eta_local.
+
+        Of the clients' size n_c: a step of a client has the gradient of its mean of squares, 1/n_c of that of the sum
+        (docs/glossary.md#steps).
+
+        Args:
+            eta_local: a step on sums, as in `Setup`.
+
+        Raises:
+            ValueError: clients of several sizes, which no one rate on means is right for.
+
+        Example:
+            >>> import ntkfl
+            >>> ntkfl.data.sphere(n=8, clients=2).mean_loss_rate(0.25)
+            1.0
+        """
+        sizes = np.bincount(self.owner) // self.outputs
+        if sizes.min() < sizes.max():
+            raise ValueError(
+                f"clients have from {sizes.min()} to {sizes.max()} samples, and no rate on mean losses takes the "
+                "steps of eta_local with each: train with reduction='sum', whose rate is eta_local"
+            )
+        return float(sizes[0]) * eta_local
+
     def unit(self) -> Problem:
         """The same problem with every row of x (and x_test) divided by its norm.
 
@@ -175,8 +200,10 @@ class Setup:
     Args:
         width: number m of hidden neurons.
         sigma: standard deviation of the initial hidden weights.
-        eta_local: step size of the clients; their loss is a SUM over the client's samples, as in the paper.
-        eta_global: step size of the server, whose average is unweighted, as in the paper.
+        eta_local: step size of the clients; their loss is a SUM over the client's samples, as in the paper. Training
+            on means has another step, `rate` (docs/glossary.md#steps).
+        eta_global: step size of the server, whose average is unweighted, as in the paper; of other methods their
+            server_rate, whose averages they make themselves.
         local_steps: K.
         rounds: T.
         seed: of the initial weights.

@@ -54,7 +54,7 @@ print(f"clients contract for eta_local below {regime.step_limits.eta_local:.3f}"
 
 # %% [markdown]
 # `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples. If your loss is half their
-# mean, divide your step by the client's number of samples.
+# mean, divide your step by the client's number of samples: the [glossary](../glossary.md#steps) has all steps.
 #
 # ## How far the trained network is from it
 #

@@ -164,7 +164,8 @@ def test_every_method_has_a_limit_or_says_why_not():
         (Setup(), "fedprox", {"mu": -1.0}, "mu is -1; it must be 0 or more"),
         (Setup(), "fedavgm", {"momentum": 1.0}, r"momentum is 1; it must lie in \[0, 1\)"),
         (Setup(), "scaffold", {"alpha": 1.0}, "scaffold has no option 'alpha'"),
-        (Setup(eta_global=2.0), "fedavg", {}, "eta_global is 2; it is the server step of fl-ntk, where the opt"),
+        (Setup(eta_global=2.0), "feddyn", {}, "eta_global is 2; feddyn has no server_rate: leave it at 1"),
+        (Setup(eta_global=2.0), "fedavg", {"server_rate": 1.0}, "eta_global is 2 and server_rate 1.0; both are the"),
     ],
 )
 def test_bad_requests_are_refused(setup, method, options, message):

@@ -19,7 +19,7 @@ QUESTIONS = {name for name in dir(KernelRegime) if not name.startswith("_")} - {
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: kernel_regime(PROBLEM, SETUP, method="fl-ntk", momentum=0.5),
+        lambda: kernel_regime(PROBLEM, replace(SETUP, eta_global=1.0), method="fedprox", options={"mu": 0.5}),
         lambda: kernel_regime(PROBLEM, SETUP, ima=MovingWindow(2)),
         lambda: kernel_regime(PROBLEM, SETUP, matrix_free=True),
         lambda: kernel_regime(PROBLEM, SETUP, loss="logistic"),
@@ -72,3 +72,16 @@ def test_the_method_that_is_taken_where_none_is_named_is_one():
     ]
     assert np.array_equal(*(regime.outputs(9) for regime in with_momentum))
     assert with_momentum[0].at_server_rate(1.4).rate == with_momentum[1].rate
+
+
+@quietly
+def test_eta_global_is_the_server_rate_of_any_method():
+    for made, given in ((kernel_regime, {}), (random_rounds, {"participation": 0.7})):
+        for method, options in (("fl-ntk", {}), ("fedavgm", {"momentum": 0.3}), ("scaffold", {"option": "I"})):
+            by_name = made(
+                PROBLEM, replace(SETUP, eta_global=1.0), None, method, options | {"server_rate": 1.4}, **given
+            )
+            by_step = made(PROBLEM, SETUP, None, method, options, **given)
+            assert by_step.outputs(9) == pytest.approx(by_name.outputs(9), abs=1e-14)
+            if given:
+                assert np.array_equal(by_step.deviation(9), by_name.deviation(9))

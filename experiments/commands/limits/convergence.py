@@ -115,7 +115,7 @@ def rate(
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
     steps = (*(() if client_steps else ("local_steps",)), "eta_local")
-    steps += ("eta_global",) if method == "fl-ntk" else ()
+    steps += ("eta_global",) if method == "fl-ntk" or setup.eta_global != 1 else ()
     named = "".join(f", {name} = {value}" for name, value in chosen.items())
     named += f", clients' momentum = {momentum:g}" if momentum else ""
     named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])

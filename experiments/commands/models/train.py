@@ -45,7 +45,9 @@ KEYS: dict[str, Any] = {
     "local_steps": _option(int, "local steps a round, in place of epochs (fl-ntk: 2)"),
     "batch_size": _option(str, "samples a step, or full (32; fl-ntk: full)"),
     "optimizer": _option(Literal["sgd", "adam"], "of the clients (sgd)"),
-    "rate": _option(float, "local learning rate (.05; adam: .001; fl-ntk: .01)"),
+    "rate": _option(
+        float, "local learning rate, on the mean loss unless --reduction sum (.05; adam: .001; fl-ntk: .01)"
+    ),
     "rate_decay": _option(float, "factor of the rate from round to round (1)"),
     "momentum": _option(float, "of sgd (.9; fl-ntk: 0)"),
     "weight_decay": _option(float, "its product with the weights is added to the gradient (0)"),

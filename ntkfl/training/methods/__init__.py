@@ -82,6 +82,29 @@ def options(method: str) -> dict[str, inspect.Parameter]:
     }
 
 
+def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) -> dict[str, Any]:
+    """The options of a method with `Setup`'s eta_global as its server_rate, training's name for the same step.
+
+    Args:
+        method: a name, or the path of a file of yours.
+        given: the method's options.
+        eta_global: the server's step; at 1, `Setup`'s default, the options stay as they are.
+
+    Raises:
+        ValueError: a method without a server_rate; one that is given both.
+    """
+    if eta_global == 1:
+        return dict(given)
+    if "server_rate" in given:
+        raise ValueError(
+            f"eta_global is {eta_global:g} and server_rate {given['server_rate']!r}; both are the server's step: "
+            "give one"
+        )
+    if "server_rate" not in options(method):
+        raise ValueError(f"eta_global is {eta_global:g}; {module_of(method).NAME} has no server_rate: leave it at 1")
+    return {**given, "server_rate": float(eta_global)}
+
+
 def build(name: str, objective: Objective | None = None, **given: Any) -> Method:
     """The method of this name, or in this file, with options; no objective: the method's own, where it has one.
 

@@ -181,7 +181,8 @@ def run(
         data: a name, or data of yours.
         model: a name, or a model of yours.
         progress: called with every new row and the number of rounds.
-        keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`.
+        keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`; `rate` is a step on the
+            batch's mean loss, unless `reduction` is "sum" (docs/glossary.md#steps).
     """
     return prepared(method, data, model, **keys).train(progress)
 

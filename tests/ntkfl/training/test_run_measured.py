@@ -10,6 +10,7 @@ from tiny_federations import line, network, regression
 from toy_runs import KEYS, objects, toy_data, toy_run
 
 import ntkfl.training.engine.evaluation as evaluation
+from ntkfl import Problem, Setup, kernel_regime
 from ntkfl.training.engine.evaluation import evaluate
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
@@ -144,6 +145,27 @@ def test_the_sum_takes_the_steps_of_the_mean_times_the_size():
     mean = run("fedavg", data=data, model=line(), rate=0.06, **keys)
     total = run("fedavg", data=data, model=line(), rate=0.01, reduction="sum", **keys)
     torch.testing.assert_close(mean.params, total.params, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("sum_of_squares", [True, False])
+def test_rates_of_training_are_the_steps_of_the_kernel_regime(sum_of_squares):
+    """A linear model has H = x x^T; training on means is at n_c eta_local, that on sums at eta_local."""
+    data, eta, server = regression(sizes=(6, 6)), 0.012, 1.3
+    problem = Problem(data.x.numpy(), data.y.numpy(), data.owner)
+    rate = eta if sum_of_squares else problem.mean_loss_rate(eta)
+    keys = {"rounds": 4, "batch_size": "full", "local_steps": 3, "momentum": 0.0, "options": {"server_rate": server}}
+    reduction = "sum" if sum_of_squares else "mean"
+    trained = run("fedavg", data=data, model=line(), rate=rate, reduction=reduction, dtype="float64", **keys)
+    start = problem.x @ line().initial(0)["w"].numpy()
+    setup = Setup(eta_local=eta, eta_global=server, local_steps=3)
+    limit = kernel_regime(problem, setup, problem.x @ problem.x.T, "fedavg").outputs(4, start)
+    assert np.abs(problem.x @ trained.params["w"].numpy() - limit).max() <= 1e-12
+    uneven = Problem(problem.x, problem.y, np.minimum(np.arange(12) // 5, 1))
+    with pytest.raises(
+        ValueError, match=r"clients have from 5 to 7 samples, .*reduction='sum', whose rate is eta_local"
+    ):
+        uneven.mean_loss_rate(eta)
+    assert replace(problem, y=np.stack([problem.y] * 2, 1)).per_output().mean_loss_rate(eta) == 6 * eta
 
 
 def test_the_table_has_every_column_with_its_unit(tmp_path):
