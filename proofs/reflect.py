@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import isqrt
 from pathlib import Path
 
-SCHEMA = "ntkfl-any-order/2"
+SCHEMA = "ntkfl-any-order/3"
 BITS = 48  # of the solution; fewer leave a slack that is not small against the margins
 FACTOR_BITS = 20  # of Y; fewer lose pairs whose margin is small
 

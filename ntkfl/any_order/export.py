@@ -27,7 +27,8 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
         folder: where to; a new one, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `final`.
+    Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`,
+        `eigenvalue` (no later J J' has a smaller one), `final`.
 
     Raises:
         ValueError: a certificate that does not hold; the checker cannot confirm it, and what it says.

@@ -1,26 +1,25 @@
 """Checks an any-order certificate in exact integers, with Python's standard library alone.
 
-    python ntkfl_check.py FOLDER
-
-FOLDER was written by `ntkfl certify --any-order --export FOLDER`. The last line is `certified` (exit status 0), or says
-`refused` and the first thing that is wrong (exit status 1). Only the network and the data in FOLDER are believed.
+`python ntkfl_check.py FOLDER`, FOLDER from `ntkfl certify --any-order --export FOLDER`; its network and data alone are
+believed. The last line is `certified` (exit status 0), or `refused` and the first thing that is wrong (exit status 1).
 
 What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
 sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held. s_ri is 1 where w_r.x_i >= 0
 and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r
 for each held pair: (c_ur x_i)_r in both cases. W* is the point nearest W with C W* = t, which is y_io sqrt(q), or 0 for
-a held pair. Theorem (proof: docs/proofs/any_order.md in ntkfl's repository): if |W - W*| <= D, and every other pair has
+a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository): if |W - W*| <= D, and every other pair has
 w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|, then all further
 training with steps below the limits printed here, in any order of batches and clients, with means of clients' models,
-stays within D of W*. Its residuals tend to 0 if every sample comes again and again, with steps above one fixed number
-and below another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
+stays within D of W*; the matrix J J' of all gradients' products has no smaller eigenvalue than is printed. Residuals
+tend to 0 if every sample comes again and again, with steps above one fixed number and below another that is less than
+the limits, and each client that trains has at least some fixed weight in its mean.
 
 How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
 eigenvalues of Y K Y' are at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With
 e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D is sqrt(a'K a) and twice that: P may stand for W* in
-(3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) The gradients J of a batch have |J|^2 <=
-max_i (M v)_i / v_i for any v > 0, if M >= |J J'| entry by entry. Units: x, b, W and Y may be multiplied by powers of
-two, and y and a by those that follow. So all numbers become integers, those of W with 100 bits to spare for roots.
+(3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0,
+if M >= |J J'| entry by entry. (5) J J' >= S, S^-1 the block of K^-1 of the samples, so J J' >= g / |Z|, Z that block of
+Y'Y, |Z| by (4). Units: x, b, W, Y may be multiplied by powers of two, y and a by those that follow: all are integers.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ from math import inf, isfinite, isqrt, nextafter
 from operator import add, mul
 from pathlib import Path
 
-SCHEMA = "ntkfl-any-order/2"
+SCHEMA = "ntkfl-any-order/3"
 
 
 class Refused(Exception):
@@ -125,7 +124,7 @@ def check(folder):
     (a, a_bits), (y_factor, _) = array_of("solution", len(at)), array_of("inverse_root", len(at))
     need(len(a) == 1 and len(y_factor) == len(at), "solution or inverse_root has a wrong length")
     bits = x_bits + b_bits
-    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100
+    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100  # to spare for roots
     shifts = (w, w_units - w_bits), (y, w_units + bits - y_bits), (a, w_units - bits - a_bits)
     w, y, (a,) = ([[value << shift for value in row] for row in rows] for rows, shift in shifts)
 
@@ -139,6 +138,8 @@ def check(folder):
     square = product(y_factor, transposed(product(y_factor, big)))  # (1): Y (Y K)'
     least = [2 * row[i] - sum(map(abs, row)) for i, row in enumerate(square)]
     need((g := min(least)) > 0, f"(1) fails: row {least.index(g)} of Y K Y' does not outweigh its other entries")
+    inverse = product(transposed(y_factor)[: len(samples)], [row[: len(samples)] for row in y_factor])  # (5)
+    rate = {"eigenvalue": below(Fraction(g, root_of << 2 * bits) / largest([list(map(abs, row)) for row in inverse]))}
 
     goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]  # known to within 1
     moved = [dot(row, a) for row in big]
@@ -171,13 +172,12 @@ def check(folder):
     for row, values in zip(tests, product(tests, point), strict=True):
         norm = reach**2 * dot(row, row)
         active = [r for r, value in enumerate(values) if value > 0 or value**2 <= norm]
-        middle = {k: sum(v[r] * max(values[r], 0) for r in active) for k, v in classes.items()}
-        error = {k: isqrt(norm * sum(v[r] ** 2 for r in active)) + 1 for k, v in classes.items()}
-        best = max(classes, key=lambda k: middle[k])
-        low = middle[best] - error[best]
-        final.append(best if all(low > middle[k] + error[k] for k in classes if k != best) else "open")
+        mid = {k: sum(v[r] * max(values[r], 0) for r in active) for k, v in classes.items()}
+        off = {k: isqrt(norm * sum(v[r] ** 2 for r in active)) + 1 for k, v in classes.items()}
+        best = max(classes, key=lambda k: mid[k])
+        final.append(best if all(mid[best] - off[best] > mid[k] + off[k] for k in classes if k != best) else "open")
     distance = nextafter(float(Fraction(reach, 1 << w_units)), inf)
-    return {"distance": distance, "step_limits": limits[:-1], "pooled_step_limit": limits[-1], "final": final}
+    return {"distance": distance, **rate, "step_limits": limits[:-1], "pooled_step_limit": limits[-1], "final": final}
 
 
 def main(arguments):
@@ -190,7 +190,7 @@ def main(arguments):
         return 1
     print(f"D, the distance to W*, is at most {proved['distance']}: no later model is farther than 2 D from this one")
     print("steps below", *proved["step_limits"], f"by client, {proved['pooled_step_limit']} on batches of all")
-    print(f"final classes of the test inputs: {proved['final']}")
+    print(f"least eigenvalue {proved['eigenvalue']}; final classes of the test inputs: {proved['final']}")
     print("certified")
     return 0
 

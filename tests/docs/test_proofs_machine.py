@@ -88,7 +88,7 @@ def test_coq_reads_the_numbers_of_the_export():
     ("key", "value", "why"),
     [
         ("root_of", 200, "the square root of 200 is no whole number"),
-        ("schema", "ntkfl-any-order/1", "the export is of ntkfl-any-order/1; reflect.py reads ntkfl-any-order/2"),
+        ("schema", "ntkfl-any-order/1", "the export is of ntkfl-any-order/1; reflect.py reads ntkfl-any-order/3"),
     ],
 )
 def test_an_export_that_coq_cannot_take_is_refused(tmp_path, key, value, why):

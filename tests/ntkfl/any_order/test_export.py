@@ -87,6 +87,29 @@ def test_the_script_proves_what_the_certificate_says(exported):
     assert 0.5 * largest < proved["pooled_step_limit"] < 2 * largest
 
 
+def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
+    """In float64: the products of the gradients with the held pairs projected out, and with any slopes there."""
+    folder, certificate, _ = exported
+    claimed = json.loads((folder / "certificate.json").read_text())["claim"]["eigenvalue"]
+    (problem, network), rng = network_of(folder), np.random.default_rng(0)
+    neurons, samples = certificate.held.T
+    slopes = (problem.x @ network.hidden.T >= 0).astype(float)
+
+    def gradients(on_held):
+        slopes[samples, neurons] = on_held
+        return np.einsum("or,ir,id->iord", network.readout, slopes, problem.x).reshape(-1, network.hidden.size)
+
+    pairs = np.zeros((len(neurons), *network.hidden.shape))
+    pairs[np.arange(len(neurons)), neurons] = problem.x[samples]
+    flat = pairs.reshape(len(neurons), network.hidden.size)
+    projected = gradients(0.0) @ (np.eye(flat.shape[1]) - np.linalg.pinv(flat) @ flat)
+    least = np.linalg.eigvalsh(projected @ projected.T)[0]
+    assert 0.2 * least < claimed <= least * (1 + 1e-9)
+    for _ in range(5):
+        rows = gradients(rng.random(len(neurons)))
+        assert claimed <= np.linalg.eigvalsh(rows @ rows.T)[0] * (1 + 1e-9)
+
+
 def test_the_script_runs_alone_from_another_folder(exported, tmp_path):
     folder = exported[0]
     command = [sys.executable, "-I", "-S", str(folder / CHECKER), str(folder)]
@@ -125,6 +148,7 @@ def test_rows_of_data_or_labels_in_another_order_are_refused(folder, exported, c
 EDITS = {
     "a smaller distance": (lambda c: c["claim"].update(distance=c["claim"]["distance"] / 2), "claim"),
     "a distance that is not finite": (lambda c: c["claim"].update(distance=float("nan")), "claim"),
+    "a larger eigenvalue": (lambda c: c["claim"].update(eigenvalue=1.01 * c["claim"]["eigenvalue"]), "claim"),
     "a longer step": (lambda c: c["claim"]["step_limits"].__setitem__(0, 512.0), "claim"),
     "another class": (lambda c: c["claim"]["final"].__setitem__(0, 7), "claim"),
     "fewer classes": (lambda c: c["claim"]["final"].pop(), "claim"),
