@@ -31,7 +31,7 @@ def perceptron(width):
 
 problem = ntkfl.data.digits(n=20, test=50)
 network = ntkfl.network(perceptron(512))
-kernel = ntkfl.gram.empirical(network, network.initial(0), problem.x)
+kernel = ntkfl.gram.empirical(problem.x, network, network.initial(0))
 print(f"{network.size()} parameters; kernel {kernel.shape}")
 print("smallest eigenvalue", ntkfl.gram.smallest_eigenvalue(kernel))
 
@@ -83,7 +83,7 @@ figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=T
 for axis, width in zip(axes, (16, 128, 1024), strict=True):
     own = ntkfl.network(perceptron(width))
     run = ntkfl.simulate_network(problem, setup, own)
-    theirs = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(own, own.initial(0), problem.x))
+    theirs = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(problem.x, own, own.initial(0)))
     exact = theirs.trajectory(initial_outputs=run.outputs[0])
     axis.semilogy(run.residual_norm, label="trained")
     axis.semilogy(exact.residual_norm, "--", color="black", label="kernel regime of its own kernel")
@@ -98,10 +98,8 @@ plt.show()
 # Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training.
 
 # %%
-from functools import partial
-
 start = network.initial(0)
-regime = ntkfl.kernel_regime(problem, setup, partial(ntkfl.gram.empirical, network, start))
+regime = ntkfl.kernel_regime(problem, setup, lambda x, z: ntkfl.gram.empirical(x, network, start, z))
 run = ntkfl.simulate_network(problem, setup, network, start, keep=[setup.rounds])
 ends = {name: torch.tensor(value) for name, value in run.weights[setup.rounds].items()}
 x = torch.tensor(np.array(problem.x_test))
@@ -167,7 +165,7 @@ def apply(params, x):
 
 mine = ntkfl.network(apply, params)
 run = ntkfl.simulate_network(problem, setup, mine)
-exact = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(mine, mine.initial(0), problem.x))
+exact = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(problem.x, mine, mine.initial(0)))
 print(
     f"residual {run.residual_norm[0]:.3f}, after {run.rounds} rounds {run.residual_norm[-1]:.3f}; by its kernel",
     end=" ",

@@ -147,7 +147,7 @@ def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
     from ntkfl import gram
     from ntkfl.estimate import Estimate
 
-    value = gram.empirical(model, model.initial(setup.seed), problem.x)
+    value = gram.empirical(problem.x, model, model.initial(setup.seed))
     size = np.sqrt(np.outer(value.diagonal(), value.diagonal()))
     return Estimate(value, RELATIVE * size, "float64, tested to 1e-12")
 

@@ -1,4 +1,7 @@
-"""Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra."""
+"""Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra.
+
+Every function takes samples x, then the network's weights where there are any, then other samples z, then options.
+"""
 
 from ntkfl.gram.convolutional import convolutional, convolutional_estimate
 from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate

@@ -28,9 +28,9 @@ COPIES = 5  # of the gradients that are formed at a time, in float64
 
 
 def empirical(
+    x: Num[np.ndarray, "n ..."],
     network: Model,
     params: Mapping[str, Tensor | np.ndarray],
-    x: Num[np.ndarray, "n ..."],
     z: Num[np.ndarray, "p ..."] | None = None,
 ) -> Float[np.ndarray, "nC pC"]:
     """J(x) J(z)^T, J the derivatives of all outputs in all parameters: the kernel of a finite network, in float64.
@@ -44,13 +44,14 @@ def empirical(
     the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
 
     Args:
+        x: samples, of any shape that the network takes.
         network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function.
         params: its parameters by name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well
             as tensors.
-        x: samples, of any shape that the network takes.
         z: other samples, of the same shape each; default: `x`.
 
     Raises:
+        TypeError: a network where the samples belong, as was once the order.
         ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
             `Model.checked_outputs`.
         TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
@@ -59,6 +60,8 @@ def empirical(
     """
     import torch
 
+    if hasattr(x, "checked_outputs"):
+        raise TypeError("empirical takes the samples first, as all in ntkfl.gram do: empirical(x, network, params, z)")
     if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "gradients")):
         raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")
     params = in_float64(params)

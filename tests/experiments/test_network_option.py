@@ -40,7 +40,7 @@ def test_rate_of_a_deep_network_is_that_of_its_kernels():
     problem, setup = data.digits(n=20, seed=5, clients=4), Setup(width=32, eta_local=0.1, seed=5)
     wide = networks.wide("fc:3:erf")
     own = wide.model((64,), 32)
-    matrices = [gram.deep(problem.x, activation="erf"), gram.empirical(own, own.initial(5), problem.x)]
+    matrices = [gram.deep(problem.x, activation="erf"), gram.empirical(problem.x, own, own.initial(5))]
     regimes = [kernel_regime(problem, setup, matrix) for matrix in matrices]
     assert column(printed, "spectral radius per round") == pytest.approx([one.rate for one in regimes], rel=1e-8)
     assert column(printed, "lambda_min(H)") == pytest.approx(
@@ -57,7 +57,7 @@ def test_rate_of_a_file_s_network_of_several_outputs(tmp_path):
     np.savez(points, x=problem.x, y=np.stack([problem.y, problem.y**2 / 2], 1), owner=problem.owner)
     printed = ran("rate", "--network", path, "--data", points, "--partition", "given", "--eta-local", 0.01)
     model = networks.from_file(path)
-    matrix, whole = gram.empirical(model, model.initial(0), problem.x), np.repeat(problem.owner, 2)
+    matrix, whole = gram.empirical(problem.x, model, model.initial(0)), np.repeat(problem.owner, 2)
     largest = max(np.linalg.eigvalsh(matrix[np.ix_(whole == c, whole == c)])[-1] for c in range(2))
     assert column(printed, "eta_local limit, any eta_global <= 1") == pytest.approx([2 / largest], rel=1e-5)
     ran("simulate", "--network", path, "--data", points, "--partition", "given", "--eta-local", 0.01, "--rounds", 2)
@@ -81,7 +81,7 @@ def test_simulate_prints_how_far_a_network_is_from_its_exact_runs(module):
     model, problem = networks.from_file(module), data.digits(n=20, seed=0, clients=4)
     setup = Setup(eta_local=0.02, rounds=4)
     run = simulate_network(problem, setup, model)
-    own = kernel_regime(problem, setup, gram.empirical(model, model.initial(0), problem.x))
+    own = kernel_regime(problem, setup, gram.empirical(problem.x, model, model.initial(0)))
     off = np.linalg.norm(run.outputs[-1] - own.outputs(4, run.outputs[0]))
     last = [float(cell) for cell in printed.splitlines()[-1].split()]
     expected = [4, run.residual_norm[-1], run.loss[-1], run.total_movement[-1], off]
@@ -147,7 +147,7 @@ def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path)
     for spec, kernel in (
         ("fc:2:relu:bias=0.5", gram.deep(x, depth=2, bias=0.5)),
         ("fc:3:erf:bias=2", gram.deep(x, depth=3, activation="erf", bias=2)),
-        (own, gram.empirical(networks.from_file(own), networks.from_file(own).initial(0), x)),
+        (own, gram.empirical(x, networks.from_file(own), networks.from_file(own).initial(0))),
     ):
         least = np.linalg.eigvalsh(kernel)[0]
         assert least > 1e-6
@@ -201,7 +201,7 @@ def test_labels_and_outputs_that_do_not_go_together_are_said_with_what_would(tmp
     np.savez(file, x=digits.x, y=digits.y, owner=digits.owner)
     said = " ".join(ran("rate", "--network", ten, "--data", file, "--eta-local", 0.01).split())
     own = networks.from_file(ten)
-    regime = kernel_regime(digits.per_output(), Setup(eta_local=0.01), gram.empirical(own, own.initial(0), digits.x))
+    regime = kernel_regime(digits.per_output(), Setup(eta_local=0.01), gram.empirical(digits.x, own, own.initial(0)))
     assert f"contracts the residual by the factor {regime.rate:.9g}" in said
     both = ran("rate", "--network", "fc:2:erf", "--data", file, "--width", 32, "--eta-local", 0.01)
     assert "infinite width" in both and "H(0) at width 32" in both

@@ -165,7 +165,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         (f.__name__, f, {"x": X[:, None, None], "z": X[:, None, None] + 1})
         for f in (gram.convolutional, gram.convolutional_estimate)
     ),
-    ("empirical", partial(gram.empirical, MODEL, MODEL.initial(0)), {"x": X, "z": X + 1}),
+    ("empirical", partial(gram.empirical, network=MODEL, params=MODEL.initial(0)), {"x": X, "z": X + 1}),
     ("finite", gram.finite, {"x": X, "u": U, "w": U + 1, "z": X + 1}),
     ("finite_estimate", gram.finite_estimate, {"x": X, "u": U, "error": np.ones(5)}),
     ("jacobian_gram", gram.jacobian_gram, {"x": X, "u": U, "w": U + 1}),

@@ -21,7 +21,7 @@ def kernel(x, z=None):
 problem = ntkfl.Problem(np.eye(3) + 0.1, np.ones(3))
 ntkfl.kernel_regime(problem, ntkfl.Setup(eta_local=0.1), gram=kernel).predict(problem.x, [1])
 network = ntkfl.network(lambda params, x: x @ params["w"], {"w": np.ones(3)})
-value = ntkfl.gram.empirical(network, network.initial(0), problem.x)
+value = ntkfl.gram.empirical(problem.x, network, network.initial(0))
 assert np.abs(value - problem.x @ problem.x.T).max() < 1e-14
 assert set(kinds) == {np.dtype("float64")}, kinds
 assert jnp.ones(2).dtype == np.float32

@@ -1,5 +1,7 @@
 """The empirical kernel against other computations of it: plain autograd, torch.func, neural-tangents, exact counts."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,22 +117,22 @@ def test_jacobian_is_what_one_backward_pass_an_output_gives(model, shape, monkey
 def test_kernel_is_the_product_of_jacobians(model, shape):
     x, z, params = rows(6, *shape), rows(4, *shape, seed=1), model.initial(0)
     left, right = by_autograd(model, params, x), by_autograd(model, params, z)
-    found = gram.empirical(model, params, x)
+    found = gram.empirical(x, model, params)
     assert off(found, left @ left.T) < EXACT
     assert (found == found.T).all()
-    assert off(gram.empirical(model, params, x, z), left @ right.T) < EXACT
+    assert off(gram.empirical(x, model, params, z), left @ right.T) < EXACT
 
 
 @each_network
 @pytest.mark.parametrize("samples", [0, 3, 5])  # held at once, of 6
 def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
     x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
-    expected = gram.empirical(model, params, x), gram.empirical(model, params, x, z)
+    expected = gram.empirical(x, model, params), gram.empirical(x, model, params, z)
     monkeypatch.setattr(empirical_kernel, "HELD", 8 * samples * model.size())
     monkeypatch.setattr(empirical_kernel, "FORMED", 1)
     monkeypatch.setattr(empirical_kernel, "ROWS", 2)
-    assert off(gram.empirical(model, params, x), expected[0]) < EXACT
-    assert off(gram.empirical(model, params, x, z), expected[1]) < EXACT
+    assert off(gram.empirical(x, model, params), expected[0]) < EXACT
+    assert off(gram.empirical(x, model, params, z), expected[1]) < EXACT
 
 
 @settings(max_examples=30, deadline=None)
@@ -145,7 +147,7 @@ def test_any_network_gives_a_symmetric_positive_kernel(width, depth, outputs, n,
     model = dense(width, depth, outputs)
     params = model.initial(seed % 2**63)
     x = rows(n, seed=seed)
-    found = gram.empirical(model, params, x)
+    found = gram.empirical(x, model, params)
     jacobian = model.jacobian(params, torch.tensor(x)).flatten(0, 1).numpy()
     assert np.abs(found - jacobian @ jacobian.T).max() <= EXACT * np.abs(found).max()
     assert np.linalg.eigvalsh(found)[0] >= -EXACT * np.trace(found)
@@ -154,8 +156,8 @@ def test_any_network_gives_a_symmetric_positive_kernel(width, depth, outputs, n,
 def test_two_layer_kernel_is_the_exact_count():
     weights, x, z = draw(64, 5, 0), rows(20), rows(7, seed=1)
     model = ntk_network(weights)
-    assert off(gram.empirical(model, model.initial(0), x), gram.finite(x, weights.hidden)) < EXACT
-    assert off(gram.empirical(model, model.initial(0), x, z), gram.finite(x, weights.hidden, z=z)) < EXACT
+    assert off(gram.empirical(x, model, model.initial(0)), gram.finite(x, weights.hidden)) < EXACT
+    assert off(gram.empirical(x, model, model.initial(0), z), gram.finite(x, weights.hidden, z=z)) < EXACT
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -167,7 +169,7 @@ def test_against_torch_func(outputs):
     found = jacobians(params, torch.tensor(x)).values()
     kernel = sum(torch.einsum("Naf,Mbf->NaMb", j.flatten(2), j.flatten(2)) for j in found)
     model = Model("module", lambda seed: params, lambda own, x: functional_call(module, own, (x,)), lambda _, z: z)
-    assert off(gram.empirical(model, params, x), kernel.reshape(6 * outputs, -1).numpy()) < EXACT
+    assert off(gram.empirical(x, model, params), kernel.reshape(6 * outputs, -1).numpy()) < EXACT
 
 
 @pytest.mark.filterwarnings("ignore:size requires ndarray:DeprecationWarning")
@@ -188,7 +190,7 @@ def test_against_neural_tangents(implementation, outputs):
         apply, trace_axes=(), implementation=implementation
     )
     kernel = np.asarray(jax.jit(full)(x, z, theirs))
-    assert off(gram.empirical(model, params, x, z), kernel.transpose(0, 2, 1, 3).reshape(5 * count, -1)) < EXACT
+    assert off(gram.empirical(x, model, params, z), kernel.transpose(0, 2, 1, 3).reshape(5 * count, -1)) < EXACT
 
 
 def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
@@ -201,22 +203,22 @@ def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
     params = {"w": torch.tensor(rows(4, 5))}
     j = model.jacobian(params, torch.tensor(rows(3)))
     assert empirical_kernel._vectors(j.reshape(3, 4, 5), torch.empty(60, dtype=torch.float64)) is None
-    assert off(gram.empirical(model, params, rows(3)), (j.flatten(0, 1) @ j.flatten(0, 1).T).numpy()) < EXACT
+    assert off(gram.empirical(rows(3), model, params), (j.flatten(0, 1) @ j.flatten(0, 1).T).numpy()) < EXACT
 
 
 def test_float32_is_converted():
     model, x = dense(6, 3, 2), rows(4)
     single = {name: value.float() for name, value in model.initial(0).items()}
     double = {name: value.double() for name, value in single.items()}
-    assert (gram.empirical(model, single, x.astype(np.float32)) == gram.empirical(model, double, np.float32(x))).all()
+    assert (gram.empirical(x.astype(np.float32), model, single) == gram.empirical(np.float32(x), model, double)).all()
 
 
 def test_permuting_samples_permutes_the_kernel():
     model, x, order = dense(6, 3, 2), rows(5), np.array([3, 1, 4, 0, 2])
     params = model.initial(0)
     places = (2 * order[:, None] + np.arange(2)).ravel()
-    kernel = gram.empirical(model, params, x)
-    assert off(gram.empirical(model, params, x[order]), kernel[np.ix_(places, places)]) < EXACT
+    kernel = gram.empirical(x, model, params)
+    assert off(gram.empirical(x[order], model, params), kernel[np.ix_(places, places)]) < EXACT
 
 
 def test_parameters_may_be_arrays_that_cannot_be_written_to():
@@ -225,7 +227,15 @@ def test_parameters_may_be_arrays_that_cannot_be_written_to():
     arrays = {name: value.numpy() for name, value in params.items()}
     for value in arrays.values():
         value.flags.writeable = False
-    np.testing.assert_array_equal(gram.empirical(model, arrays, x), gram.empirical(model, params, x))
+    np.testing.assert_array_equal(gram.empirical(x, model, arrays), gram.empirical(x, model, params))
+
+
+def test_the_arguments_of_all_functions_have_one_order():
+    order = ["x", "h", "owner", "network", "params", "u", "u0", "w", "width", "seed", "z"]
+    for name in set(gram.__all__) - {"ACTIVATIONS", "Degeneracy", "ParallelRows"}:
+        names = list(inspect.signature(getattr(gram, name)).parameters)
+        known = [argument for argument in names if argument in order]
+        assert names[0] in ("x", "h") and known == names[: len(known)] == sorted(known, key=order.index), name
 
 
 class TestRefused:
@@ -235,12 +245,16 @@ class TestRefused:
     def test_what_is_no_network(self):
         for no_network in (torch.nn.Linear(5, 1), lambda params, x: x):
             with pytest.raises(ValueError, match=r"network is a \w+; ntkfl.network\(...\) makes one"):
-                gram.empirical(no_network, self.params, rows(3))
+                gram.empirical(rows(3), no_network, self.params)
+
+    def test_the_former_order(self):
+        with pytest.raises(TypeError, match=r"samples first, .*: empirical\(x, network, params, z\)"):
+            gram.empirical(self.model, self.params, rows(3))
 
     @pytest.mark.parametrize("params", [None, {}, [torch.zeros(3)]])
     def test_what_are_no_parameters(self, params):
         with pytest.raises(ValueError, match=r"it must be a dict of tensors, as network.initial\(0\) gives"):
-            gram.empirical(self.model, params, rows(3))
+            gram.empirical(rows(3), self.model, params)
 
     @pytest.mark.parametrize("value", [torch.zeros(3, dtype=torch.int64), np.zeros(3, int), [0.0]])
     def test_a_parameter_that_is_not_of_real_numbers(self, value):
@@ -248,15 +262,15 @@ class TestRefused:
             ValueError,
             match=r"parameter 'v' is (torch.int64|int64|list); it must be a tensor, or an array, of real numbers",
         ):
-            gram.empirical(self.model, self.params | {"v": value}, rows(3))
+            gram.empirical(rows(3), self.model, self.params | {"v": value})
 
     def test_samples_that_are_not_finite(self):
         x = rows(3)
         x[1, 2] = np.nan
         with pytest.raises(ValueError, match=r"x\[1, 2\] is nan; every entry must be finite"):
-            gram.empirical(self.model, self.params, x)
+            gram.empirical(x, self.model, self.params)
         with pytest.raises(ValueError, match=r"z\[1, 2\] is nan; every entry must be finite"):
-            gram.empirical(self.model, self.params, rows(3), x)
+            gram.empirical(rows(3), self.model, self.params, x)
 
     @pytest.mark.parametrize("x", [np.zeros((0, 5)), np.array(["a"]), np.float64(1)])
     def test_what_are_no_samples(self, x):
@@ -264,29 +278,29 @@ class TestRefused:
             ValueError,
             match=r"must be real numbers, one row a sample|has dtype <U1; every entry must be",
         ):
-            gram.empirical(self.model, self.params, x)
+            gram.empirical(x, self.model, self.params)
 
     def test_shapes_that_disagree(self):
         with pytest.raises(ValueError, match=r"z has samples of shape \(4,\), x of \(5,\)"):
-            gram.empirical(self.model, self.params, rows(3), rows(3, 4))
+            gram.empirical(rows(3), self.model, self.params, rows(3, 4))
         with pytest.raises(ValueError, match=r"dense fails on float64 inputs of shape \(2, 4\)"):
-            gram.empirical(self.model, self.params, rows(3, 4))
+            gram.empirical(rows(3, 4), self.model, self.params)
 
     def test_an_output_that_is_not_finite_names_its_sample(self):
         model = Model("root", lambda seed: {}, lambda p, x: torch.sqrt(x @ p["w"]), lambda _, z: z)
         params, x = {"w": torch.ones(5, dtype=torch.float64)}, np.ones((4, 5))
         x[2] = -1
         with pytest.raises(ValueError, match="output of root for sample 2 of x is not finite"):
-            gram.empirical(model, params, x)
+            gram.empirical(x, model, params)
         with pytest.raises(ValueError, match="output of root for sample 2 of z is not finite"):
-            gram.empirical(model, params, np.ones((3, 5)), x)
+            gram.empirical(np.ones((3, 5)), model, params, x)
 
     def test_a_gradient_that_is_not_finite_names_its_samples(self):
         model = Model("root", lambda seed: {}, lambda p, x: torch.sqrt(x @ p["w"]), lambda _, z: z)
         x = np.ones((4, 5))
         x[3] = 0
         with pytest.raises(ValueError, match="no finite product for samples 0 and 3"):
-            gram.empirical(model, {"w": torch.ones(5, dtype=torch.float64)}, x)
+            gram.empirical(x, model, {"w": torch.ones(5, dtype=torch.float64)})
 
     def test_more_than_memory_holds(self, monkeypatch):
         monkeypatch.setattr(memory, "available", lambda: 2.0**28)
@@ -294,4 +308,4 @@ class TestRefused:
         with pytest.raises(
             TooLittleMemory, match=r"kernel of dense, 84 parameters, takes 12.9 GB .* n up to \d+ would"
         ):
-            gram.empirical(self.model, self.params, x)
+            gram.empirical(x, self.model, self.params)

@@ -119,8 +119,8 @@ def test_a_frozen_parameter_stays_and_is_no_part_of_the_kernel():
     assert list(params) == ["0.weight", "2.weight", "2.bias"]
     assert torch.equal(model.outputs(params, torch.tensor(x)), whole.outputs(everything, torch.tensor(x)))
     bias = whole.jacobian(everything, torch.tensor(x))[:, 0, 32:40].numpy()
-    found = gram.empirical(whole, everything, x) - bias @ bias.T
-    assert np.abs(gram.empirical(model, params, x) - found).max() < EXACT * found.max()
+    found = gram.empirical(x, whole, everything) - bias @ bias.T
+    assert np.abs(gram.empirical(x, model, params) - found).max() < EXACT * found.max()
 
 
 def test_parameters_that_two_layers_share_are_one():
@@ -137,9 +137,9 @@ def test_parameters_that_two_layers_share_are_one():
 def test_kernels_agree(outputs):
     torchs, jaxs = in_torch_and_jax(outputs)
     x, z = inputs(6), inputs(4, seed=2)
-    expected = gram.empirical(torchs, torchs.initial(0), x, z)
+    expected = gram.empirical(x, torchs, torchs.initial(0), z)
     assert expected.shape == (6 * outputs, 4 * outputs)
-    assert np.abs(gram.empirical(jaxs, jaxs.initial(0), x, z) - expected).max() <= EXACT * np.abs(expected).max()
+    assert np.abs(gram.empirical(x, jaxs, jaxs.initial(0), z) - expected).max() <= EXACT * np.abs(expected).max()
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
@@ -184,7 +184,7 @@ def test_integers_may_be_inputs_of_a_jax_function():
     model, tokens = ntkfl.network(embedded, params), np.random.default_rng(1).integers(0, 9, (5, 4))
     counts = np.stack([np.bincount(row, minlength=9) for row in tokens]) / 4
     expected = 3 * counts @ counts.T + counts @ params["e"] @ params["e"].T @ counts.T
-    assert np.allclose(gram.empirical(model, model.initial(0), tokens), expected, rtol=0, atol=1e-13)
+    assert np.allclose(gram.empirical(tokens, model, model.initial(0)), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_any_pytree_is_named_by_its_paths(params, names):
     found = model.initial(0)
     assert list(found) == names
     assert all(value.dtype == torch.float64 for value in found.values())
-    assert np.isfinite(gram.empirical(model, found, inputs(3))).all()
+    assert np.isfinite(gram.empirical(inputs(3), model, found)).all()
 
 
 class TestFiles:
@@ -429,7 +429,7 @@ def float64():
 def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):
     """Gradients of one output at a time, and a round of two local steps of each client, by a loop."""
     model = ntkfl.network(drawn(kind))
-    found = gram.empirical(model, model.initial(0), inputs())
+    found = gram.empirical(inputs(), model, model.initial(0))
     outputs = model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape[1:]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
     run = ntkfl.simulate_network(problem, Setup(rounds=1, local_steps=2, eta_local=0.01), model)
@@ -472,7 +472,7 @@ def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
     assert model.mappable(start, torch.tensor(inputs()))
     run = ntkfl.simulate_network(problem, setup, model, linearised=True)
     flat = problem.per_output() if outputs else problem
-    regime = ntkfl.kernel_regime(flat, setup, gram.empirical(model, start, inputs()))
+    regime = ntkfl.kernel_regime(flat, setup, gram.empirical(inputs(), model, start))
     exact = regime.trajectory(run.outputs[0].ravel()).outputs
     assert np.abs(run.outputs.reshape(exact.shape) - exact).max() < 1e-11
     assert torch.backends.mha.get_fastpath_enabled() and torch.backends.cuda.flash_sdp_enabled()
@@ -626,18 +626,18 @@ class TestRefused:
         with pytest.raises(ValueError, match=said):
             model.checked_outputs(model.initial(0), torch.tensor(inputs()))
         with pytest.raises(ValueError, match=said):
-            gram.empirical(model, model.initial(0), inputs())
+            gram.empirical(inputs(), model, model.initial(0))
 
     @pytest.mark.parametrize("function", [jax.lax.stop_gradient, jnp.sign, jnp.round])
     def test_a_jax_function_without_a_derivative(self, function):
         model = ntkfl.network(lambda params, x: function(apply(params, x)), pytree(module()), name="mine")
         with pytest.raises(ValueError, match=r"mine has no derivative in any of its parameters \(0.b, 0.w, 1.b, 1.w\)"):
-            gram.empirical(model, model.initial(0), inputs())
+            gram.empirical(inputs(), model, model.initial(0))
 
     def test_a_jax_function_of_another_output(self):
         model = ntkfl.network(lambda params, x: (apply(params, x),) * 2, pytree(module()), name="mine")
         with pytest.raises(ValueError, match=r"mine fails on .*: it gives a tuple; its outputs must be one array"):
-            gram.empirical(model, model.initial(0), inputs())
+            gram.empirical(inputs(), model, model.initial(0))
 
     @pytest.mark.parametrize("number", [lambda z: z.sum() > 0, lambda z: float(z[0, 0]), lambda z: z.sum().item()])
     def test_a_jax_function_that_looks_at_numbers(self, number):
@@ -647,7 +647,7 @@ class TestRefused:
 
         model = ntkfl.network(odd, pytree(module()), name="mine")
         with pytest.raises(ValueError, match=r"mine fails on .*: .*traced array.*: jax.numpy.where in place of if$"):
-            gram.empirical(model, model.initial(0), inputs())
+            gram.empirical(inputs(), model, model.initial(0))
 
     @pytest.mark.parametrize("number", [lambda z: z.sum().item(), lambda z: z.sum(), lambda z: float(z[0, 0])])
     def test_what_looks_at_numbers(self, number):

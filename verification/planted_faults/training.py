@@ -45,7 +45,7 @@ def _without_value(right: Any, network: Any, params: Any) -> Any:
 
 
 @around
-def _without_biases(right: Any, network: Any, params: Any, *data: Any) -> Any:
+def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> Any:
     """The kernel of all parameters but the biases."""
     fixed = {name: value for name, value in params.items() if name.endswith("bias")}
     own = replace(
@@ -53,7 +53,7 @@ def _without_biases(right: Any, network: Any, params: Any, *data: Any) -> Any:
         features=lambda moved, x: network.features(fixed | moved, x),
         head=lambda moved, z: network.head(fixed | moved, z),
     )
-    return right(own, {name: value for name, value in params.items() if name not in fixed}, *data)
+    return right(x, own, {name: value for name, value in params.items() if name not in fixed}, *z)
 
 
 def _weights(kind: str, of: str) -> Fault:

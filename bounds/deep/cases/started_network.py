@@ -56,7 +56,7 @@ class StartedNetwork:
 
     def kernel(self, params: Params) -> np.ndarray:
         """J(theta, x) J(theta, x)^T, (n, n)."""
-        return gram.empirical(self.network, params, self.residuals.x)
+        return gram.empirical(self.residuals.x, self.network, params)
 
 
 def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:

@@ -39,7 +39,7 @@ def _ours(sizes: Sizes) -> Call:
     x, weights = _given(sizes)
     params = {str(layer): torch.tensor(weight) for layer, weight in enumerate(weights)}
     model = Model("three layers", lambda seed: params, lambda own, x: _in_torch(own.values(), x), lambda _, z: z)
-    return lambda: gram.empirical(model, params, x)
+    return lambda: gram.empirical(x, model, params)
 
 
 def _ours_in_jax(sizes: Sizes) -> Call:
@@ -49,7 +49,7 @@ def _ours_in_jax(sizes: Sizes) -> Call:
     x, weights = _given(sizes)
     model = network(_in_jax, weights)
     params = model.initial(0)
-    return lambda: gram.empirical(model, params, x)
+    return lambda: gram.empirical(x, model, params)
 
 
 def _torch_func(sizes: Sizes) -> Call:

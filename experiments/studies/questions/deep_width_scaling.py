@@ -80,7 +80,7 @@ def measure(point: Point) -> Measured:
     start = model.initial(own_seed(point[SEED], width, name))
     before, after = (model.outputs(start, torch.tensor(z)).numpy() for z in (x, theory.problem.x_test))
     here = replace(theory.problem, y=before + r0)
-    kernel = gram.empirical(model, start, x)
+    kernel = gram.empirical(x, model, start)
     measured = {"kernel": float(np.linalg.norm(kernel - theory.gram)) / scale}
     try:
         run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
@@ -99,7 +99,7 @@ def measure(point: Point) -> Measured:
         "limit": off(theory),
         "prediction": float(np.sqrt(((trained - theory.predict(theory.problem.x_test, ROUNDS)) ** 2).mean())),
         "own": off(own),
-        "drift": float(np.linalg.norm(gram.empirical(model, end, x) - kernel)) / scale,
+        "drift": float(np.linalg.norm(gram.empirical(x, model, end) - kernel)) / scale,
         "residual": (np.linalg.norm(moved - r0, axis=1) / np.linalg.norm(r0)).tolist(),
     }
 

@@ -86,7 +86,7 @@ def _network(
     network = wide.model((FEATURES,), DEEP_WIDTH)
     params = network.initial(setup.seed)
     outputs = network.outputs(params, torch.tensor(np.array(x))).numpy()
-    own = gram.empirical(network, params, x)
+    own = gram.empirical(x, network, params)
     return outputs, wide.kernel(x), own, lambda problem: simulate_network(problem, setup, network, params)
 
 

@@ -125,7 +125,7 @@ def test_the_limit_is_that_of_the_networks(network):
     from ntkfl import gram
 
     model = WideNetwork.named(network)[0].model((problem().d,), 256)
-    drawn = np.array([gram.empirical(model, model.initial(seed), problem().x) for seed in range(40)])
+    drawn = np.array([gram.empirical(problem().x, model, model.initial(seed)) for seed in range(40)])
     spread = np.sqrt(((drawn - drawn.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean() / (len(drawn) - 1))
     assert np.linalg.norm(drawn.mean(axis=0) - limit(network).gram) < 3 * spread
     assert 3 * spread < 0.2 * np.linalg.norm(limit(network).gram)

@@ -54,7 +54,7 @@ def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, ser
     drawn, wide = data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS), networks.wide("fc:3:erf")
     network, x = wide.model((FEATURES,), 24), torch.tensor(drawn.x.copy())
     params, residual = network.initial(0), []
-    own = gram.empirical(network, params, drawn.x)
+    own = gram.empirical(drawn.x, network, params)
     y = network.outputs(params, x) + 0.001 * torch.tensor(drawn.y.copy())
     for _ in range(7):
         residual.append((y - network.outputs(params, x)).norm().item())
