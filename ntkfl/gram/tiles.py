@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.gram.limit import infinite
+from ntkfl.gram.threads import worker_threads
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
-TILE = 512  # rows and columns that are multiplied at a time
-SLAB = 4 * TILE  # rows that the kernel is asked for at a time; whole tiles, so that each on the diagonal is in one slab
+TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
+SLAB = 8 * TILE  # rows that the kernel is asked for at a time; whole tiles, so that each on the diagonal is in one slab
 LOOKED_AT = 64  # samples at either end whose kernel is taken both ways, to see whether it is symmetric
 UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
 UNIT = 2.0**-53
@@ -126,10 +128,11 @@ class Tiles:
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         product = np.zeros(v.shape)
-        for rows, columns, part in self._tiles():
-            product[rows] += part @ v[columns]
-            if columns != rows:
-                product[columns] += part.T @ v[rows]
+        # BLAS shares a thin product badly among threads; the sum's order is that of the slabs, whatever their threads
+        with worker_threads() as count, ThreadPoolExecutor(count) as workers:
+            for slab, part in zip(self.slabs, workers.map(partial(_slab_product, v=v), self.slabs), strict=True):
+                interruption.check()
+                product[: slab.shape[1]] += part
         return product
 
     def __getitem__(self, at: np.ndarray | tuple[np.ndarray, ...]) -> Float[np.ndarray, "p q"]:
@@ -154,15 +157,29 @@ class Tiles:
     def _tiles(self) -> Iterator[tuple[slice, slice, np.ndarray]]:
         """Rows, columns and float64 entries of each tile of the lower triangle; those on the diagonal are whole."""
         for slab in self.slabs:
-            start = slab.shape[1] - len(slab)
-            for first in range(0, len(slab), TILE):
-                interruption.check()
-                some = slab[first : first + TILE]
-                top = start + first
-                for left in range(0, top + 1, TILE):
-                    part = some[:, left : min(left + TILE, top + len(some))]
-                    columns = slice(left, left + part.shape[1])
-                    yield slice(top, top + len(some)), columns, part.astype(float, copy=False)
+            interruption.check()
+            yield from _tiles_of_slab(slab)
+
+
+def _tiles_of_slab(slab: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    start = slab.shape[1] - len(slab)
+    for first in range(0, len(slab), TILE):
+        some = slab[first : first + TILE]
+        top = start + first
+        for left in range(0, top + 1, TILE):
+            part = some[:, left : min(left + TILE, top + len(some))]
+            columns = slice(left, left + part.shape[1])
+            yield slice(top, top + len(some)), columns, part.astype(float, copy=False)
+
+
+def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "m k"]:
+    """What a slab, and its mirror image above the diagonal, contribute to the first m rows of the product."""
+    product = np.zeros((slab.shape[1], *v.shape[1:]))
+    for rows, columns, part in _tiles_of_slab(slab):
+        product[rows] += part @ v[columns]
+        if columns != rows:
+            product[columns] += part.T @ v[rows]
+    return product
 
 
 def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_methods import EACH, quietly, ragged
+from threadpoolctl import threadpool_limits
 
 from ntkfl import gram, kernel_regime, memory, random_rounds
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
@@ -43,6 +44,17 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
     assert (found[np.ix_(rows, columns)] == stored[np.ix_(rows, columns)]).all()
     assert (found[rows] == stored[rows]).all()
     assert (stored == stored.T).all()
+
+
+def test_a_product_does_not_depend_on_the_threads():
+    x, v = (np.random.default_rng(seed).standard_normal((90, k)) for seed, k in ((0, 5), (1, 3)))
+    for dtype in ("float64", "float32"):
+        whole = Tiles.of(gram.infinite, x, dtype)
+        assert len(whole.slabs) > 4
+        with threadpool_limits(1):
+            alone = whole @ v
+        with threadpool_limits(3):
+            assert np.array_equal(whole @ v, alone)
 
 
 @EACH
