@@ -17,6 +17,7 @@ from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
+from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.problem import Problem, Weights, finite_array, require_size
 
@@ -90,20 +91,16 @@ def gradient_products(rows: ConstraintRows) -> GradientProducts:
     inner, inner_error, middle = np.kron(gram, each), np.kron(doubt, each), by_sample(counts)
     error = by_sample(spread) * (np.abs(inner) + inner_error) + np.abs(middle) * inner_error
     error = above(np.maximum(error, error.T) * scale + gamma(8) * np.abs(middle * inner) * scale)
-    entries = Estimate(_mirrored(middle * inner * scale), error, "rounding bound")
+    entries = Estimate(mirrored((middle * inner * scale).T), error, "rounding bound")
     readout = net.readout @ net.readout.T
     wide = float((gamma(net.width) * (np.abs(net.readout) @ np.abs(net.readout).T)).sum())
-    squared = float(above((float(largest_eigenvalue(_mirrored(readout)).hi) + above(wide)) * scale))
+    squared = float(above((float(largest_eigenvalue(mirrored(readout.T)).hi) + above(wide)) * scale))
     universal = Estimate(squared * gram, above(squared * (doubt + gamma(4) * np.abs(gram))), "rounding bound")
     return GradientProducts(entries, universal, outputs)
 
 
 def _largest(matrix: Estimate) -> float:
     return float(largest_eigenvalue(matrix).hi)
-
-
-def _mirrored(matrix: np.ndarray) -> np.ndarray:
-    return np.tril(matrix) + np.tril(matrix, -1).T
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from ntkfl.any_order.neuron_pass import Pairs, Pass, add_pairs, preactivations
 from ntkfl.any_order.rounding import above, below, gamma, length
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.estimate import Estimate
+from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import smallest_eigenvalue
 
 
@@ -83,7 +84,7 @@ class ConstraintRows:
         columns, column_error = self._columns(self.neuron, self.row)
         middle[:, k:], error[:, k:] = columns, column_error
         middle[k:, :k], error[k:, :k] = columns[:k].T, column_error[:k].T
-        middle = np.tril(middle) + np.tril(middle, -1).T
+        mirrored(middle.T)
         size = np.abs(middle)
         radius = above((np.maximum(error, error.T) + gamma(6) * size).sum(axis=1).max())
         return middle, float(radius), float(above(size.sum(axis=1).max()))

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from ntkfl.any_order.rounding import TINY, above, gamma, length
 from ntkfl.any_order.scaled_network import ScaledNetwork
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS, long_product, long_product_error
+from ntkfl.gram.mirror import mirrored
 
 _ENTRIES = 2**20  # of a block of pre-activations
 
@@ -58,7 +59,7 @@ def passed(network: ScaledNetwork) -> Pass:
     pairs_error = np.zeros((outputs, outputs)) if network.signs else above(gamma(4 * network.width) * absolute)
     return Pass(
         network,
-        np.tril(products) + np.tril(products, -1).T,
+        mirrored(products.T),
         gram_error,
         bits,
         pairs,

@@ -272,9 +272,7 @@ class Check:
         if self.own_data:
             stored = Elsewhere(Where.STORED, shown.seen.tightness)
             return replace(verdict, elsewhere=stored) if shown.witness.shows else verdict
-        known = self.statement.measured(self.form, shown.case)
-        right = self.statement.forms[self.form].evaluate(known[1])
-        self.points.add(shown.case, STORED, shown.seen, known, right)
+        self.points.add(shown.case, STORED, shown.seen, shown.known, shown.right)
         confirmed = shown.confirmation
         if confirmed is not None and (shown.witness.shows or verdict.confirmation is None):
             verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bounds.statement import Form, Outcome, Statement
+from ntkfl.estimate import Estimate
 from verification.compare import Comparison, judge
 from verification.facts import Needed, Witness
 from verification.judging.confirm import Confirmation, confirm
+from verification.judging.points import Known
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a stored case showed: the facts, how the violation was confirmed, the comparison and the case."""
+    """What a stored case showed: the facts, how the violation was confirmed, the comparison and what it is made of."""
 
     witness: Witness
     confirmation: Confirmation | None
     seen: Comparison
     case: Any
+    known: Known
+    right: tuple[Estimate, ...]
 
 
 @contextmanager
@@ -42,12 +46,14 @@ def run_witness(statement: Statement, form: Form) -> Shown:
 def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
     """The same of a case that was kept in a file."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
-    seen = judge(statement, form, case)
+    known = statement.measured(form, case)
+    right = statement.forms[form].evaluate(known[1])
+    seen = judge(statement, form, case, known=known, right=right)
     witness = Witness(seen.tightness, seen.outcome, tuple(unmet))
-    if not witness.shows:
-        return Shown(witness, None, seen, case)
-    confirmed = confirm(statement, form, case, seen)
-    return Shown(replace(witness, fallen=None if confirmed.stands else confirmed.how), confirmed, seen, case)
+    confirmed = confirm(statement, form, case, seen) if witness.shows else None
+    if confirmed is not None and not confirmed.stands:
+        witness = replace(witness, fallen=confirmed.how)
+    return Shown(witness, confirmed, seen, case, known, right)
 
 
 @expected_warnings()
