@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from bounds.statement import Claim as Claim
     from bounds.statement import Hypothesis as Hypothesis
     from bounds.statement import Statement as Statement
+    from bounds.vocabulary import Change as Change
+    from bounds.vocabulary import Convention as Convention
     from bounds.vocabulary import Form as Form
     from bounds.vocabulary import Kind as Kind
     from bounds.vocabulary import Nature as Nature
     from bounds.vocabulary import Outcome as Outcome
+    from bounds.vocabulary import Provenance as Provenance
     from bounds.vocabulary import Source as Source
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -1,4 +1,8 @@
-"""The words that statements are described in: kinds, forms, outcomes, sources. None of them needs a formula."""
+"""The words that statements are described in: kinds, forms, outcomes, sources. None of them needs a formula.
+
+They are imported from `bounds`, or with `Statement` from `bounds.statement`; from here only within `bounds`, where a
+module is to be read without formulas.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bounds.vocabulary import Outcome
+from bounds import Outcome
 
 if TYPE_CHECKING:
     from bounds.cards import ClaimCard

@@ -1,6 +1,6 @@
 """Is an implementation the algorithm? Cases with reference trajectories, and what an adapter's answers are."""
 
-from ntkfl.conformance.case import Case
+from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, cases, methods
 from ntkfl.conformance.comparing import Difference
 from ntkfl.conformance.kit import write
@@ -16,9 +16,9 @@ from ntkfl.conformance.verdict import (
 )
 
 __all__ = [
-    "Case",
     "CaseVerdict",
     "Conformance",
+    "ConformanceCase",
     "Difference",
     "KitCase",
     "MethodVerdict",
@@ -31,3 +31,10 @@ __all__ = [
     "variants_of",
     "write",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """No value, but an error that says the new name of what was renamed."""
+    if name == "Case":
+        raise ImportError("ntkfl.conformance has no Case; it is ConformanceCase")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

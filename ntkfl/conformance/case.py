@@ -21,7 +21,7 @@ class Batch(NamedTuple):
     ends_pass: bool
 
 
-class Case:
+class ConformanceCase:
     """A federated problem, a method with its options, and who trains on which samples in every round.
 
     Args:
@@ -60,7 +60,7 @@ class Case:
         ]
 
     @classmethod
-    def read(cls, folder: Path) -> Case:
+    def read(cls, folder: Path) -> ConformanceCase:
         """The case in a folder of the kit.
 
         Args:
@@ -80,14 +80,14 @@ class Case:
         (folder / DOCUMENT).write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
         np.savez(folder / ARRAYS, allow_pickle=False, **self.arrays)
 
-    def cast(self, dtype: Any) -> Case:
+    def cast(self, dtype: Any) -> ConformanceCase:
         """The same case with its real numbers in another precision.
 
         Args:
             dtype: numpy's type of real numbers.
         """
         real = {name: a.astype(dtype) if a.dtype.kind == "f" else a for name, a in self.arrays.items()}
-        return Case(self.document, real)
+        return ConformanceCase(self.document, real)
 
     def cohort(self, number: int) -> list[int]:
         """The clients that take part in a round, ascending.

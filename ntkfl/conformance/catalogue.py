@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ntkfl.conformance import limits, loops, merging_loops, plan, split_loops
-from ntkfl.conformance.case import Case
+from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
 from ntkfl.messages import did_you_mean
@@ -28,8 +28,8 @@ class KitCase:
         equals: the limit case's own computation of the model; None: the method's plain loop.
     """
 
-    case: Case
-    equals: Callable[[Case], Iterable[Mapping[str, np.ndarray]]] | None = None
+    case: ConformanceCase
+    equals: Callable[[ConformanceCase], Iterable[Mapping[str, np.ndarray]]] | None = None
 
     @cached_property
     def expected(self) -> Trajectory:
@@ -43,7 +43,9 @@ class KitCase:
         return (*self.case.results, *(("client_models",) if "client_models" in self.expected else ()))
 
 
-def trajectory(case: Case, run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]) -> Trajectory:
+def trajectory(
+    case: ConformanceCase, run: Callable[[ConformanceCase], Iterable[Mapping[str, np.ndarray]]]
+) -> Trajectory:
     """What `run` yields after every round, by name, stacked over the rounds."""
     rounds = list(run(case))
     return {name: np.array([kept[name] for kept in rounds]) for name in rounds[0]}
@@ -171,7 +173,7 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
 
 def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
-) -> Case:
+) -> ConformanceCase:
     """The case of these options; those not given have the method's defaults, and all stand in the case."""
     known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
     chosen = {key: option.default for key, option in known.items()} | dict(given)
@@ -221,7 +223,7 @@ class Limit:
     name: str
     says: str
     setting: Setting
-    equals: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]
+    equals: Callable[[ConformanceCase], Iterable[Mapping[str, np.ndarray]]]
     methods: Mapping[str, Mapping[str, Any]]
     rounds: int = ROUNDS
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ntkfl.conformance.case import Case
+from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, Trajectory, loops_of
 
 TOLERANCE = 1e-10  # of float64, times the largest number of the round if that is above 1
@@ -46,7 +46,10 @@ def allowed(case: KitCase, precision: str) -> np.ndarray:
 
 
 def rounds_allowed(
-    run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]], case: Case, values: Trajectory, precision: str
+    run: Callable[[ConformanceCase], Iterable[Mapping[str, np.ndarray]]],
+    case: ConformanceCase,
+    values: Trajectory,
+    precision: str,
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
     """What a computation has after every round, and how far `values` of this precision may be off there."""
     if precision == "float64":

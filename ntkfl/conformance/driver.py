@@ -37,7 +37,7 @@ def main(adapter: Path, folder: Path, first: int) -> None:
     python = {"python": platform.python_version(), "numpy": numpy.__version__}
     say(folder / START, {"packages": packages, "with": python})
     while (folder / str(first)).is_dir():
-        case = reading.Case.read(folder / str(first))
+        case = reading.ConformanceCase.read(folder / str(first))
         say(folder / f"{first}.json", answer(module.run, case, folder / f"{first}.npz"))
         first += 1
 

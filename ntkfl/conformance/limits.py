@@ -5,18 +5,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from ntkfl.conformance import loops
-from ntkfl.conformance.case import Case
+from ntkfl.conformance.case import ConformanceCase
 
 Tensors = Iterator[dict[str, np.ndarray]]
 
 
-def still(case: Case) -> Tensors:
+def still(case: ConformanceCase) -> Tensors:
     """The first model, for ever."""
     for _ in range(case.rounds):
         yield case.result(case.start)
 
 
-def pooled_descent(case: Case) -> Tensors:
+def pooled_descent(case: ConformanceCase) -> Tensors:
     """A step of gradient descent a round on all samples together."""
     w = case.start
     for rate in case.rates:
@@ -24,7 +24,7 @@ def pooled_descent(case: Case) -> Tensors:
         yield case.result(w)
 
 
-def one_client(case: Case) -> Tensors:
+def one_client(case: ConformanceCase) -> Tensors:
     """The first client's steps, round after round."""
     w = case.start
     for number, rate in enumerate(case.rates):
@@ -35,13 +35,13 @@ def one_client(case: Case) -> Tensors:
         yield case.result(w)
 
 
-def fed_avg(case: Case) -> Tensors:
+def fed_avg(case: ConformanceCase) -> Tensors:
     """FedAvg."""
     for kept in loops.fed_avg(case):
         yield case.result(kept["model"])
 
 
-def mean_of_products(case: Case) -> Tensors:
+def mean_of_products(case: ConformanceCase) -> Tensors:
     """The base with the mean of the clients' products B A, after a round."""
     clients = case.cohort(0)
     total = sum(case.sizes[i] for i in clients)

@@ -1,6 +1,6 @@
 """Methods from their formulas: plain numpy, one client after the other, all parameters as one vector w.
 
-It is the reference of the conformance kit and an adapter for it: `run` takes a `Case`. Only numpy is imported, and
+It is the reference of the conformance kit and an adapter for it: `run` takes a case. Only numpy is imported, and
 every step has a line of its own, and `ntkfl.conformance.variants` changes one line at a time.
 """
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import Case
+    from ntkfl.conformance.case import ConformanceCase
 
 Added = Any  # w -> what is added to the gradient there
 States = Iterator[dict[str, np.ndarray]]
 
 
-def run(case: Case) -> States:
+def run(case: ConformanceCase) -> States:
     """After every round the tensors of the model by name, and what else the method keeps."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.result(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
@@ -31,7 +31,7 @@ def nothing(w: np.ndarray) -> float:
     return 0.0
 
 
-def train(case: Case, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
+def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
     """Where client i ends in round t: SGD from w with momentum, `added(w)` added to each gradient."""
     rate = case.rates[t]
     velocity = np.zeros_like(w)
@@ -45,14 +45,14 @@ def train(case: Case, w: np.ndarray, t: int, i: int, added: Added = nothing) -> 
     return w
 
 
-def clipped(case: Case, gradient: np.ndarray) -> np.ndarray:
+def clipped(case: ConformanceCase, gradient: np.ndarray) -> np.ndarray:
     """At most `clip` long."""
     if case.clip is None:
         return gradient
     return gradient * min(1.0, case.clip / np.linalg.norm(gradient))
 
 
-def displacement(case: Case, steps: int, pull: float = 0.0) -> float:
+def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
     """a_i, by walking `steps` steps against a unit gradient with the optimizer's momentum."""
     position = velocity = 0.0
     for _ in range(steps):
@@ -61,27 +61,27 @@ def displacement(case: Case, steps: int, pull: float = 0.0) -> float:
     return -position
 
 
-def shares(case: Case, t: int) -> list[float]:
+def shares(case: ConformanceCase, t: int) -> list[float]:
     """p_i, of the samples of the cohort of round t."""
     clients = case.cohort(t)
     total = sum(case.sizes[i] for i in clients)
     return [case.sizes[i] / total for i in clients]
 
 
-def mean_move(case: Case, w: np.ndarray, t: int, added: Added = nothing) -> Any:
+def mean_move(case: ConformanceCase, w: np.ndarray, t: int, added: Added = nothing) -> Any:
     """D = sum_i p_i Delta_i over the cohort of round t."""
     clients = case.cohort(t)
     moves = [train(case, w, t, i, added) - w for i in clients]
     return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
-def uniform_move(case: Case, w: np.ndarray, t: int) -> Any:
+def uniform_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
     """The mean of the moves of the cohort of round t, all clients counting alike."""
     clients = case.cohort(t)
     return sum(train(case, w, t, i) - w for i in clients) / len(clients)
 
 
-def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
+def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) -> States:
     """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0."""
     w = case.start
     for t in range(case.rounds):
@@ -90,7 +90,7 @@ def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
         yield {"model": w}
 
 
-def fed_avg_aligned(case: Case, server_rate: float = 1.0) -> States:
+def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
     """FedAvg of the nearest models of the same functions, unless one client is alone."""
     w = case.start
     for t in range(case.rounds):
@@ -102,7 +102,7 @@ def fed_avg_aligned(case: Case, server_rate: float = 1.0) -> States:
         yield {"model": w}
 
 
-def cyclic(case: Case, server_rate: float = 1.0) -> States:
+def cyclic(case: ConformanceCase, server_rate: float = 1.0) -> States:
     """The clients of a round in turn, each from where the one before has left the model."""
     w = case.start
     for t in range(case.rounds):
@@ -111,7 +111,7 @@ def cyclic(case: Case, server_rate: float = 1.0) -> States:
         yield {"model": w}
 
 
-def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
+def nearest(case: ConformanceCase, end: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The client's model with its hidden units in the order nearest to w; other models stay as they are."""
     if case.model != "network":
         return end
@@ -124,17 +124,17 @@ def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
     return closest
 
 
-def fed_avg_m(case: Case, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:
+def fed_avg_m(case: ConformanceCase, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:
     """Hsu et al. 2019."""
     yield from with_momentum(case, mean_move, momentum, nesterov, server_rate)
 
 
-def diloco(case: Case, momentum: float = 0.9, server_rate: float = 0.7) -> States:
+def diloco(case: ConformanceCase, momentum: float = 0.9, server_rate: float = 0.7) -> States:
     """Douillard et al. 2023: Nesterov's method on the workers' mean move; inner steps are SGD."""
     yield from with_momentum(case, uniform_move, momentum, True, server_rate)
 
 
-def with_momentum(case: Case, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
+def with_momentum(case: ConformanceCase, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
     """A server with momentum."""
     w = case.start
     v = np.zeros_like(w)
@@ -146,7 +146,7 @@ def with_momentum(case: Case, mean: Any, momentum: float, nesterov: bool, server
         yield {"model": w, "momentum": v}
 
 
-def fl_ntk(case: Case, server_rate: float = 1.0) -> States:
+def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
     """Algorithm 1 of FL-NTK: all clients count alike."""
     w = case.start
     for t in range(case.rounds):
@@ -155,7 +155,7 @@ def fl_ntk(case: Case, server_rate: float = 1.0) -> States:
         yield {"model": w}
 
 
-def local(case: Case) -> States:
+def local(case: ConformanceCase) -> States:
     """Every client alone; the server's model stays."""
     own = np.tile(case.start, (case.population, 1))
     for t in range(case.rounds):
@@ -164,7 +164,7 @@ def local(case: Case) -> States:
         yield {"model": case.start, "client_models": own.copy()}
 
 
-def fed_dyn(case: Case, alpha: float = 0.01) -> States:
+def fed_dyn(case: ConformanceCase, alpha: float = 0.01) -> States:
     """Acar et al. 2021."""
     w = case.start
     g, h = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
@@ -179,7 +179,7 @@ def fed_dyn(case: Case, alpha: float = 0.01) -> States:
         yield {"model": w, "client_duals": g.copy(), "dual": h}
 
 
-def scaffold(case: Case, option: str = "II", server_rate: float = 1.0) -> States:
+def scaffold(case: ConformanceCase, option: str = "II", server_rate: float = 1.0) -> States:
     """Karimireddy et al. 2020."""
     w = case.start
     c_i, c = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
@@ -200,7 +200,7 @@ def scaffold(case: Case, option: str = "II", server_rate: float = 1.0) -> States
         yield {"model": w, "client_controls": c_i.copy(), "control": c}
 
 
-def fed_nova(case: Case, mu: float = 0.0) -> States:
+def fed_nova(case: ConformanceCase, mu: float = 0.0) -> States:
     """Wang et al. 2020."""
     w = case.start
     for t in range(case.rounds):
@@ -216,7 +216,7 @@ def fed_nova(case: Case, mu: float = 0.0) -> States:
 
 
 def fed_adam(
-    case: Case,
+    case: ConformanceCase,
     server_rate: float = 0.01,
     first: float = 0.9,
     second: float = 0.99,
@@ -235,7 +235,7 @@ def fed_adam(
         yield {"model": w, "first_moment": m, "second_moment": v}
 
 
-def fed_adagrad(case: Case, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
+def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
     """Reddi et al. 2021: all squares are added up, from tau^2, the least that Algorithm 2 allows."""
     w = case.start
     mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
@@ -247,7 +247,7 @@ def fed_adagrad(case: Case, server_rate: float = 0.1, first: float = 0.0, tau: f
         yield {"model": w, "first_moment": mean, "second_moment": squares}
 
 
-def dp_fed_avg(case: Case, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
+def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
     """DP-FedAvg, McMahan et al. 2018: moves are clipped, the sum gets noise, and is divided by its expected weight."""
     w = case.start
     counts = [min(n / cap, 1.0) for n in case.sizes]
@@ -262,13 +262,13 @@ def dp_fed_avg(case: Case, bound: float = 1.0, noise: float = 1.0, cap: float = 
         yield {"model": w}
 
 
-def bounded(case: Case, move: np.ndarray) -> np.ndarray:
+def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
     """At most `bound` long, an option of the case."""
     return move / max(1.0, np.linalg.norm(move) / case.options["bound"])
 
 
 def fed_gma(
-    case: Case, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
+    case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
     """Tenison et al. 2023; `released`: the code of the IMA paper, order of clients left out.
 
@@ -289,7 +289,7 @@ def fed_gma(
         yield {"model": w}
 
 
-def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> States:
+def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
     """Literally: the sum over clients replaces the model received while it runs (`overwritten`), or it does not."""
     w: Any = case.start
     for t in range(case.rounds):

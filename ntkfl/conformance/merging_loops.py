@@ -15,24 +15,24 @@ import numpy as np
 from ntkfl.conformance.loops import shares, train
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import Case
+    from ntkfl.conformance.case import ConformanceCase
 
 States = Iterator[dict[str, np.ndarray]]
 Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every client, its B and its A
 
 
-def run(case: Case) -> States:
+def run(case: ConformanceCase) -> States:
     """After every round what the case asks for: the tensors of the model, or the weight of LoRA's."""
     for w in LOOPS[case.method](case, **case.options):
         yield case.result(w)
 
 
-def task_vectors(case: Case, w: np.ndarray, t: int) -> np.ndarray:
+def task_vectors(case: ConformanceCase, w: np.ndarray, t: int) -> np.ndarray:
     """The moves of the cohort of round t, (clients, P)."""
     return np.array([train(case, w, t, i) - w for i in case.cohort(t)])
 
 
-def task_arithmetic(case: Case, scale: float = 0.4) -> Iterator[np.ndarray]:
+def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.ndarray]:
     """Ilharco et al. 2023: the sum of the task vectors, scaled."""
     w = case.start
     for t in range(case.rounds):
@@ -42,7 +42,9 @@ def task_arithmetic(case: Case, scale: float = 0.4) -> Iterator[np.ndarray]:
         yield w
 
 
-def ties(case: Case, density: float = 0.2, scale: float = 1.0, weighted: bool = False) -> Iterator[np.ndarray]:
+def ties(
+    case: ConformanceCase, density: float = 0.2, scale: float = 1.0, weighted: bool = False
+) -> Iterator[np.ndarray]:
     """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average what has it."""
     w = case.start
     for t in range(case.rounds):
@@ -57,19 +59,19 @@ def ties(case: Case, density: float = 0.2, scale: float = 1.0, weighted: bool = 
         yield w
 
 
-def trim(case: Case, vector: np.ndarray, density: float) -> np.ndarray:
+def trim(case: ConformanceCase, vector: np.ndarray, density: float) -> np.ndarray:
     """The largest numbers of a vector, as many as its share, the others 0."""
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 
 
-def factors(case: Case, w: np.ndarray, t: int) -> Factors:
+def factors(case: ConformanceCase, w: np.ndarray, t: int) -> Factors:
     """Where the cohort of round t ends."""
     ends = [case.tensors(train(case, w, t, i)) for i in case.cohort(t)]
     return [(p, end["lora_B"], end["lora_A"]) for p, end in zip(shares(case, t), ends, strict=True)]
 
 
-def fed_it(case: Case) -> Iterator[np.ndarray]:
+def fed_it(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FedIT, Zhang et al. 2023: B and A are averaged, each by itself: a product of means."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
@@ -80,7 +82,7 @@ def fed_it(case: Case) -> Iterator[np.ndarray]:
         yield w
 
 
-def fed_ex_lora(case: Case) -> Iterator[np.ndarray]:
+def fed_ex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FedEx-LoRA, Singhal et al. 2024: as FedIT, and what the mean of the products has more goes into the base."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
@@ -93,7 +95,7 @@ def fed_ex_lora(case: Case) -> Iterator[np.ndarray]:
         yield w
 
 
-def f_lora(case: Case) -> Iterator[np.ndarray]:
+def f_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FLoRA, Wang et al. 2024: stacked factors go into the base, and clients begin at the first factors again."""
     w, first = case.start, case.tensors(case.start)
     base = first["base.weight"]
@@ -106,7 +108,7 @@ def f_lora(case: Case) -> Iterator[np.ndarray]:
         yield w
 
 
-def flex_lora(case: Case) -> Iterator[np.ndarray]:
+def flex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD makes factors of it again."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ntkfl.conformance.case import FORMAT, Case
+from ntkfl.conformance.case import FORMAT, ConformanceCase
 from ntkfl.conformance.problems import Problem, Samples
 from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
@@ -39,7 +39,7 @@ def case(
     clients: int | None = None,
     draws: int = 0,
     noise: bool = False,
-) -> Case:
+) -> ConformanceCase:
     """A case of so many rounds."""
     (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
@@ -83,4 +83,4 @@ def case(
     if noise:
         size = sum(value.size for value in start.values())
         arrays["noise"] = np.random.default_rng([setting.seed, 1]).standard_normal((rounds, size))
-    return Case(document, arrays)
+    return ConformanceCase(document, arrays)

@@ -1,6 +1,6 @@
 """Methods with losses, gradients or servers of their own, from their formulas, a client at a time.
 
-Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a `Case`. Nothing
+Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a case. Nothing
 of this project is imported, and steps have lines of their own; `ntkfl.conformance.variants` changes one line.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import Case
+    from ntkfl.conformance.case import ConformanceCase
 
 W = dict[str, Tensor]
 Loss = Callable[[W], Tensor]
@@ -23,7 +23,7 @@ States = Iterator[dict[str, np.ndarray]]
 HEAD = "head.weight", "head.bias"
 
 
-def run(case: Case) -> States:
+def run(case: ConformanceCase) -> States:
     """After every round the tensors of the model by name, and what else the method keeps."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.tensors(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
@@ -34,7 +34,7 @@ def flat(w: Mapping[str, Tensor]) -> np.ndarray:
     return np.concatenate([value.numpy().ravel() for value in w.values()])
 
 
-def start(case: Case) -> W:
+def start(case: ConformanceCase) -> W:
     """The first model."""
     return {name: torch.tensor(value) for name, value in case.tensors(case.start).items()}
 
@@ -89,14 +89,20 @@ def sharp(rho: float, eta: float | None = None) -> Callable[[Loss, W], W]:
     return of
 
 
-def counts(case: Case, client: int) -> list[int]:
+def counts(case: ConformanceCase, client: int) -> list[int]:
     """How many samples of each class a client has."""
     y = case.samples(client)[1].tolist()
     return [y.count(c) for c in range(3)]
 
 
 def descend(
-    case: Case, w: W, t: int, i: int, losses: Any, direction: Callable[[Loss, W], W] = gradient, after: Any = None
+    case: ConformanceCase,
+    w: W,
+    t: int,
+    i: int,
+    losses: Any,
+    direction: Callable[[Loss, W], W] = gradient,
+    after: Any = None,
 ) -> W:
     """SGD with momentum and weight decay; losses(x, y, draws) are stepped on in turn, then after(before, w, batch)."""
     velocity, rate = {name: torch.zeros_like(value) for name, value in w.items()}, case.rates[t]
@@ -112,7 +118,7 @@ def descend(
     return w
 
 
-def rounds(case: Case, train: Callable[[W, int, int], W]) -> Iterator[W]:
+def rounds(case: ConformanceCase, train: Callable[[W, int, int], W]) -> Iterator[W]:
     """The server's model after each round, the clients' ends weighted by their sizes; train(w, round, client)."""
     w = start(case)
     for t in range(case.rounds):
@@ -129,7 +135,7 @@ def weighted(shares: list[float], tensors: list[Tensor]) -> Tensor:
     return torch.stack([share * tensor for share, tensor in zip(shares, tensors, strict=True)]).sum(0)
 
 
-def moon(case: Case, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> States:
+def moon(case: ConformanceCase, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> States:
     """Li, He, Song 2021."""
     previous: dict[int, W] = {}
 
@@ -155,7 +161,7 @@ def moon(case: Case, mu: float = 1.0, temperature: float = 0.5, released: bool =
         yield {"model": flat(w), "client_previous": clients_rows(case, previous)}
 
 
-def fed_rod(case: Case, gamma: float = 1.0) -> States:
+def fed_rod(case: ConformanceCase, gamma: float = 1.0) -> States:
     """Chen & Chao 2022."""
     heads: dict[int, W] = {}
 
@@ -176,7 +182,7 @@ def fed_rod(case: Case, gamma: float = 1.0) -> States:
         yield {"model": flat(w), "client_heads": clients_rows(case, heads)}
 
 
-def clients_rows(case: Case, kept: dict[int, W]) -> np.ndarray:
+def clients_rows(case: ConformanceCase, kept: dict[int, W]) -> np.ndarray:
     """What clients keep, a row each; zeros for those that have not taken part."""
     flats = {i: flat(value) for i, value in kept.items()}
     nothing = np.zeros_like(next(iter(flats.values())))
@@ -192,7 +198,7 @@ def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tens
     return nll(columns, [present.index(label) for label in y.tolist()])
 
 
-def fed_lc(case: Case, tau: float = 0.1) -> States:
+def fed_lc(case: ConformanceCase, tau: float = 0.1) -> States:
     """Zhang et al. 2022."""
 
     def train(w: W, t: int, i: int) -> W:
@@ -203,7 +209,7 @@ def fed_lc(case: Case, tau: float = 0.1) -> States:
         yield {"model": flat(w)}
 
 
-def fed_sam(case: Case, rho: float = 0.05, eta: float | None = None) -> States:
+def fed_sam(case: ConformanceCase, rho: float = 0.05, eta: float | None = None) -> States:
     """Qu et al. 2022; with eta FedASAM, Caldarola et al. 2022."""
 
     def train(w: W, t: int, i: int) -> W:
@@ -214,7 +220,7 @@ def fed_sam(case: Case, rho: float = 0.05, eta: float | None = None) -> States:
 
 
 def fed_fa(
-    case: Case,
+    case: ConformanceCase,
     strength: float = 0.1,
     anchor_momentum: float = 0.5,
     calibration_rate: float = 1e-3,
@@ -279,7 +285,7 @@ def fed_fa(
 
 
 def fed_gucci(
-    case: Case,
+    case: ConformanceCase,
     beta: float = 0.1,
     anchors: int = 1,
     alpha: str | None = None,

@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 
 import numpy as np
 
-from ntkfl.conformance.case import Case
+from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import loops_of
 
 TABLE = Path(__file__).with_name("variants.toml")
@@ -67,7 +67,7 @@ def of(method: str) -> tuple[Variant, ...]:
     return tuple(variant for variant in catalogue() if variant.concerns(method))
 
 
-def followed(case: Case, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
+def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
     """What the plain loop with these changes has after every round, by name; it may stop early, where it fails.
 
     Raises:

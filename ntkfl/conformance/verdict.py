@@ -151,7 +151,7 @@ def conformance(
 
     Args:
         adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
-            the model's tensors; a `NotImplementedError` leaves a case out. `ntkfl.conformance.case.Case` is a case.
+            the model's tensors; a `NotImplementedError` leaves a case out. A case is a `ConformanceCase`.
         methods: their names; None: all.
         python: the interpreter that runs it, with numpy.
         limit: seconds for each case.

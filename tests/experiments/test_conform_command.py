@@ -21,7 +21,7 @@ def faulty(tmp_path):
     """FedAvg and SCAFFOLD; FedAvg forgets the server's rate, and one case fails."""
     text = PLAIN.read_text().replace("w = w + server_rate * d\n", "w = w + d\n")
     text = text.replace(
-        "def run(case: Case) -> States:\n", "def run(case):\n    return ours(case)\n\n\ndef plain(case):\n"
+        "def run(case: ConformanceCase) -> States:\n", "def run(case):\n    return ours(case)\n\n\ndef plain(case):\n"
     )
     text += (
         "\n\ndef ours(case):\n    if case.name == 'fedavg/logistic':\n        raise ValueError('no | labels')\n"

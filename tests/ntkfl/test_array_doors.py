@@ -272,7 +272,7 @@ OURS = {
     "exact arithmetic of LinearRounds": r"LinearRounds\.server_mean",
     "what is written, not read": r"infinite.*\bout$",
     "a state of torch": r"TorchNetwork\.(__init__|evaluated)",
-    "a case of conformance": r"Case(\..*)?",
+    "a case of conformance": r"ConformanceCase(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
 OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # in training: methods and models get tensors of ours

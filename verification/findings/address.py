@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bounds import Form, Nature
 from bounds.papers import slug
-from bounds.vocabulary import Form, Nature
 
 if TYPE_CHECKING:
     from bounds.cards import Card

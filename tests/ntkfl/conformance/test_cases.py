@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ntkfl.conformance import Case, cases, limits, loops, methods, plan, write
+import ntkfl.conformance
+from ntkfl.conformance import ConformanceCase, cases, limits, loops, methods, plan, write
 from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
 from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
@@ -31,6 +32,13 @@ def test_every_method_has_cases_and_names_are_unique():
     assert len({case.case.name for case in KIT}) == len(KIT)
 
 
+def test_the_former_name_of_a_case_is_refused_with_the_new_one():
+    with pytest.raises(ImportError, match=r"ntkfl.conformance has no Case; it is ConformanceCase"):
+        from ntkfl.conformance import Case  # noqa: F401
+    with pytest.raises(AttributeError, match=r"module 'ntkfl.conformance' has no attribute 'nothing'"):
+        ntkfl.conformance.nothing  # noqa: B018
+
+
 @pytest.mark.parametrize("method", methods())
 def test_a_method_alone_is_its_part_of_the_kit(method):
     assert [one.case.name for one in cases([method])] == [k.case.name for k in KIT if k.case.method == method]
@@ -45,7 +53,7 @@ def test_an_unknown_method_is_refused_with_the_nearest():
 def test_a_case_is_what_its_schema_says_and_stays_itself_in_files(case, tmp_path):
     FORM.validate(case.case.document)
     case.case.write(tmp_path / "one")
-    read = Case.read(tmp_path / "one")
+    read = ConformanceCase.read(tmp_path / "one")
     assert read.document == case.case.document
     assert all(np.array_equal(read.arrays[name], value) for name, value in case.case.arrays.items())
     assert all(value.dtype in (np.float64, np.int64) for value in read.arrays.values())
@@ -57,7 +65,7 @@ def test_a_document_of_another_form_is_none():
     with pytest.raises(jsonschema.ValidationError):
         FORM.validate(document | {"loss": "median"})
     with pytest.raises(ValueError, match="the case's format is 'other'; it must be 'ntkfl conformance case 1'"):
-        Case(document | {"format": "other"}, KIT[0].case.arrays)
+        ConformanceCase(document | {"format": "other"}, KIT[0].case.arrays)
 
 
 @pytest.mark.parametrize("case", [pytest.param(k, marks=slow_if(k), id=k.case.name) for k in KIT])
@@ -131,7 +139,7 @@ def test_the_kit_is_a_folder_of_files_without_pickles(tmp_path):
     assert json.loads((tmp_path / "kit" / SCHEMA_FILE).read_text()) == SCHEMA
     for listed in index["cases"]:
         folder = tmp_path / "kit" / listed["case"]
-        case = Case.read(folder)
+        case = ConformanceCase.read(folder)
         with np.load(folder / EXPECTED, allow_pickle=False) as expected:
             assert set(listed["required"]) <= set(expected.files)
             assert all(expected[name].shape == (case.rounds, *shape) for name, shape in case.shapes.items())
