@@ -13,7 +13,7 @@
 # This page goes from a checkpoint of yours to that sentence.
 #
 # It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
-# several), on sums of squares. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
+# several), on sums of squares. A bias of the output may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
@@ -67,9 +67,8 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # !ntkfl certify --any-order --data mine.npz --weights step_40.safetensors
 
 # %% [markdown]
-# Not certified. That says nothing against the training; the proof does not apply yet, because the network does not
-# fit its data closely enough. The last line estimates how many times smaller the residual has to be. Train on, and
-# ask again:
+# Not certified: the proof does not apply yet, because the network does not fit its data closely enough. The second
+# sentence estimates which residual would do. Train on, and ask again:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.png --attack 300
@@ -107,15 +106,14 @@ Image("margins.png", width=560)
 # %%
 from pathlib import Path
 
-from ntkfl.connectivity import load_biased_network
+from ntkfl.connectivity import load_affine_network
 
-network, biased = load_biased_network(Path("step_140.safetensors"))
-features = np.column_stack([digits.x, np.ones(len(digits.x))])  # a bias is the weight of a constant feature
-problem = ntkfl.Problem(features, digits.y, digits.owner)
-found = ntkfl.certify_any_order(problem, network)
+problem = ntkfl.Problem(digits.x, digits.y, digits.owner)
+found = ntkfl.certify_any_order(problem, load_affine_network(Path("step_140.safetensors")))
 print("certified:", found.certified, "  D:", found.distance, "  held:", len(found.held))
 
 # %%
+network, features = found.weights, found.problem.x  # a bias is the weight of a constant feature
 start, point = network.hidden, found.fitted_weights()
 w, rng = start.copy(), np.random.default_rng(1)
 eta = 0.99 * found.step_limit_for(1)
@@ -136,9 +134,8 @@ print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * found.di
 # gave before.
 
 # %%
-seen = np.column_stack([digits.x_test, np.ones(len(digits.x_test))])
-final, interval = found.final(seen), found.enclosure(seen)
-later = np.maximum(seen @ w.T, 0) @ network.readout.ravel()
+final, interval = found.final(digits.x_test), found.enclosure(digits.x_test)
+later = np.maximum(found.inputs(digits.x_test) @ w.T, 0) @ network.readout.ravel()
 settled = final != "open"
 print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.sign(later) != final)[settled].sum()}")
 print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <= interval.hi)).all()))
@@ -152,7 +149,7 @@ print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <
 # %% tags=["noise:0.5"]
 from ntkfl.any_order import attack_any_order
 
-early, _ = load_biased_network(Path("step_40.safetensors"))
+early = load_affine_network(Path("step_40.safetensors"))
 print("not certified:", attack_any_order(ntkfl.certify_any_order(problem, early), trials=2000))
 print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 

@@ -28,7 +28,7 @@ from experiments.console.output_files import as_json, picture_kind, reserved
 if TYPE_CHECKING:
     from bounds.options import Options
     from ntkfl.any_order import AnyOrderCertificate
-    from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.connectivity.affine_network import AffineTwoLayer
     from ntkfl.problem import Problem, Setup
 
 
@@ -68,12 +68,14 @@ class AnyOrder:
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     """Train or read, certify, print and write. Exit status: as `ntkfl certify`."""
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
-    network: TwoLayer | None = None
+    network: AffineTwoLayer | None = None
     with bad_input():
         asked.check()
         problem, setup = to_certify(options, TESTED if asked.test else None)
         if asked.weights is not None:
-            problem, network = _read(problem, asked.weights)
+            from ntkfl.connectivity.network_files import load_affine_network
+
+            network = load_affine_network(asked.weights)
             setup = replace(setup, width=len(network.hidden))
         if asked.test:
             require_tests(problem)
@@ -87,10 +89,8 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
                 round_, certificate = _trained(problem, setup, asked, options.rounds)
         where = f"network of {asked.weights}" if asked.weights else f"network after round {round_}"
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
-        if not certificate.certified and certificate.shortfall:
-            typer.echo(
-                f"  it would certify with a residual about {certificate.shortfall:g} times smaller (an estimate)"
-            )
+        if not certificate.certified and certificate.needed_residual is not None:
+            typer.echo(f"  to train on: {_further(options, setup, asked, round_)}")
         tested = on_tests(certificate, problem) if asked.test else {}
         attacked = _attacked(certificate, asked.attack, options.seed) if asked.attack else {}
         if asked.export is not None and certificate.certified:
@@ -128,20 +128,13 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
     typer.echo(f"  checked in exact numbers, D <= {proved['distance']}; again: python {folder / CHECKER} {folder}")
 
 
-def _read(problem: Problem, path: Path) -> tuple[Problem, TwoLayer]:
-    """The network of a file, and the data with a constant feature where it has biases."""
-    from ntkfl.connectivity.affine_network import with_constant
-    from ntkfl.connectivity.network_files import load_biased_network
-
-    network, biased = load_biased_network(path)
-    features = network.hidden.shape[1] - biased
-    if features != problem.d:
-        raise ValueError(f"the network of {path} takes {features} features; {problem.name} has {problem.d}")
-    if biased:
-        x_test = None if problem.x_test is None else with_constant(problem.x_test)
-        name = f"{problem.name} and a constant feature"
-        problem = replace(problem, x=with_constant(problem.x), x_test=x_test, name=name)
-    return problem, network
+def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> str:
+    """What trains on until a network certifies; a network of a file is trained on by what has trained it."""
+    if asked.weights is not None:
+        return "go on in your own program, save the weights and ask again"
+    words = [f"--watch --every {asked.every}"] + (["--momentum"] if asked.momentum else [])
+    words += [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
+    return replay("ntkfl certify --any-order", options, setup, *words)
 
 
 def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None) -> tuple[int, AnyOrderCertificate]:
@@ -168,7 +161,7 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
     else:
         top = np.sort(outputs.value, axis=1)
         margin = (top[:, -1] - top[:, -2]) / 2
-    scale = certificate.prediction_radius * row_norms(problem.x_test)
+    scale = certificate.prediction_radius * row_norms(certificate.inputs(problem.x_test))
     ratio = margin / np.where(scale > 0, scale, np.inf) if certificate.certified else np.zeros(len(margin))
     order = np.argsort(ratio)
     share, settled = (np.arange(len(ratio)) + 0.5) / len(ratio), (final != "open")[order]
@@ -193,7 +186,7 @@ def _record(
     options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: AnyOrderCertificate
 ) -> dict[str, Any]:
     """The certificate, what identifies the network, and the command that certifies it again."""
-    from ntkfl.any_order.words import sentences
+    from ntkfl.any_order.words import conditions, sentences
     from ntkfl.trajectory import provenance
 
     words = [f"--weights {asked.weights}"] if asked.weights else []
@@ -203,6 +196,7 @@ def _record(
         **certificate.to_dict(),
         "round": round_,
         "proved": list(sentences(certificate)),
+        "conditions": list(conditions(certificate)) if certificate.certified else [],
         "setting": setting(problem, setup, *FIELDS),
         "replay": replay("ntkfl certify --any-order", options, setup, *words),
         "provenance": provenance(weights=setup.seed),

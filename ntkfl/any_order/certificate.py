@@ -15,6 +15,7 @@ from ntkfl.any_order.predictions import fitted_point, future_outputs, settled
 from ntkfl.any_order.rounding import above, gamma, length
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.words import as_numbers, page
+from ntkfl.connectivity.affine_network import AffineTwoLayer, with_constant
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
@@ -116,8 +117,10 @@ class AnyOrderCertificate:
         residual: |y - f(W0)|, enclosed.
         smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
         width: m.
-        problem: the data that were given.
-        weights: the network that was given.
+        problem: the data as `weights` takes them: with a constant feature if the hidden layer has biases, and labels
+            less the output's bias.
+        weights: the network without biases.
+        network: the network that was given, whose inputs `enclosure` and `final` take.
     """
 
     certified: bool
@@ -130,6 +133,7 @@ class AnyOrderCertificate:
     width: int
     problem: Problem = field(repr=False)
     weights: Weights | TwoLayer = field(repr=False)
+    network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
     _grown: Grown | None = field(repr=False, default=None)
     _limits: dict[str, int] = field(repr=False, default_factory=dict)
 
@@ -190,14 +194,33 @@ class AnyOrderCertificate:
         Raises:
             ValueError: inputs of another number of features, or not finite.
         """
-        x = finite_array("x", x)
-        if x.ndim != 2 or x.shape[1] != self.problem.d:
-            raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
+        x = self.inputs(x)
         shape = (len(x), *self.problem.y.shape[1:])
         if not self.certified or self._grown is None or self._grown.nearest is None:
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
-        outputs = future_outputs(self._grown.rows, self._grown.nearest, x)
+        outputs = future_outputs(self._grown.rows, self._grown.nearest, x) + self.output_bias
         return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), outputs.method)
+
+    def inputs(self, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k D"]:
+        """These inputs as `weights` takes them: with a constant feature if the network's hidden layer has biases.
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        constant = isinstance(self.network, AffineTwoLayer) and self.network.bias is not None
+        x, features = finite_array("x", x), self.problem.d - constant
+        if x.ndim != 2 or x.shape[1] != features:
+            raise ValueError(f"x has shape {x.shape}; it must be (k, {features})")
+        return with_constant(x) if constant else x
+
+    @property
+    def output_bias(self) -> Float[np.ndarray, " C"]:
+        """What is added to the outputs, and is not trained; zeros where there is no such bias."""
+        given = self.network.output_bias if isinstance(self.network, AffineTwoLayer) else None
+        return np.zeros(self.problem.y[0].size) if given is None else given
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
         """W* in long precision, as far as float64 has found it; None where there is none."""
@@ -264,6 +287,11 @@ class AnyOrderCertificate:
             low, high = (low, middle) if fine else (middle, high)
         return None if high > _TRIES else 2.0**high
 
+    @property
+    def needed_residual(self) -> float | None:
+        """About the largest |y - f| that would certify, an ESTIMATE; None where none would."""
+        return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first; what has no number is None."""
         return as_numbers(self)
@@ -284,14 +312,19 @@ class AnyOrderCertificate:
 
 
 def certify_any_order(
-    problem: Problem, weights: Weights | TwoLayer, *, memory: float = MEMORY, most_held: int = MOST_HELD
+    problem: Problem,
+    weights: Weights | TwoLayer | AffineTwoLayer,
+    *,
+    memory: float = MEMORY,
+    most_held: int = MOST_HELD,
 ) -> AnyOrderCertificate:
     """Whether training can go on from these weights in any order and still fit every label: see `ntkfl.any_order`.
 
     Args:
-        problem: data, labels (n,) or (n, C); rows of any norm, biases as a constant feature. Clients decide only which
-            batches a step limit is for. Samples that are equal up to a power of two count once.
-        weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout.
+        problem: data, labels (n,) or (n, C); rows of any norm. Clients decide only which batches a step limit is for.
+            Samples that are equal up to a power of two count once.
+        weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout; or
+            an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: it is subtracted from y.
         memory: bytes that may be taken.
         most_held: pairs that A may have; fewer where memory allows no more.
 
@@ -306,11 +339,12 @@ def certify_any_order(
         False
     """
     require_size("most_held", most_held, least=0)
-    weights = weights if isinstance(weights, TwoLayer) else Weights(*weights)
+    given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
+    problem, plain, label_error = _without_biases(problem, given)
     try:
-        network = scaled(problem, weights)
+        network = scaled(problem, plain, label_error)
     except Unreachable as error:
-        return _refused(str(error), problem, weights)
+        return _refused(str(error), problem, plain, given)
     rows = network.n * network.n_outputs
     fixed = network.n * network.width / 8 + 2.0**28 + 16 * rows * rows
     needed = fixed + 8 * _COPIES * rows * rows
@@ -335,15 +369,42 @@ def certify_any_order(
         smallest_eigenvalue=None if nearest is None else search.rows.smallest,
         width=network.width,
         problem=problem,
-        weights=weights,
+        weights=plain,
+        network=given,
         _grown=search,
         _limits=limits,
     )
 
 
-def _refused(why: str, problem: Problem, weights: Weights | TwoLayer) -> AnyOrderCertificate:
+def _without_biases(
+    problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
+) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
+    """Data with a constant feature and labels less the output's bias, their network, and what the labels are off by."""
+    y = problem.y.reshape(problem.n, -1)
+    if not isinstance(network, AffineTwoLayer):
+        return problem, network, np.zeros_like(y)
+    if network.hidden.shape[1] != problem.d:
+        raise ValueError(f"the network takes {network.hidden.shape[1]} features; {problem.name} has {problem.d}")
+    plain = TwoLayer(network.hidden, network.readout)
+    x = problem.x
+    if network.bias is not None:
+        plain, x = network.with_feature(), with_constant(x)
+    if plain.n_outputs != y.shape[1]:
+        raise ValueError(f"the network has {plain.n_outputs} outputs; {problem.name} has {y.shape[1]} labels a sample")
+    shift = np.zeros(y.shape[1]) if network.output_bias is None else network.output_bias
+    moved = y - shift
+    back = moved - y
+    error = np.abs((y - (moved - back)) + (-shift - back))  # of the difference, exactly: Knuth's TwoSum
+    return Problem(x, moved.reshape(problem.y.shape), problem.owner, name=problem.name), plain, error
+
+
+def _refused(
+    why: str, problem: Problem, weights: Weights | TwoLayer, network: Weights | TwoLayer | AffineTwoLayer
+) -> AnyOrderCertificate:
     none, width = np.zeros((0, 2), int), len(weights.hidden)
-    return AnyOrderCertificate(False, why, float("-inf"), _UNKNOWN, none, _UNKNOWN, None, width, problem, weights)
+    return AnyOrderCertificate(
+        False, why, float("-inf"), _UNKNOWN, none, _UNKNOWN, None, width, problem, weights, network
+    )
 
 
 def _residual(neurons: Pass) -> Estimate:
@@ -351,7 +412,8 @@ def _residual(neurons: Pass) -> Estimate:
     net = neurons.network
     scale = (net.exponent - net.gain)[:, None]
     residual = np.ldexp((net.y - net.factor * neurons.sums).astype(float)[net.row], scale)
-    error = np.ldexp((float(net.factor) * neurons.sums_error + gamma(2) * np.abs(net.y))[net.row], scale)
+    error = float(net.factor) * neurons.sums_error + net.y_error + gamma(2) * np.abs(net.y)
+    error = np.ldexp(error[net.row], scale)
     error = length(error + gamma(2) * np.abs(residual))
     norm = float(np.linalg.norm(residual))
     return Estimate(norm, above(error + gamma(residual.size) * norm), "rounding bound")

@@ -169,7 +169,7 @@ class ConstraintRows:
             rest = scale * (net.y - net.factor * neurons.sums) + net.factor * (neurons.sums - sums)
         value = np.concatenate([rest.astype(float).reshape(-1), -held])
         rounding = 2 * (len(held) + 8) * LONG_EPS * float(net.factor) * sizes
-        error = float(net.factor) * errors + rounding + 4 * LONG_EPS * np.abs(net.y)
+        error = float(net.factor) * errors + rounding + net.y_error + 4 * LONG_EPS * np.abs(net.y)
         error = np.concatenate([error.reshape(-1) + gamma(0) * np.abs(value[: self.n_samples]), held_error])
         return value, float(length(error))
 

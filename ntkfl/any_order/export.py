@@ -71,7 +71,12 @@ def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tup
     rows, nearest = certificate.proof
     problem, weights, net = certificate.problem, certificate.weights, rows.neuron_pass.network
     readout = np.atleast_2d(weights.readout if isinstance(weights, TwoLayer) else weights.signs).astype(float)
-    tests = np.zeros((0, problem.d)) if x_test is None else x_test
+    if certificate.output_bias.any():
+        raise ValueError(
+            f"the output has a bias of {certificate.output_bias}, and an exported certificate has no place for it: "
+            "subtract it from the labels, set it to 0 and certify again"
+        )
+    tests = np.zeros((0, problem.d)) if x_test is None else certificate.inputs(x_test)
     solution, inverse_root = _witness(rows, nearest)
     arrays = {
         "hidden": weights.hidden,

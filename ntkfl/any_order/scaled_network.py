@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl.any_order.rounding import above
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.problem import Problem, Weights, finite_array
@@ -24,7 +25,8 @@ class ScaledNetwork:
     """
 
     x: Float[np.ndarray, "n d"]  # (n, d), rows of norm about 1
-    y: Float[np.ndarray, "n C"]  # scaled labels, (n, C)
+    y: Float[np.ndarray, "n C"]  # scaled labels, (n, C), each to within y_error
+    y_error: Float[np.ndarray, "n C"]
     hidden: Float[np.ndarray, "m d"]  # (m, d)
     readout: Float[np.ndarray, "C m"]  # b, (C, m)
     factor: np.floating  # c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two
@@ -55,8 +57,10 @@ class ScaledNetwork:
         return bool((np.abs(self.readout) == 1).all())
 
 
-def scaled(problem: Problem, weights: Weights | TwoLayer) -> ScaledNetwork:
-    """The network of the given weights on the given data.
+def scaled(
+    problem: Problem, weights: Weights | TwoLayer, label_error: Float[np.ndarray, "N C"] | float = 0.0
+) -> ScaledNetwork:
+    """The network of the given weights on the given data, whose labels are known to within `label_error`.
 
     Raises:
         ValueError: weights that do not fit the data, are not finite or are too large; norms outside [1e-50, 1e50].
@@ -82,15 +86,22 @@ def scaled(problem: Problem, weights: Weights | TwoLayer) -> ScaledNetwork:
     _, sample, row = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(sample)  # in the order of the data
     sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
-    differ = np.flatnonzero((y != y[sample[row]]).any(axis=1))
+    doubt = np.ldexp(np.broadcast_to(label_error, y.shape), gain - exponent[:, None])
+    doubt = np.where(doubt > 0, above(doubt), 0.0)
+    # labels that are rounded cannot be told to be equal, unless the same label of the same input was rounded
+    unsure = ((doubt > 0) & (exponent != exponent[sample[row]])[:, None]).any(axis=1)
+    differ = np.flatnonzero((y != y[sample[row]]).any(axis=1) | unsure)
     if len(differ):
         one, other = sample[row[differ[0]]], differ[0]
         ratio = 2.0 ** (exponent[other] - exponent[one])
         raise Unreachable(
             f"samples {one} and {other} have the same input, up to a factor {ratio:g}, and labels"
-            f" {problem.y[one].tolist()} and {problem.y[other].tolist()}: no network has both"
+            f" {problem.y[one].tolist()} and {problem.y[other].tolist()}: "
+            + ("less the output's bias they are rounded: leave one out" if unsure[other] else "no network has both")
         )
-    return ScaledNetwork(x[sample], y[sample], hidden, readout, factor, squared, gain, row, exponent, sample)
+    return ScaledNetwork(
+        x[sample], y[sample], doubt[sample], hidden, readout, factor, squared, gain, row, exponent, sample
+    )
 
 
 def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray, np.ndarray, np.floating, float, int]:

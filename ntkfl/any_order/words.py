@@ -13,29 +13,38 @@ if TYPE_CHECKING:
 
 
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
-    """What is proved, in two sentences; or that nothing is, and what is in the way."""
+    """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        return "NOT CERTIFIED for any order.", f"In the way: {certificate.why}."
-    radius = certificate.prediction_radius
-    settled = f"a sign whose output is larger than {_up(radius)} is final"
-    if certificate.problem.y.size > certificate.problem.n:
-        # two outputs may come closer to each other by twice what one moves
-        settled = f"a class that leads every other by more than {_up(2 * radius)} is final"
+        needed, now = certificate.needed_residual, _up(float(certificate.residual.hi))
+        return (
+            "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
+            f"A residual |y - f| of about {needed:.2g} would do, by an estimate; now it is {now}."
+            if needed is not None
+            else "Even a residual a million times smaller would not do: see what is in the way.",
+        )
     return (
-        "CERTIFIED for any order: from these weights on the training loss tends to 0 whatever the batches, the order "
-        "of the clients and their numbers of local steps are, if every sample is visited again and again, every "
-        "client's steps on half the sum of squares over a batch of distinct samples keep between two numbers above 0 "
-        f"and below {_down(certificate.step_limit)}, and the server's step on the clients' mean keeps between a number "
-        "above 0 and 1.",
-        f"No later model is farther than {_up(2 * float(certificate.distance.hi))} from this one, and none of its "
-        f"outputs on an input of length 1 differs by more than {_up(radius)}: {settled}.",
+        f"CERTIFIED for any order: steps below {_down(certificate.step_limit)} bring the training loss to 0 from here "
+        "on, in whatever order batches and clients come.",
+        f"No later model is farther than {_up(2 * float(certificate.distance.hi))} from this one.",
+    )
+
+
+def conditions(certificate: AnyOrderCertificate) -> tuple[str, ...]:
+    """What the first sentence asks of the training."""
+    fixed = ["the output's bias is not trained: it is subtracted from the labels"]
+    return (
+        "every sample is visited again and again, in batches of distinct samples",
+        "steps are on half the sum of squares over a batch, and stay above some number above 0",
+        "the server's step on the clients' mean stays between some number above 0 and 1",
+        *(fixed if certificate.output_bias.any() else []),
     )
 
 
 def page(certificate: AnyOrderCertificate) -> str:
-    """The sentences, and the numbers that they rest on."""
-    lines = [*sentences(certificate), ""]
-    numbers = {
+    """The sentences, the numbers that they rest on, and the conditions."""
+    constant = certificate.weights.hidden.shape[1] > certificate.network.hidden.shape[1]
+    numbers = {} if certificate.certified else {"in the way": certificate.why}
+    numbers |= {
         "samples, neurons": f"{certificate.problem.n}, {certificate.width}",
         "|y - f|": _up(float(certificate.residual.hi)),
         "D, distance to the fit": _up(float(certificate.distance.hi)),
@@ -47,13 +56,19 @@ def page(certificate: AnyOrderCertificate) -> str:
     if certificate.certified:
         limits = certificate.client_step_limits, certificate.universal_step_limits
         ranges = [" to ".join(dict.fromkeys((_down(limit.min()), _down(limit.max())))) for limit in limits]
+        moved = f"{_up(certificate.prediction_radius)} |x|" + (", x with its constant feature" if constant else "")
         numbers |= {
             "steps allowed, by client": ranges[0],
             "whatever the patterns": ranges[1],
             "one sample at a time": _down(certificate.step_limit_for(1)),
             "all samples in one batch": _down(certificate.pooled_step_limit),
+            "an output moves at most": moved,
         }
-    return "\n".join(lines + [f"  {name:<28}{shown}" for name, shown in numbers.items()])
+    if certificate.certified and certificate.problem.y.size > certificate.problem.n:
+        # two outputs may come closer to each other by twice what one moves
+        numbers["classes final that lead by"] = f"{_up(2 * certificate.prediction_radius)} |x|"
+    lines = [*sentences(certificate), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())]
+    return "\n".join(lines + ([f"  if {asked}" for asked in conditions(certificate)] if certificate.certified else []))
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:

@@ -67,9 +67,6 @@ if TYPE_CHECKING:
         load_affine_network as load_affine_network,
     )
     from ntkfl.connectivity.network_files import (
-        load_biased_network as load_biased_network,
-    )
-    from ntkfl.connectivity.network_files import (
         load_network as load_network,
     )
     from ntkfl.connectivity.network_files import (

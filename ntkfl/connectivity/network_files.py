@@ -47,25 +47,6 @@ def load_network(path: Path) -> TwoLayer:
     return TwoLayer(network.hidden, network.readout)
 
 
-def load_biased_network(path: Path) -> tuple[TwoLayer, bool]:
-    """The network in a file, and whether its hidden units have biases: then these are the last column of `hidden`.
-
-    Args:
-        path: of the file.
-
-    Returns: the network, and whether it has biases.
-
-    Raises:
-        FileNotFoundError, ValueError: as `load_affine_network`; a bias of the output.
-    """
-    network = load_affine_network(path)
-    if network.shifts:
-        raise ValueError(f"{path} has a bias of the output that is not 0; subtract it from the labels and set it to 0")
-    return (
-        (TwoLayer(network.hidden, network.readout), False) if network.bias is None else (network.with_feature(), True)
-    )
-
-
 def load_affine_network(path: Path) -> AffineTwoLayer:
     """The network in a .npz, .safetensors or torch file, with its biases.
 

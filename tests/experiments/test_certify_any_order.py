@@ -1,6 +1,7 @@
 """`ntkfl certify --any-order`: training until a round certifies, users' files, test samples, and what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from ntkfl import Problem, certify_any_order
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.network_files import load_biased_network, load_network
+from ntkfl.connectivity.network_files import load_affine_network, load_network
 
 ANY = ("certify", "--any-order")
 SMALL = (*ANY, "--width", "400", "--eta-local", "0.1", "--every", "50")
@@ -37,8 +38,12 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path, momentum):
 
 def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
     result = run(*SMALL, "--after", 1)
-    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order.\nIn the way: ")
-    assert "times smaller (an estimate)" in result.stdout
+    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order: ")
+    first, second = result.stdout.splitlines()[:2]
+    assert re.fullmatch(r"A residual \|y - f\| of about \S+ would do, by an estimate; now it is \S+\.", second)
+    assert max(len(first.split()), len(second.split())) <= 25 and "\n  in the way  " in result.stdout
+    (further,) = re.findall("  to train on: ntkfl (.*)", result.stdout)
+    assert run(*further.split()).exit_code == 0
 
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
@@ -113,18 +118,43 @@ def files(tmp_path):
 @pytest.mark.parametrize("name", ["net.npz", "net.safetensors"])
 def test_a_users_network_with_biases_is_certified(files, name):
     folder, network, problem = files
-    loaded, biased = load_biased_network(folder / name)
-    assert biased and (loaded.hidden == network.hidden).all() and (np.ravel(loaded.readout) == network.readout).all()
     picture, kept = folder / "margins.svg", folder / "found.json"
     result = run(
         *ANY, "--data", folder / "data.npz", "--weights", folder / name, "--test", "--plot", picture, "--json", kept
     )
     assert result.exit_code == 0, result.output
+    assert max(len(sentence.split()) for sentence in result.stdout.splitlines()[:2]) <= 25
     record, found = json.loads(kept.read_text()), certify_any_order(problem, network)
     assert record["certified"] and record["distance"] == pytest.approx(float(found.distance.hi), rel=1e-12)
     assert record["step_limit"] == pytest.approx(found.step_limit, rel=1e-12)
     assert record["test"]["final"] == record["test"]["right"] > 20 and record["test"]["samples"] == 30
     assert picture.read_text().lstrip().startswith("<?xml") and "final: " in result.stdout
+    assert "x with its constant feature" in result.stdout
+
+
+@pytest.mark.parametrize("prefix", ["{}", "fc{}", "net.{}"])
+@pytest.mark.parametrize("shift", [0.5, 0.1])
+def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift):
+    """As if the user had done so; outputs have it. 0.1 has no exact difference with the labels."""
+    folder, network, problem = files
+    state = {"0.weight": network.hidden[:, :4], "0.bias": network.hidden[:, 4], "2.weight": network.readout[None]}
+    save_file(
+        {f"{prefix.format(name)}": np.ascontiguousarray(array) for name, array in state.items()}
+        | {prefix.format("2.bias"): np.array([shift])},
+        folder / "head.safetensors",
+    )
+    arrays = dict(np.load(folder / "data.npz"))
+    y_test = np.sign(network.outputs(np.column_stack([arrays["x_test"], np.ones(30)])) + shift)
+    np.savez(folder / "moved.npz", **arrays | {"y": arrays["y"] + shift, "y_test": y_test})
+    kept = folder / "found.json"
+    told = ("--weights", folder / "head.safetensors", "--test", "--json", kept)
+    result = run(*ANY, "--data", folder / "moved.npz", *told)
+    assert result.exit_code == 0 and "  if the output's bias is not trained: it is subtracted" in result.stdout
+    record, found = json.loads(kept.read_text()), certify_any_order(problem, network)
+    assert record["distance"] == pytest.approx(float(found.distance.hi), rel=1e-9)
+    assert record["test"]["final"] == record["test"]["right"] > 20
+    refused = run(*ANY, "--data", folder / "moved.npz", *told[:2], "--export", folder / "proof")
+    assert refused.exit_code == 2 and "has no place for it" in refused.stderr and not (folder / "proof").exists()
 
 
 def test_labels_in_one_column_are_tested_by_their_signs(files):
@@ -168,14 +198,12 @@ def test_files_that_are_no_networks_are_refused(files):
     save_file({"0.weight": network.hidden}, folder / "half.safetensors")
     both = {"hidden": network.hidden, "readout": network.readout}
     save_file(both | {"bias": np.zeros(3)}, folder / "bias.safetensors")
-    save_file(both | {"output_bias": np.ones(1)}, folder / "output.safetensors")
     for name, message in {
         "damaged": "damaged, or no safetensors file",
         "half": "is no two-layer network",
         "bias": r"bias has shape \(3,\)",
-        "output": "subtract it from the labels",
     }.items():
         with pytest.raises(ValueError, match=message):
-            load_biased_network(folder / f"{name}.safetensors")
+            load_affine_network(folder / f"{name}.safetensors")
     with pytest.raises(ValueError, match="without biases"):
         load_network(folder / "net.npz")

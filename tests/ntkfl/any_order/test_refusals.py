@@ -1,5 +1,7 @@
 """What cannot be certified, and what is no question at all: each with the reason in words."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from exact_certificate import fitted
@@ -11,6 +13,7 @@ from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.any_order.held_pairs import grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
 from ntkfl.any_order.scaled_network import scaled
+from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 
 
@@ -22,6 +25,32 @@ def test_one_input_with_two_labels_is_named():
     assert not found.certified and found.why.startswith("samples 1 and 3 have the same input, up to a factor 2,")
     assert found.shortfall is None and found.to_dict()["distance"] is None
     assert (found.final(x) == "open").all() and np.isinf(found.enclosure(x).error).all()
+
+
+def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
+    """Less the bias .1 a label is no float64: the residual is enclosed all the same, and multiples are not taken."""
+    problem, weights = fitted(0, n=4, distance=1e-4)
+    network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
+    whole = certify_any_order(problem, network)
+    moved = Problem(problem.x, problem.y + 0.1, problem.owner)
+    found = certify_any_order(moved, AffineTwoLayer(network.hidden, network.readout, None, np.array([0.1])))
+    exact = [
+        Fraction(float(y)) - Fraction(0.1) - Fraction(float(z)) for y, z in zip(moved.y, found.problem.y, strict=True)
+    ]
+    net = found.proof[0].neuron_pass.network
+    doubt = np.ldexp(net.y_error, (net.exponent[net.sample] - net.gain)[:, None]).ravel()
+    assert any(exact) and all(abs(off) <= Fraction(float(most)) for off, most in zip(exact, doubt, strict=True))
+    assert whole.certified and found.certified and found.distance.hi == pytest.approx(whole.distance.hi, rel=1e-6)
+    shifted = found.enclosure(problem.x) - whole.enclosure(problem.x)
+    assert np.abs(shifted.value - 0.1).max() < 1e-6
+    x, y = problem.x.copy(), moved.y.copy()
+    x[3], y[3] = 2 * x[1], 2 * (y[1] - 0.1) + 0.1
+    doubled = certify_any_order(Problem(x, y), found.network)
+    assert not doubled.certified and "less the output's bias they are rounded" in doubled.why
+    with pytest.raises(ValueError, match="takes 6 features; data has 4"):
+        certify_any_order(problem, AffineTwoLayer(np.ones((3, 6)), np.ones(3)))
+    with pytest.raises(ValueError, match="has 2 outputs; data has 1 labels a sample"):
+        certify_any_order(problem, AffineTwoLayer(np.ones((3, 4)), np.ones((2, 3))))
 
 
 @pytest.mark.parametrize("fraction", [3.0, -1 / 3])

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ntkfl.connectivity.checkpoints.layers import two_layers
-from ntkfl.connectivity.network_files import load_affine_network, load_biased_network
+from ntkfl.connectivity.network_files import load_affine_network
 
 
 def module(features=3, width=5, outputs=2, seed=0):
@@ -208,10 +208,3 @@ def test_names_of_torch_are_read_in_any_order_or_refused(names, features, output
         return
     assert found.keys() == expected.keys()
     assert all(np.array_equal(found[name], expected[name]) for name in found)
-
-
-def test_a_network_with_a_bias_of_its_hidden_units_is_what_certify_takes(tmp_path):
-    of = module(outputs=1)
-    torch.save(dict(of.named_parameters()) | {"2.bias": torch.zeros(1)}, tmp_path / "net.pt")
-    network, biased = load_biased_network(tmp_path / "net.pt")
-    assert biased and network.hidden.shape == (5, 4)
