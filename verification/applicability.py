@@ -92,6 +92,8 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
         statements: to be looked at.
         options: of the user: data, steps, seed.
 
+    Returns: statement, form and family of each, and the number of forms that are left out.
+
     Raises:
         ValueError: the options name no data.
     """

@@ -120,8 +120,7 @@ from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Sourc
 from bounds.initial_network import InitialNetwork, initial_network_families, initial_networks
 from bounds.mutants import power, scaled
 from bounds.symbols import n
-from ntkfl import gram, initialisation
-from ntkfl.problem import Problem, Weights
+from ntkfl import Problem, Weights, gram, initialisation
 
 UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: 1e-12 - case.problem.unit_deviation)
 

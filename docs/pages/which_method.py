@@ -44,8 +44,7 @@
 # %%
 import matplotlib.pyplot as plt
 
-from ntkfl import data
-from ntkfl.fastest_method import fastest
+from ntkfl import data, fastest
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
 for panel, partition in zip(panels, ("iid", "dirichlet:0.1"), strict=True):

@@ -49,5 +49,6 @@ Source: docs/proofs/any_order.md#the-theorem.
 
 from ntkfl.any_order.adversary import attack_any_order
 from ntkfl.any_order.certificate import AnyOrderCertificate, certify_any_order
+from ntkfl.any_order.export import export_any_order
 
-__all__ = ["AnyOrderCertificate", "attack_any_order", "certify_any_order"]
+__all__ = ["AnyOrderCertificate", "attack_any_order", "certify_any_order", "export_any_order"]

@@ -3,6 +3,7 @@
 from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, cases, methods
 from ntkfl.conformance.comparing import Difference
+from ntkfl.conformance.exchange import Answer, answers
 from ntkfl.conformance.kit import write
 from ntkfl.conformance.variants import Variant
 from ntkfl.conformance.variants import of as variants_of
@@ -16,6 +17,7 @@ from ntkfl.conformance.verdict import (
 )
 
 __all__ = [
+    "Answer",
     "CaseVerdict",
     "Conformance",
     "ConformanceCase",
@@ -24,6 +26,7 @@ __all__ = [
     "MethodVerdict",
     "Outcome",
     "Variant",
+    "answers",
     "cases",
     "conformance",
     "judged",

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,6 +23,7 @@ from ntkfl.conformance.received import Refused
 
 DRIVER = Path(__file__).with_name("driver.py")
 PAUSE = 0.005  # seconds between two looks
+LIMIT = 60.0  # seconds that an adapter has for a case
 LOADING = 120.0  # seconds that an adapter has at least to be loaded: frameworks take long to import
 HANGS = 2  # after so many of one method, its other cases are not run
 
@@ -50,16 +52,30 @@ class Peer:
     runs_with: dict[str, str] = field(default_factory=dict)
 
 
-def answers(adapter: Path, cases: Sequence[KitCase], python: str, limit: float, peer: Peer) -> Iterator[Answer]:
-    """One answer a case, in their order; `limit` is how many seconds the adapter has for each.
+def answers(
+    adapter: Path,
+    cases: Sequence[KitCase],
+    python: str = sys.executable,
+    limit: float = LIMIT,
+    peer: Peer | None = None,
+) -> Iterator[Answer]:
+    """One answer a case, in their order.
 
     The cases, each method's beside each other, go one after the other to one process; after a crash or a hang the next
     ones go to a new one.
+
+    Args:
+        adapter: a Python file with a function `run(case)`, as `conformance` takes it.
+        cases: of the kit, or of yours.
+        python: the interpreter that runs it. Default: this one.
+        limit: seconds that the adapter has for each case, 60 by default.
+        peer: where versions of its packages are put down. Default: nowhere.
 
     Raises:
         AdapterError: the interpreter or the adapter cannot be started.
     """
     hung: Counter[str] = Counter()
+    peer = peer or Peer()
     process: _Process | None = None
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         folder = Path(place)

@@ -13,7 +13,7 @@ from ntkfl import interruption
 from ntkfl.conformance import split_loops, variants
 from ntkfl.conformance.catalogue import KitCase, Trajectory, cases
 from ntkfl.conformance.comparing import Difference, allowed, first_difference, rounds_allowed
-from ntkfl.conformance.exchange import AdapterError, Answer, Peer, answers
+from ntkfl.conformance.exchange import LIMIT, AdapterError, Answer, Peer, answers
 from ntkfl.conformance.variants import Variant
 
 Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
@@ -144,7 +144,7 @@ def conformance(
     adapter: str | Path,
     methods: Collection[str] | None = None,
     python: str = sys.executable,
-    limit: float = 60.0,
+    limit: float = LIMIT,
     seen: Callable[[MethodVerdict], None] = lambda verdict: None,
 ) -> Conformance:
     """Run an adapter on the kit's cases, in an interpreter of its own, and say what it is.

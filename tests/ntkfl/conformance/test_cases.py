@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 import torch
 
 import ntkfl.conformance
-from ntkfl.conformance import ConformanceCase, cases, limits, loops, methods, plan, write
+from ntkfl.conformance import ConformanceCase, KitCase, answers, cases, limits, loops, methods, plan, write
 from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
 from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
+from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
 KIT = cases()
@@ -30,6 +32,16 @@ def test_every_method_has_cases_and_names_are_unique():
     assert methods() == tuple(OPTIONS) and set(methods()) > set(catalogue())
     assert {case.case.method for case in KIT} == set(OPTIONS)
     assert len({case.case.name for case in KIT}) == len(KIT)
+
+
+def test_an_adapter_answers_a_case_of_ones_own():
+    """The case of the page on conformance, and ours as the adapter."""
+    samples = np.array([[1.0], [2.0]]), np.array([1.0, -2.0]), np.array([0, 1])
+    setting = plan.Setting(plan.Problem("line"), 0.05, LocalWork(batch_size=None, steps=5))
+    case = KitCase(plan.case("scaffold", {"option": "I"}, setting, 20, data=(samples, {"w": np.zeros(1)})))
+    (answer,) = answers(Path(loops.__file__), [case])
+    assert answer.values["w"].shape == (20, 1) and not answer.fault
+    assert np.abs(answer.values["w"] - case.expected["w"]).max() <= 1e-12
 
 
 def test_the_former_name_of_a_case_is_refused_with_the_new_one():
