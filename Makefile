@@ -2,10 +2,14 @@
 PYTHON ?= python3
 STAMP := .venv/.complete
 
-.PHONY: verify test test-slow docs docs-execute check proofs artifact format clean
+.PHONY: verify verify-thorough test test-slow docs docs-execute check proofs artifact format clean
 
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
+
+# The same with every case drawn, also where an eighth of them decides.
+verify-thorough: $(STAMP)
+	@.venv/bin/ntkfl verify --thorough
 
 # One thread a worker: more than cores would only wait for each other. Bytecode is kept, though the shell may forbid it:
 # each of some hundred processes that the tests start would compile the packages again.

@@ -16,6 +16,7 @@ class Options:
         partition: how samples are split.
         n: how many samples are drawn from a named data set.
         trials: seeds a family of cases is run with.
+        until_decided: look at a share of the cases first, and at all where these do not decide; `trials` is None then.
         seed: the first of them.
         device: where the training engine computes runs of Algorithm 1, as torch names it; None: the simulator does. The
             others replace the fields of `Setup` of the same name.
@@ -34,6 +35,7 @@ class Options:
     sigma: float | None = None
     seed: int = 0
     trials: int | None = None
+    until_decided: bool = False
     device: str | None = None
 
     def setup(self, **defaults) -> Setup:

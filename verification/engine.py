@@ -13,6 +13,7 @@ from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together
 from verification.judging.check import Check, begun
+from verification.judging.looks import shares
 from verification.judging.way_out import Cases
 from verification.verdict import Verdict
 
@@ -63,22 +64,42 @@ def verify_all(
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
     these are settled, those that are.
     """
-    checks = [begun(statement, form, options) for statement, form in chosen_forms(statements, forms)]
-    done: Counter[AnyFamily] = Counter()
-    try:
-        run_cases(checks, options, done, progress, threads)
-    except KeyboardInterrupt:
-        interruption.taken()
-    verdicts, cases = [], Cases()
-    try:
-        with interruption.released():
-            for check in checks:
-                missing = [family.name for family in check.families if done[family] < family.trials]
-                if check.tally.trials or not missing:
-                    verdicts.append(check.verdict(options, missing, cases))
-    except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
-        interruption.taken()
-    return verdicts
+    wanted = chosen_forms(statements, forms)
+    order = {(statement.id, form): place for place, (statement, form) in enumerate(wanted)}
+    looks, before, cases, verdicts = shares(options), 0, Cases(), []
+    for share in looks:
+        checks = [begun(*claim, options, share=share, looks=len(looks)) for claim in wanted]
+        done: Counter[AnyFamily] = Counter()
+        last = share == looks[-1]
+        try:
+            run_cases(checks, options, done, _told(progress, before, last), threads)
+        except KeyboardInterrupt:
+            interruption.taken()
+            last = True
+        before += done.total()
+        undecided = [] if last else [check for check in checks if not check.decided]
+        if progress is not None and not (undecided or last):
+            progress("decided", before, before)
+        try:
+            with interruption.released():
+                for check in checks:
+                    missing = [family.name for family in check.families if done[family] < family.trials]
+                    if check not in undecided and (check.tally.trials or not missing):
+                        verdicts.append(check.verdict(options, missing, cases))
+        except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
+            interruption.taken()
+            break
+        wanted = [(check.statement, check.form) for check in undecided]
+        if not wanted:
+            break
+    return sorted(verdicts, key=lambda verdict: order[verdict.id, verdict.form])
+
+
+def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
+    """What is told of one look: cases of earlier ones count, and until the last there may be more."""
+    if progress is None:
+        return None
+    return lambda family, done, total: progress(family, before + done, before + total + (not last))
 
 
 def run_cases(

@@ -4,8 +4,10 @@ from math import ceil
 
 from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load
 
+UPPER, LOWER = 0.025, 5e-7  # how often a limit may be wrong by chance
 
-def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
+
+def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
     """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%).
 
     The level is one-sided.
@@ -13,7 +15,7 @@ def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
     return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
 
-def lower_limit(failures: int, trials: int, level: float = 1 - 5e-7) -> float:
+def lower_limit(failures: int, trials: int, level: float = 1 - LOWER) -> float:
     """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6).
 
     The level is one-sided.

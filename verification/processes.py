@@ -100,6 +100,11 @@ class _Worker:
         self.unit: Unit | None = None
         self.done = 0  # cases of the unit
 
+    @property
+    def cases(self) -> int:
+        """Cases of the unit that are counted: fewer may decide, and some may be drawn twice."""
+        return self.unit.cases if self.unit else 0
+
     def take(self, unit: Unit | None) -> None:
         """Hand out a unit, or none: then the process ends."""
         self.unit, self.done = unit, 0
@@ -153,13 +158,14 @@ class _Pool:
             return self._ended(worker)
         if kind == "case":
             worker.done += 1
-            self._counted(1, *content)
+            self._counted(int(worker.done <= worker.cases), *content)
         elif kind == "warning":
             of_steps, text, filename, lineno = content
             warnings.warn_explicit(text, UnstableSteps if of_steps else UserWarning, filename, lineno)
         else:
             if kind == "verdicts":
                 self.verdicts += [Verdict.from_json(verdict) for verdict in content[0]]
+                self._counted(max(0, worker.cases - worker.done), "decided")
             worker.take(self._next())
 
     def _counted(self, cases: int, family: str) -> None:
@@ -175,7 +181,7 @@ class _Pool:
         if worker.unit is not None:
             code = worker.process.exitcode or 0
             how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
-            self._give_up(worker.unit, f"the process that checked it {how}", worker.done)
+            self._give_up(worker.unit, f"the process that checked it {how}", min(worker.done, worker.cases))
             if self.waiting:
                 self._start()
 

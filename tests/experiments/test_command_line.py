@@ -227,6 +227,7 @@ def test_an_unknown_statement_gets_the_nearest_ones(drawn):
         (["--partition", "idd"], "there is no partition 'idd'"),
         (["--n", "0"], "n is 0; it must be a positive integer"),
         (["--trials", "0"], "trials is 0; it must be a positive integer"),
+        (["--trials", "5", "--until-decided"], "--trials 5 says how many cases are drawn: leave out --until-decided"),
         (["--data", "digit"], "no data named 'digit'. Did you mean 'digits'"),
         (["--data", "absent.csv"], "absent.csv"),
     ],

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from bounds.case import Case, prepared
 from bounds.mutants import scaled
 from bounds.options import Options
-from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
+from bounds.vocabulary import Change
 from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.compare import judge
@@ -99,6 +100,34 @@ def test_draws_that_are_equal_share_their_cases():
     assert [v.trials for v in verdicts] == [30, 30, 30, 50]
     assert seen[-1] == ("others", 50, 50)
     assert [done for _, done, _ in seen] == list(range(1, 51))
+
+
+def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
+    """`late` is caught by the numbers above 100 alone; the other statement keeps to its first look beside it."""
+    late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
+    many = (Numbers(trials=200),)
+    early, hard = (
+        claim("test/early", 2 * X, mutants=(scaled(sp.Rational(1, 4)),), families=many),
+        claim("test/hard", 2 * X, mutants=(late,), families=many),
+    )
+    thorough = verify_all([early, hard], Options())
+    assert [v.trials for v in thorough] == [200, 200]
+    seen = []
+    decided = verify_all([hard, early], Options(until_decided=True), progress=lambda *step: seen.append(step))
+    assert [(v.id, v.trials, v.mutants_killed) for v in decided] == [("test/hard", 200, 1), ("test/early", 25, 1)]
+    assert {(v.id, v.outcome) for v in decided} == {(v.id, v.outcome) for v in thorough}
+    assert [done for _, done, _ in seen] == list(range(1, 226))
+    assert [done for _, done, total in seen if done == total] == [225]  # settled once, at the end
+    (alone,) = verify(early, Options(until_decided=True))
+    assert replace(alone, provenance={}) == replace(decided[1], provenance={})
+    assert alone.replay == "ntkfl verify test/early --form stated --seed 0 --until-decided"
+    assert verify(early, Options(until_decided=True, trials=30))[0].trials == 30
+
+
+def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
+    large = Hypothesis("large", "x >= 100", lambda case: case.value - 100)
+    (verdict,) = verify(claim(families=(Numbers(trials=200),), hypotheses=(large,)), Options(until_decided=True))
+    assert (verdict.outcome, verdict.trials, verdict.rejected) == (Outcome.HOLDS, 101, {"large": 99})
 
 
 def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():

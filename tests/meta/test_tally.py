@@ -1,6 +1,7 @@
 """From trials to one outcome: binomial rules, too few cases, unresolved trials; and the limits themselves."""
 
 import math
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from bounds.statement import Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison
-from verification.intervals import lower_limit, percent, upper_limit
+from verification.intervals import LOWER, lower_limit, percent, upper_limit
 from verification.judging.tally import Tally
 
 H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
@@ -180,3 +181,23 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
             chance = sum(math.comb(trials, k) * delta**k * (1 - delta) ** (trials - k) for k in wrong)
             assert wrong
             assert chance < Fraction(1, 10**6)
+
+
+def test_two_looks_refute_a_true_probability_no_more_often_than_one():
+    """Whatever decides which look is the last: the exact probability that either refutes, over all paths."""
+    first, rest, delta = 20, 40, Fraction(1, 10)
+
+    def refutes(failures, trials):
+        counts = Counter({Outcome.VIOLATED: failures, Outcome.HOLDS: trials - failures})
+        return Tally(counts, failures_allowed=[float(delta)], looks=2).refuted(trials)
+
+    def chance(failures, trials):
+        return math.comb(trials, failures) * delta**failures * (1 - delta) ** (trials - failures)
+
+    ever = sum(
+        chance(early, first) * chance(late, rest)
+        for early in range(first + 1)
+        for late in range(rest + 1)
+        if refutes(early, first) or refutes(early + late, first + rest)
+    )
+    assert 0 < ever <= Fraction(LOWER)

@@ -21,6 +21,7 @@ from verification.compare import Comparison, judge
 from verification.facts import Elsewhere, Standing, Unmet, Vacuous, Where
 from verification.judging.confirm import Confirmation, confirm, refined
 from verification.judging.families import families, without_data
+from verification.judging.looks import part
 from verification.judging.points import Points
 from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
@@ -59,7 +60,8 @@ class Check:
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # the cases are of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    tally: Tally = field(default_factory=Tally)
+    looks: int = 1  # at how many shares of the cases the form may be settled
+    tally: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
@@ -71,7 +73,7 @@ class Check:
     points: Points = field(init=False)  # what a picture is drawn of
 
     def __post_init__(self) -> None:
-        self.points = Points(self.statement, self.form)
+        self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
         holding = self.statement.forms[self.form].recorded is Outcome.HOLDS
         if self.wrong and holding and self.form is self.statement.mutated_form:
             formula = self.statement.forms[self.form]
@@ -90,6 +92,17 @@ class Check:
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
         return sum(family.trials for family in self.families)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the cases so far settle the form, and tell its formula from every mutant."""
+        settled, _ = self.tally.settle(self.statement.kind, self.required)
+        open_ = (Outcome.UNTESTED, Outcome.UNRESOLVED)
+        return self.error is None and settled not in open_ and {*self._of_mutants} <= {Outcome.VIOLATED}
+
+    @property
+    def _of_mutants(self) -> list[Outcome]:
+        return [tally.settle(self.statement.kind, 1)[0] for tally in self.mutants]
 
     def fail(self, error: Exception, where: str = "") -> None:
         """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
@@ -228,7 +241,7 @@ class Check:
         if confirmed is not None and not confirmed.stands:
             outcome = Outcome.UNRESOLVED
             notes += (DOUBTED.format(how=confirmed.how),)
-        dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
+        of_mutants = self._of_mutants
         unused = options.data is not None and not self.own_data
         return Verdict(
             id=statement.id,
@@ -252,9 +265,9 @@ class Check:
             witness=None,
             confirmation=None if confirmed is None else confirmed.how,
             standing=None if confirmed is None else confirmed.standing,
-            mutants_killed=sum(settled is Outcome.VIOLATED for settled in dead),
-            mutants_total=len(dead),
-            mutants={m.name: settled.value for m, settled in zip(statement.mutants, dead, strict=False)},
+            mutants_killed=of_mutants.count(Outcome.VIOLATED),
+            mutants_total=len(of_mutants),
+            mutants={m.name: settled.value for m, settled in zip(statement.mutants, of_mutants, strict=False)},
             necessity={},
             notes=notes,
             replay=replay_command(statement, form, without_data(options) if unused else options),
@@ -352,10 +365,13 @@ def data_origin(options: Options) -> dict[str, Any]:
     return {"data_sha256": file_digest(Path(options.data))}
 
 
-def begun(statement: Statement, form: Form, options: Options, wrong: bool = True) -> Check:
-    """The check of one form, without a case so far; already failed where its families of cases cannot be made."""
+def begun(
+    statement: Statement, form: Form, options: Options, wrong: bool = True, share: float = 1.0, looks: int = 1
+) -> Check:
+    """The check of one form on a share of its cases, without one so far; failed where no family can be made."""
     try:
-        return Check(statement, form, *families(statement, form, options), wrong)
+        chosen, own_data = families(statement, form, options)
+        return Check(statement, form, tuple(part(family, share) for family in chosen), own_data, wrong, looks)
     except Exception as error:
         check = Check(statement, form, ())
         check.fail(error)

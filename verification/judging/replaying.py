@@ -16,8 +16,7 @@ def replay_command(statement: Statement, form: Form, options: Options) -> str:
 
 def option_words(options: Options) -> list[str]:
     """What the command line takes for these options, the seed left out."""
-    given = {name: value for name, value in asdict(options).items() if name not in ("seed", "unit")}
-    words = [
-        f"--{name.replace('_', '-')} {shlex.quote(str(value))}" for name, value in given.items() if value is not None
-    ]
-    return words + (["--unit"] if options.unit else [])
+    given = {name.replace("_", "-"): value for name, value in asdict(options).items() if name != "seed"}
+    switches = [f"--{name}" for name, value in given.items() if value is True]
+    chosen = {name: value for name, value in given.items() if value is not None and not isinstance(value, bool)}
+    return [f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items()] + switches

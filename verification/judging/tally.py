@@ -7,7 +7,7 @@ from typing import Any
 from bounds.statement import Kind, Outcome
 from ntkfl.messages import number_of
 from verification.compare import SEVERITY, Comparison
-from verification.intervals import lower_limit, percent, upper_limit
+from verification.intervals import LOWER, UPPER, lower_limit, percent, upper_limit
 
 UNRESOLVED_SHARE = 0.05
 
@@ -24,6 +24,7 @@ class Tally:
     worst_case: dict[str, Any] | None = None
     margins: dict[str, float] = field(default_factory=dict)  # of each hypothesis, the smallest of the admitted cases
     failures_allowed: list[float] = field(default_factory=list)
+    looks: int = 1  # at how many sizes of the sample the form may be settled; they share the levels of the limits
     weight: int = 0  # admitted cases, a ladder counting all its runs
 
     def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:
@@ -102,7 +103,8 @@ class Tally:
         """The smallest failure probability that the trials exclude, where that is more than the claim allows."""
         if not self.failures_allowed:
             return None
-        limit = upper_limit(self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED], self.trials)
+        failures = self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED]
+        limit = upper_limit(failures, self.trials, 1 - UPPER / self.looks)
         return limit if limit > min(self.failures_allowed) else None
 
     def refuted(self, trials: int) -> bool:
@@ -110,7 +112,7 @@ class Tally:
         violated = self.counts[Outcome.VIOLATED]
         if not self.failures_allowed:
             return violated > 0
-        return lower_limit(violated, trials) > max(self.failures_allowed)
+        return lower_limit(violated, trials, 1 - LOWER / self.looks) > max(self.failures_allowed)
 
     def _failures(self, failures: int, allowed: float) -> tuple[str, ...]:
         return (f"{failures} failures in {self.trials} trials; allowed probability {allowed:.3g}",)

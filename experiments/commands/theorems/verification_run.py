@@ -37,6 +37,14 @@ def verify(
     trials: Annotated[
         int | None, typer.Option(help="cases of each family (1 to 300 by default, by what one costs)")
     ] = None,
+    until_decided: Annotated[
+        bool | None,
+        typer.Option(
+            "--until-decided/--thorough",
+            help="look at an eighth of the cases first, and at all where these do not decide; or at all at once "
+            "(until decided where all statements are checked, else thorough)",
+        ),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
     device: Annotated[
@@ -89,7 +97,11 @@ def verify(
             from ntkfl.training.engine.devices import torch_device
 
             torch_device(device)  # refuses one that this machine does not have
-        options = replace(options, trials=trials, device=device)
+        everything = not (ids or meta or trials is not None)
+        until_decided = everything if until_decided is None else until_decided
+        if until_decided and trials is not None:
+            raise ValueError(f"--trials {trials} says how many cases are drawn: leave out --until-decided")
+        options = replace(options, trials=trials, device=device, until_decided=until_decided)
         if not (ids or paper or meta or symbolic or device) and processes != 1:
             _start_early()
         statements, forms = _wanted(ids, paper, form)
