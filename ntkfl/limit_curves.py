@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -18,7 +18,7 @@ from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method
 from ntkfl.gram import infinite
-from ntkfl.limit.carried_errors import BoundedRound
+from ntkfl.limit.carried_errors import BoundedRound, RunState, bounded_rounds
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.limit.skipped_rounds import Progress
@@ -103,8 +103,8 @@ def limit_curves(
 ) -> LimitCurves:
     """Residual, training and test accuracy of the infinitely wide network, at these rounds, from outputs 0.
 
-    Plain averaging takes few products for many rounds and has error bounds. Every other method runs round by round,
-    without bounds; a run that was killed continues from the file `keep`.
+    Plain averaging takes few products for many rounds. Every other method runs round by round; such a run that was
+    killed continues from the file `keep`. Errors are bounded where `residual_estimate` has a bound.
 
     Args:
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
@@ -156,36 +156,30 @@ def limit_curves(
 def _run(
     regime: MatrixFreeRegime, t: np.ndarray, keep: Path | None, said: str, progress: Progress | None
 ) -> list[BoundedRound]:
-    if regime.averages:
+    last, errors, averages = int(t[-1]), None, False
+    try:
+        errors = regime._carried(last)
+        averages = regime.round.feedback is None and regime.round.in_turn is None
+    except ValueError:  # no bound is proved
+        pass
+    if averages:
         return regime._bounded(t, progress=progress)
-    labels = regime._labels
-    kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    state = _State(0, labels, np.zeros_like(labels), regime._empty(labels))
-    mark = _mark(regime.problem, said)
+    kept: dict[int, BoundedRound] = {}
+    labels, mark = regime._labels, _mark(regime.problem, said)
+    first = RunState.start(labels, regime._empty(labels))
     if keep is not None and keep.exists():
-        state, kept = _read(keep, mark, len(state.memory))
-    for now in range(state.round, int(t[-1]) + 1):
+        first, kept = _read(keep, mark, len(first.memory))
+    for state, each in bounded_rounds(regime.tiles, regime.round, first, errors):
         interruption.check()
         if progress is not None:
-            progress(now, int(t[-1]))
-        if now in t:
-            kept[now] = state.residual, state.moved
-        if keep is not None and (now in t or now % SAVED_EVERY == 0):
+            progress(state.round, last)
+        if state.round in t:
+            kept[state.round] = each
+        if keep is not None and (state.round in t or state.round % SAVED_EVERY == 0):
             _write(keep, mark, state, kept)
-        if now < t[-1]:
-            residual, memory, move = regime._next(state.residual, state.memory)
-            state = _State(now + 1, residual, state.moved + move, memory)
-    unknown = float("inf")
-    return [BoundedRound(*kept[now], unknown, unknown, unknown) for now in t.tolist()]
-
-
-class _State(NamedTuple):
-    """The state of a run after some rounds: the residual, the coefficients and the method's memory."""
-
-    round: int
-    residual: Float[np.ndarray, "n C"]
-    moved: Float[np.ndarray, "n C"]
-    memory: tuple[np.ndarray, ...]
+        if state.round == last:
+            break
+    return [kept[now] for now in t.tolist()]
 
 
 def _mark(problem: Problem, said: str) -> str:
@@ -196,11 +190,12 @@ def _mark(problem: Problem, said: str) -> str:
     return digest.hexdigest()
 
 
-def _write(keep: Path, mark: str, state: _State, kept: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> None:
+def _write(keep: Path, mark: str, state: RunState, kept: Mapping[int, BoundedRound]) -> None:
     part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
     arrays = {"mark": np.array(mark), "round": np.array(state.round), "residual": state.residual, "moved": state.moved}
     arrays |= {f"memory_{i}": each for i, each in enumerate(state.memory)}
-    arrays |= {f"at_{now}": np.stack(pair) for now, pair in kept.items()}
+    arrays |= {f"at_{now}": np.stack([each.residual, each.moved]) for now, each in kept.items()}
+    arrays |= {f"bounds_{now}": np.array(each[2:]) for now, each in kept.items()} | {"sums": np.array(state.sums)}
     try:
         with part.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
@@ -209,20 +204,20 @@ def _write(keep: Path, mark: str, state: _State, kept: Mapping[int, tuple[np.nda
         part.unlink(missing_ok=True)
 
 
-def _read(keep: Path, mark: str, memory: int) -> tuple[_State, dict[int, tuple[np.ndarray, np.ndarray]]]:
+def _read(keep: Path, mark: str, memory: int) -> tuple[RunState, dict[int, BoundedRound]]:
     try:
         with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             kept = dict(file)
         same = str(kept["mark"]) == mark
+        sums = tuple(kept["sums"].tolist())
     except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
     if not same:
         raise ValueError(f"{keep} is of another run (data, method, steps or rounds); name another file, or remove it")
-    state = _State(
-        int(kept["round"]), kept["residual"], kept["moved"], tuple(kept[f"memory_{i}"] for i in range(memory))
-    )
-    states = {int(name[3:]): (pair[0], pair[1]) for name, pair in kept.items() if name.startswith("at_")}
-    return state, states
+    past = tuple(kept[f"memory_{i}"] for i in range(memory))
+    state = RunState(int(kept["round"]), kept["residual"], kept["moved"], past, sums)
+    rounds = [int(name[3:]) for name in kept if name.startswith("at_")]
+    return state, {now: BoundedRound(*kept[f"at_{now}"], *kept[f"bounds_{now}"].tolist()) for now in rounds}
 
 
 def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) -> Iterator[CurvePoint]:

@@ -27,8 +27,9 @@
 #
 # ## Other methods
 #
-# Methods that remember something run round by round, and no error bound is proved for them yet. `--state run.npz` keeps
-# such a run: after a kill the same command goes on. The same images, by five methods at the same local step:
+# Methods that remember something run round by round. Their errors are bounded too (*Errors of methods that remember*, on
+# the same page of proofs); the bounds are looser, as an error may grow for some rounds before it falls. `--state run.npz`
+# keeps such a run: after a kill the same command goes on. The same images, by five methods at the same local step:
 
 # %%
 import matplotlib.pyplot as plt

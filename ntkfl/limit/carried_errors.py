@@ -1,14 +1,15 @@
-"""What tiles and rounding do to the rounds of plain averaging: bounds that are carried along with a run."""
+"""What tiles and rounding do to the rounds of linear methods: bounds that are carried along with a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.gram.tiles import UNIT, Tiles
+from ntkfl.limit.feedback import Feedback, Gains, LocalErrors
 from ntkfl.limit.linear_round import Blocks, LinearRound
 
 SAFE = 1.01  # covers the rounding of the bounds themselves
@@ -29,14 +30,13 @@ class BoundedRound(NamedTuple):
 class Margins:
     """How far what is computed in a round is from H and P = u(H_D); norms are spectral, or bounds of them."""
 
-    product: float  # of H v, over |v|
-    size: float  # at least |H|
+    local: LocalErrors
     entry: float  # at least each diagonal entry of H
-    response: float  # of P
     # least, most: between which P is
     least: float
     most: float
     largest: float  # at least every eigenvalue of H P
+    alone: float  # at least every eigenvalue of H_D P
 
     @classmethod
     def of(cls, tiles: Tiles, work: Blocks, round: LinearRound) -> "Margins":
@@ -47,18 +47,24 @@ class Margins:
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
-        if round.response is None or round.memory or round.server is None:
+        response = round.in_turn
+        if round.feedback is not None:
+            response = round.feedback.response
+        elif not round.memory and round.server is not None:
+            response = round.response
+        if response is None:
             raise ValueError(
-                "no error bound is proved for this method with tiles: there is one for plain averaging of the clients, "
-                "as in fl-ntk, fedavg, fedprox and fednova. `residual` and `predict` give the numbers without a bound"
+                "no error bound is proved for this method with tiles: there is one for fl-ntk, fedavg, fedprox, "
+                "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic. `residual` and `predict` give "
+                "the numbers without a bound"
             )
         steps = np.stack(list(work.local_steps()))
         length, plain = steps.sum(axis=0), work.response(round.pull)
-        response = found_most = largest = 0.0
+        wrong_response = found_most = largest = alone = blocks = relative = 0.0
         found_least = np.inf
         for owned, basis in zip(work.clients.members, work.clients.vectors, strict=True):
             interruption.check()
-            size, q, u = len(owned), work.clients.values[owned], round.response[owned]
+            size, q, u = len(owned), work.clients.values[owned], response[owned]
             block, gamma = tiles[np.ix_(owned, owned)], 1.01 * (2 * size + 8) * UNIT * size
             top, walked = float(q.max()), float(length[owned[0]])
             skew = float(np.linalg.norm(basis.T @ basis - np.eye(size))) + gamma
@@ -72,19 +78,31 @@ class Margins:
             weight = float((u / plain[owned]).max())
             rounded = 2.1 * skew + gamma + (8 + 4 * len(steps)) * UNIT
             wrong = weight * walked * (walked * off / 2 + rounded)
-            response, found_most = max(response, wrong), max(found_most, float(u.max()) + wrong)
+            wrong_response, found_most = max(wrong_response, wrong), max(found_most, float(u.max()) + wrong)
             found_least = min(found_least, float(u.min()) - wrong)
-            largest += float((q * u).max()) + off * weight * walked + (top + off) * wrong
+            own = float((q * u).max()) + off * weight * walked + (top + off) * wrong
+            largest, alone = largest + own, max(alone, own)
+            blocks, relative = max(blocks, off), max(relative, rounded)
         margins = cls(
-            SAFE * (tiles.error + tiles.product_rounding),
-            SAFE * (tiles.norm + tiles.error),
+            LocalErrors(
+                SAFE * (tiles.error + tiles.product_rounding),
+                SAFE * (tiles.norm + tiles.error),
+                SAFE * wrong_response,
+                SAFE * blocks,
+                SAFE * relative,
+            ),
             SAFE * (tiles.largest_own + tiles.error),
-            SAFE * response,
             found_least / SAFE,
             SAFE * found_most,
             SAFE * largest,
+            SAFE * alone,
         )
-        if margins.least <= 0 or margins.largest > 2:
+        if round.in_turn is not None and margins.alone > 2:
+            raise ValueError(
+                f"no error bound is proved for these steps: the eigenvalues of a client's own map are at most "
+                f"{margins.alone:.6g}, which must be at most 2"
+            )
+        if round.feedback is None and (margins.least <= 0 or (round.in_turn is None and margins.largest > 2)):
             raise ValueError(
                 f"no error bound is proved for these steps: a round's eigenvalues are at most {margins.largest:.6g}, "
                 f"which must be at most 2, and its response is at least {margins.least:.6g}, which must be positive"
@@ -92,25 +110,134 @@ class Margins:
         return margins
 
 
-def bounded_rounds(
-    tiles: Tiles, round: LinearRound, margins: Margins, initial: Float[np.ndarray, "n C"]
-) -> Iterator[BoundedRound]:
-    """Round 0, 1, ... with bounds.
+class RunState(NamedTuple):
+    """A run after some rounds: residual, coefficients, the method's memory, and sums of what was wrong so far."""
+
+    round: int
+    # residual, moved: (n, C)
+    residual: Float[np.ndarray, "n C"]
+    moved: Float[np.ndarray, "n C"]
+    memory: tuple[np.ndarray, ...]
+    sums: tuple[float, ...] = (0.0,) * 4
+
+    @classmethod
+    def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...]) -> "RunState":
+        """The run before its first round."""
+        return cls(0, initial, np.zeros_like(initial), memory)
+
+
+class Carried(Protocol):
+    """What the bounds of a run are, from the sums of what was wrong, and what a round adds to these."""
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        """Of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        """What a round adds to the sums."""
+
+
+def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> Carried:
+    """The bounds of a method's run of so many rounds.
+
+    Raises:
+        ValueError: steps for which no bound is proved.
 
     Source: docs/proofs/linear_methods.md#errors-of-tiles.
     """
-    residual, moved = initial, np.zeros_like(initial)
-    drift = energy = defects = 0.0
-    spread = float(np.sqrt(margins.most / margins.least))
+    if round.feedback is not None:
+        return _Remembering(margins, round.feedback, Gains.of(round.feedback, work.clients, margins.local, rounds))
+    return _Averaging(margins) if round.in_turn is None else _InTurn(margins, len(work.clients.members))
+
+
+def bounded_rounds(
+    tiles: Tiles, round: LinearRound, state: RunState, errors: Carried | None
+) -> Iterator[tuple[RunState, BoundedRound]]:
+    """The rounds from this state on, with bounds; infinite ones where no errors are carried along."""
     while True:
         interruption.check()
-        entry = min(spread * defects, drift + np.sqrt(margins.entry) * energy)
-        yield BoundedRound(residual, moved, SAFE * spread * defects, SAFE * float(entry), SAFE * energy)
-        move, _ = round.step(residual, ())
-        slip = margins.response * float(np.linalg.norm(residual))
-        residual, moved = residual - tiles @ move, moved + move
-        lost = UNIT * float(np.linalg.norm(moved))
-        defect = margins.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(residual))
-        energy += np.sqrt(margins.largest * margins.most) * drift + np.sqrt(margins.size) * (slip + lost)
-        drift += defect + margins.size * lost
-        defects += defect + margins.size * slip
+        bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
+        yield state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds))
+        move, memory = round.step(state.residual, state.memory)
+        new = RunState(state.round + 1, state.residual - tiles @ move, state.moved + move, memory, state.sums)
+        if errors is not None:
+            added = errors.added(state, move, new)
+            new = new._replace(sums=tuple(float(a + b) for a, b in zip(state.sums, added, strict=True)))
+        state = new
+
+
+def _lost(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
+    """What a round adds to the residual's error by itself, and to the coefficients': rounding and tiles."""
+    defect = local.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(new.residual))
+    return defect, UNIT * float(np.linalg.norm(new.moved))
+
+
+@dataclass(frozen=True)
+class _Averaging:
+    """Sums: drift, energy, defects."""
+
+    margins: Margins
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        drift, energy, defects, _ = sums
+        norm = float(np.sqrt(self.margins.most / self.margins.least)) * defects
+        return norm, min(norm, drift + np.sqrt(self.margins.entry) * energy), energy
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        margins, local = self.margins, self.margins.local
+        (defect, lost), drift = _lost(local, move, new), old.sums[0]
+        slip = local.response * float(np.linalg.norm(old.residual))
+        energy = np.sqrt(margins.largest * margins.most) * drift + np.sqrt(local.size) * (slip + lost)
+        return defect + local.size * lost, energy, defect + local.size * slip, 0.0
+
+
+@dataclass(frozen=True)
+class _InTurn:
+    """Clients one after the other, each of whom shortens the coefficients' error in (e' H e)^(1/2).
+
+    Sums: drift, energy.
+
+    Source: docs/proofs/linear_methods.md#errors-of-clients-in-turn.
+    """
+
+    margins: Margins
+    clients: int
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        drift, energy, *_ = sums
+        norm, entry = (drift + np.sqrt(size) * energy for size in (self.margins.local.size, self.margins.entry))
+        return norm, entry, energy
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
+        (defect, lost), size = _lost(local, move, new), float(np.linalg.norm(move))
+        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # of a product by whole rows
+        rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
+        met = root * (old.sums[0] + rows * size + root * rounding)
+        slip = root * local.response / margins.least * size
+        energy = np.sqrt(margins.alone * margins.most) * met + np.sqrt(local.size) * (slip + lost)
+        return defect + local.size * lost, energy, 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class _Remembering:
+    """One vector is remembered. Sums: drift, the coefficients' own errors, those of the residual and of the memory.
+
+    Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
+    """
+
+    margins: Margins
+    feedback: Feedback
+    gains: Gains
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        (drift, direct, defects, forgotten), gains = sums, self.gains
+        norm = gains.residual * defects + gains.by_memory * forgotten
+        energy = gains.energy * defects + gains.energy_by_memory * forgotten
+        energy += np.sqrt(self.margins.local.size) * direct
+        return norm, min(norm, drift + np.sqrt(self.margins.entry) * energy), energy
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        local = self.margins.local
+        forgotten, slip = self.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
+        defect, lost = _lost(local, move, new)
+        return defect + local.size * lost, slip + lost, defect + local.size * slip, forgotten

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
@@ -140,6 +142,8 @@ class LinearRound:
             makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is what
             `random_rounds` needs.
         outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
+        feedback: of a round that remembers, what becomes of an error; None where no bound is proved.
+        in_turn: of clients that train one after the other, the response of each.
     """
 
     step: Step
@@ -152,6 +156,8 @@ class LinearRound:
     pull: float = 0.0
     server: Step | None = None
     outer: OuterSpectrum | None = None
+    feedback: Feedback | None = None
+    in_turn: Float[np.ndarray, " n"] | None = None
 
     @property
     def mean_response(self) -> Float[np.ndarray, " n"]:
@@ -212,7 +218,32 @@ def heavy_ball(
         return _quadratic(1 + momentum - nu, np.full(len(nu), momentum))
 
     limit = (2 + 2 * momentum) / (1 + 2 * momentum) if nesterov else 2 * (1 + momentum)
-    return LinearRound(step, 1, None, server_rate * response, roots, limit, server_rate, server=server)
+    feedback = _momentum_feedback(server_rate * response, server_rate, momentum, nesterov)
+    values = server_rate * response
+    return LinearRound(step, 1, None, values, roots, limit, server_rate, server=server, feedback=feedback)
+
+
+def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, nesterov: bool) -> Feedback:
+    """With V = g u(H_D): z^2 - (1 + b) z + b + nu z for heavy ball, nu ((1 + b) z - b) for Nesterov, over V."""
+    ahead = 1 + momentum if nesterov else 1.0
+    ones = np.ones(len(values))
+    with np.errstate(divide="ignore"):  # `OuterSpectrum` says what it is not for
+        spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
+        smallest = values.min()
+
+    def wobble(errors: LocalErrors) -> Wobble:
+        return Wobble(1.01 * errors.response / smallest if smallest > 0 else np.inf, 4 * UNIT, 4 * UNIT)
+
+    def slips(
+        errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
+    ) -> tuple[float, float]:
+        old, new = (float(np.linalg.norm(velocity)) for velocity in (memory, after))
+        kept = errors.response / server_rate * float(np.linalg.norm(residual)) + 4 * UNIT * (momentum * old + new)
+        rounding = 8 * UNIT * (server_rate * (momentum * old + 2 * new) + float(np.linalg.norm(move)))
+        return kept, server_rate * ahead * kept + rounding
+
+    kept = server_rate * momentum**2 if nesterov else server_rate * momentum
+    return Feedback(spectrum, 1.0, values, wobble, slips, kept=kept)
 
 
 def _quadratic(total: np.ndarray, product: np.ndarray) -> np.ndarray:

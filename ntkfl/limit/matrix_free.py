@@ -17,7 +17,7 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes
-from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, bounded_rounds
+from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
@@ -196,7 +196,7 @@ class MatrixFreeRegime(LinearRegime):
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: as `residual`; another method than plain averaging, or steps for which no bound is proved.
+            ValueError: as `residual`; a method or steps for which no bound is proved.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -238,34 +238,31 @@ class MatrixFreeRegime(LinearRegime):
         length = np.array([norm(each.moved) for each in run])[:, None]
         return value, SAFE * (root * energy + rounded * length)
 
-    @property
-    def averages(self) -> bool:
-        """Whether the rounds are plain averaging, at steps for which an error bound is proved."""
-        try:
-            return self._margins.least > 0
-        except ValueError:
-            return False
-
     @cached_property
     def _margins(self) -> Margins:
         return Margins.of(self.tiles, self.work, self.round)
+
+    def _carried(self, rounds: int) -> Carried:
+        """The error bounds of a run of so many rounds; a ValueError where none is proved."""
+        return carried(self.work, self.round, self._margins, rounds)
 
     def _bounded(
         self, t: np.ndarray, initial_outputs: ArrayLike | None = None, progress: Progress | None = None
     ) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
-        initial, margins = self._initial_residual(initial_outputs), self._margins
+        initial, margins, last = self._initial_residual(initial_outputs), self._margins, int(t.max(initial=0))
         if series := self._series(t, margins.largest):
             return bounded_powers(self.tiles, self.round, series, initial, margins, progress)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
-        kept, last = {}, int(t.max(initial=0))
-        run = bounded_rounds(self.tiles, self.round, margins, initial)
-        for now, each in zip(range(last + 1), run, strict=False):
+        kept, start = {}, RunState.start(initial, self._empty(initial))
+        for state, each in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
             interruption.check()
             if progress is not None:
-                progress(now, last)
-            if now in t:
-                kept[now] = each
+                progress(state.round, last)
+            if state.round in t:
+                kept[state.round] = each
+            if state.round == last:
+                break
         return [kept[now] for now in t.tolist()]
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,7 @@ def bounded_powers(
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
-    span = 1 - series.low
+    span, local = 1 - series.low, None if margins is None else margins.local
     before, now = np.zeros_like(initial), initial
     residuals, sums = (np.zeros((len(series.powers), *initial.shape)) for _ in range(2))
     both = np.abs(np.stack([series.powers, series.sums]))
@@ -79,23 +79,21 @@ def bounded_powers(
         move, _ = round.step(now, ())
         image = now - 2 / span * (tiles @ move)
         before, now = now, image if term == 0 else 2 * image - before
-        if margins is not None:
+        if local is not None:
             size = float(np.linalg.norm(before))
-            lost = margins.product * float(np.linalg.norm(move)) + margins.size * margins.response * size
-            slips += 4 / span * lost + 24 / span * UNIT * (size + margins.size * float(np.linalg.norm(move)))
+            lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
+            slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
             far += slips  # a slip grows by itself with every term
     moved = [round.step(each, ())[0] for each in sums]
     start = float(np.linalg.norm(initial))
     bounded = []
     for i, (residual, coefficients) in enumerate(zip(residuals, moved, strict=True)):
         norm_error = energy_error = np.inf
-        if margins is not None:
+        if margins is not None and local is not None:
             total = max(1.0, float(np.abs(series.sums[i]).sum()))
             wrong = reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
-            slip = margins.response * float(np.linalg.norm(sums[i]))
+            slip = local.response * float(np.linalg.norm(sums[i]))
             norm_error = SAFE * float(np.sqrt(margins.most / margins.least) * wrong[0])
-            energy_error = SAFE * float(
-                np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(margins.size) * slip
-            )
+            energy_error = SAFE * float(np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(local.size) * slip)
         bounded.append(BoundedRound(residual, coefficients, norm_error, norm_error, energy_error))
     return bounded

@@ -16,13 +16,16 @@ def run(*words):
     return CliRunner().invoke(app, ["limit", *(str(word) for word in words)])
 
 
-@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
-def test_the_table_and_the_file_are_what_python_gives(tmp_path, method):
+@pytest.mark.parametrize(
+    ("method", "options"), [("fedavg", {"server_rate": 0.9}), ("scaffold", {"server_rate": 0.9, "option": "I"})]
+)
+def test_the_table_and_the_file_are_what_python_gives(tmp_path, method, options):
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
-    result = run(*SMALL, "--method", method, "--option", "server_rate=0.9", "--json", file, "--plot", picture)
+    words = [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
+    result = run(*SMALL, "--method", method, *words, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
-    found = limit_curves(problem, range(7), method=method, options={"server_rate": 0.9})
+    found = limit_curves(problem, range(7), method=method, options=options)
     written = json.loads(file.read_text())
     at = {point["round"]: point for point in written.pop("points")}
     same = found.to_dict()

@@ -31,10 +31,8 @@ def test_the_curves_are_those_of_the_regime(method, tiles):
         train, test = ((f.argmax(axis=1) == c).mean() for f, c in zip(outputs, classes, strict=True))
         assert point.residual.value == pytest.approx(residual, abs=off)
         assert abs(point.train.value - train) <= 1 / 60 and abs(point.test.value - test) <= 1 / 20
-        assert point.bounded == (method == "fedavg")
-        if point.bounded:
-            assert abs(point.residual.value - residual) <= point.residual.error < 1e-3
-            assert point.train.lo <= train <= point.train.hi and point.test.lo <= test <= point.test.hi
+        assert point.bounded and abs(point.residual.value - residual) <= point.residual.error < 1e-2
+        assert point.train.lo <= train <= point.train.hi and point.test.lo <= test <= point.test.hi
 
 
 def test_a_killed_run_goes_on(tmp_path):

@@ -44,9 +44,9 @@ def limit(
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, FedAvg, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
-    fedprox and fednova have error bounds, carried through all rounds, and take few products for many rounds; the other
-    methods run round by round without a bound, and --state keeps those runs. Labels that are neither one-hot nor +-1
-    have no accuracy.
+    fedprox and fednova take few products for many rounds; the other methods run round by round, and --state keeps
+    those runs. Error bounds are carried through all rounds, of SCAFFOLD for option II. Labels that are neither
+    one-hot nor +-1 have no accuracy.
     """
     import numpy as np
 

@@ -37,4 +37,4 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
             move[owned] = (basis * values[owned]) @ (basis.T @ met)
         return move, ()
 
-    return LinearRound(step)
+    return LinearRound(step, in_turn=values)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.drawn_memory import DrawnRound
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.ranges import require_number
@@ -86,7 +88,23 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum` says what it is not for
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
-    return LinearRound(step, 1, pull=alpha, outer=outer)
+    smallest, largest = response.min(), response.max()
+
+    def wobble(errors: LocalErrors) -> Wobble:
+        relative = 1.01 * errors.response / smallest if smallest > 0 else np.inf
+        return Wobble(relative, alpha * errors.response, 0.0)
+
+    def slips(
+        errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
+    ) -> tuple[float, float]:
+        old, new = (np.linalg.norm(dual) for dual in (memory, after))
+        delta = errors.response * np.linalg.norm(residual + memory)
+        delta += 2 * UNIT * largest * (np.linalg.norm(residual) + old)
+        dual = alpha * delta + 4 * UNIT * (2 * old + new)
+        return float(dual), float(delta + dual / alpha + 4 * UNIT * (old + 2 * new) / alpha) / clients
+
+    feedback = Feedback(outer, 1 / clients, response, wobble, slips, kept=2 * response - 1 / alpha)
+    return LinearRound(step, 1, pull=alpha, outer=outer, feedback=feedback)
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:

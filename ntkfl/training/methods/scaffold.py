@@ -6,7 +6,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.drawn_memory import DrawnRound
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
@@ -107,7 +109,27 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     pull = server_rate * length * response  # g k p
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says what it is not for
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
-    return LinearRound(step, 1, outer=outer if even and not exact else None)
+    if exact or not even:
+        return LinearRound(step, 1)
+    walked, part = float(mean_length), 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
+
+    def wobble(errors: LocalErrors) -> Wobble:
+        wrong = float((part * (server_rate * walked * errors.response + errors.blocks * walked**3 / 4)).max())
+        return Wobble(1.01 * wrong, errors.response / walked, 2.1 * wrong)
+
+    def slips(
+        errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
+    ) -> tuple[float, float]:
+        largest, old = float(later.max()), float(np.linalg.norm(memory))
+        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # at least its norm
+        met = errors.response * float(np.linalg.norm(residual))
+        met += (errors.blocks * walked**3 / 4 + (errors.rounded + 4 * UNIT) * largest) * drift
+        met += largest * (errors.product / clients + errors.blocks + errors.rounded * float(values.max())) * old
+        rounding = 8 * UNIT * walked * float(np.linalg.norm(after)) + 4 * UNIT * largest * drift
+        return (met + rounding) / walked, 8 * UNIT * float(np.linalg.norm(move))
+
+    feedback = Feedback(outer, 1 / clients, response, wobble, slips, ahead=server_rate * walked, passed=later / walked)
+    return LinearRound(step, 1, outer=outer, feedback=feedback)
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:

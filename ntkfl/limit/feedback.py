@@ -1,0 +1,145 @@
+"""How much a round that remembers one vector can make of an error: by its resolvent on a circle about all eigenvalues.
+
+An error of the residual is answered by T(w)^-1, T(w) = k H + s w (w + p) / (w + b), w = z - 1. The j-th power of the
+round map is an integral over |z| = R, so that a bound of T(w)^-1 there bounds every power.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.limit.outer_spectrum import OuterSpectrum
+from ntkfl.limit.round_modes import ClientModes
+
+ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # at which T is turned, to see that its numerical range leaves 0 out
+TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+FIRST_ARCS, MOST_ARCS = 8, 4000  # of the upper half of the circle
+CHANGE = 0.3  # of the bound within an arc, at most
+
+
+class LocalErrors(NamedTuple):
+    """What is wrong with a client's computed local steps, the worst over the clients; norms are spectral."""
+
+    product: float  # of a product with H, over the norm of what is multiplied
+    size: float  # at least |H|
+    response: float  # of the response u(H_D)
+    blocks: float  # of V diag(q) V', and of each q, from H_cc
+    rounded: float  # of a function of the blocks by rounding alone, relative to its largest value
+
+
+class Wobble(NamedTuple):
+    """How far the exact s, p and b may be from the computed ones: s relatively."""
+
+    scale: float
+    zero: float
+    pole: float
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """A round whose move is v and whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
+
+    d and f are what is wrong in a round with the residual and with what is remembered, E = s (kept + ahead z)/(w + b)
+    and T(w) v = (1 - w s passed/(w + b)) d + w E f.
+
+    Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
+    """
+
+    spectrum: OuterSpectrum  # s, p and b
+    share: float  # k, by which H is multiplied
+    response: Float[np.ndarray, " n"]  # u(q), of a client's own steps
+    wobble: Callable[[LocalErrors], Wobble]
+    # (errors, r, memory, move, new memory) -> what the new memory and the move are off by, norms
+    slips: Callable[[LocalErrors, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[float, float]]
+    # kept, ahead, passed: values at q, or numbers
+    kept: Float[np.ndarray, " n"] | float = 0.0
+    ahead: Float[np.ndarray, " n"] | float = 0.0
+    passed: Float[np.ndarray, " n"] | float = 0.0
+
+
+class Gains(NamedTuple):
+    """At least what the errors of all rounds so far come to, each for errors whose norms sum to 1.
+
+    The first two are of the residual's norm, by errors of the residual and of the memory, the others of the
+    coefficients' (e' H e)^(1/2).
+    """
+
+    residual: float
+    by_memory: float
+    energy: float
+    energy_by_memory: float
+
+    @classmethod
+    def of(cls, feedback: Feedback, clients: ClientModes, errors: LocalErrors, rounds: int) -> "Gains":
+        """Those of so many rounds.
+
+        Raises:
+            ValueError: the resolvent may be infinite on the circle: no bound is proved.
+
+        Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
+        """
+        spectrum, wobble = feedback.spectrum, feedback.wobble(errors)
+        if not (spectrum.known and spectrum.zero.max() + wobble.zero < 2 and wobble.scale < 0.1):
+            raise ValueError("no error bound is proved for these steps: clients' steps do not surely contract")
+        s, p, b = spectrum.scale, spectrum.zero, spectrum.pole
+        radius = 1 + 1 / max(rounds, 4)
+        apart = radius - np.abs(1 - b) - wobble.pole  # |w + b| on the circle, at least
+        if apart.min() <= 0:
+            raise ValueError("no error bound is proved for these steps: clients' blocks are not known closely enough")
+        loose = 1 + wobble.scale
+        steep = float((1 + b * np.abs(b - p) / apart**2).max()) * loose
+        moved = wobble.zero / float(apart.min()) + (2 * radius + float(p.max())) * wobble.pole / float(apart.min()) ** 2
+        own = feedback.share * (clients.values + errors.blocks) / s * loose
+        most, top = len(clients.members) * own, sum(float(own[owned].max()) for owned in clients.members)
+
+        def least(angle: float) -> tuple[float, float]:
+            """A bound of 1 / |(A + delta)^-1| from below, A = k s^-1/2 H s^-1/2, and |delta|."""
+            w = radius * np.exp(1j * angle) - 1
+            delta = w * (w + p) / (w + b)
+            turned = TURNS @ np.stack([delta.real, delta.imag])
+            lows = turned.min(axis=1)
+            back = TURNS[:, 0] < 0  # where A counts against
+            cosines = TURNS[back, 0]
+            lows[back] = np.maximum((turned[back] + cosines[:, None] * most).min(axis=1), lows[back] + cosines * top)
+            return float(lows.max()) - abs(w) * moved, float(np.abs(delta).max()) + abs(w) * moved
+
+        root, wrong = np.sqrt(s * loose), wobble.scale / s
+        through = np.abs(feedback.kept) + np.abs(feedback.ahead) * radius + wrong
+        passed = np.abs(feedback.passed) + (wrong if np.any(feedback.passed) else 0.0)
+        entering = float(np.sqrt(loose / s).max())
+        totals, arcs = np.zeros(4), [(np.pi * i / FIRST_ARCS, np.pi * (i + 1) / FIRST_ARCS) for i in range(FIRST_ARCS)]
+        done, slant = 0, np.sqrt(feedback.share)
+        while arcs:
+            interruption.check()
+            start, end = arcs.pop()
+            bound, size = least((start + end) / 2)
+            reach = radius * (end - start) / 2
+            if not (steep + moved) * reach <= CHANGE * bound:
+                if done + len(arcs) > MOST_ARCS or end - start < 1e-9 / max(rounds, 4):
+                    raise ValueError(
+                        "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
+                    )
+                arcs += [(start, (start + end) / 2), ((start + end) / 2, end)]
+                continue
+            done += 1
+            low, size = bound - (steep + moved) * reach, size + (steep + moved) * reach
+            w = radius * np.exp(0.5j * (start + end)) - 1
+            beside = 1 / np.maximum(np.abs(w + b) - reach - wobble.pole, apart)  # at least 1 / |w + b| on the arc
+            near, far = max(abs(w) - reach, radius - 1), abs(w) + reach
+            out = float((root * beside * (np.abs(w + p) + reach + wobble.zero)).max())
+            at_once, delayed = float((root * beside * through).max()), float((root * beside * passed).max())
+            past, straight = (float((root**2 * beside * part).max()) for part in (through, passed))
+            entered = entering + far * delayed
+            energy = np.sqrt(low + size) / low
+            pulled = float(root.max()) * np.sqrt(top) * energy  # by k H v, where e = (d - k H v) / w
+            each = [
+                min(out * entered / low + straight, (1 + pulled * entered) / near),
+                min(out * far * at_once / low + past, pulled * far * at_once / near),
+            ]
+            energy *= slant
+            totals += (end - start) / np.pi * np.array([*each, energy * entered / near, energy * at_once])
+        return cls(*(float(total) for total in radius**rounds * 1.01 * totals))
