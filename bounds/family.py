@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from hypothesis.strategies import SearchStrategy
 
+from bounds.options import Options
+
 FEW, ENOUGH = 5, 20
 
 
@@ -127,3 +129,18 @@ def _all_changed(base: AnyFamily, change: Callable[[Any], Any]) -> SearchStrateg
 @cache
 def _strategy(generic: Callable[..., SearchStrategy], of: tuple[Any, ...]) -> SearchStrategy:
     return generic(*of)
+
+
+Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # the families that go with a user's options
+
+
+def with_own(families: Chosen, *own: Family) -> Chosen:
+    """These families, and where the user brings no data the statement's own too.
+
+    Args:
+        families: gives the families that go with a user's options.
+        own: families of the statement.
+
+    Returns: a function of the options, for a statement's `families`.
+    """
+    return lambda options: (*families(options), *(own if options.data is None else ()))

@@ -1,15 +1,97 @@
 """The bound on the barrier that holds with probability one."""
 
+import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
+from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.fedgucci.families.corners import corner_families
+from bounds.family import Family
 from bounds.fedgucci.families.cube_families import loss_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.mutants import replaced, without
+from bounds.options import Options
+from bounds.part_strategies import log_uniform
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
+from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
+from ntkfl.connectivity.network import TwoLayer
+
+INSIDE = 0.999  # of half the side: how far the networks are from the anchor
+
+
+def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:
+    """Signs, side and lengths of one seed; 16 units, 3 features."""
+    rng = np.random.default_rng([seed, 31])
+    return _built(kinks, outputs, (16, 3), rng, np.exp(rng.uniform(-4, 0, 3)) * (1, 1, 1e4))
+
+
+def _any_corners(kinks: bool, outputs: int) -> SearchStrategy[CubeNetworks]:
+    """Corners of cubes of other sizes."""
+
+    def built(seed: int, h: int, features: int, side: float, length: float) -> CubeNetworks:
+        return _built(kinks, outputs, (h, features), np.random.default_rng([seed, 31]), np.array([side, length, 1e3]))
+
+    sizes = log_uniform(1e-2, 1)
+    return st.builds(built, st.integers(0, 2**16), st.integers(2, 8), st.integers(1, 4), sizes, sizes)
+
+
+def _built(
+    kinks: bool, outputs: int, shape: tuple[int, int], rng: np.random.Generator, sizes: np.ndarray
+) -> CubeNetworks:
+    """Two networks at opposite corners, seen by one input all of whose entries have the same size.
+
+    The loss is the absolute loss for one output, and cross-entropy for several. For cross-entropy one more unit, equal
+    in both networks, moves the outputs to where the loss is steepest.
+
+    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only;
+    else all rows are on and the readouts are +-d/2 around 0, which makes z a parabola.
+    """
+    (h, features), (side, length, norm) = shape, sizes.tolist()
+    x = rng.choice([-length, length], (1, features))
+    half, along = side / 2 * INSIDE, np.sign(x)
+    moves = half * rng.choice([-1.0, 1.0], (h, 1)) * along
+    if kinks:
+        moves[-1] = 0
+        direction = np.ones(1) if outputs == 1 else np.eye(outputs)[1] - np.eye(outputs)[0]
+        direction *= norm / np.linalg.norm(direction) / np.sqrt(h - 1)
+        hidden, readout = np.zeros((h, features)), np.tile(direction[:, None], h)
+        readout[:, -1] *= -1e-3 * (outputs > 1)  # its unit is far on: class 0 leads, the label is 1
+        hidden[-1] = 1e4 * (h * side * features * length + 1 / norm) / length / features * along
+        pulls = np.zeros_like(readout)
+    else:
+        moves = half * along * np.ones((h, 1))
+        hidden, readout = 10 * side * along * np.ones((h, 1)), np.full((outputs, h), side * 1e-9)
+        pulls = np.full(readout.shape, half)
+    ends = [(hidden + sign * moves, readout + sign * pulls) for sign in (1, -1)]
+    anchor, *networks = (TwoLayer(u, v[0] if outputs == 1 else v) for u, v in ((hidden, readout), *ends))
+    y, loss = (np.array([1e6]), ABSOLUTE.name) if outputs == 1 else (np.array([1]), CROSS_ENTROPY.name)
+    return CubeNetworks(anchor, tuple(networks), side, x, y, loss=loss)
+
+
+def corner_families(options: Options) -> tuple[Family, ...]:
+    """One output and several, both ways; none with the user's inputs, which have entries of different sizes."""
+    return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
+
+
+CORNERS = tuple(
+    Family(
+        f"corners, {'kinks' if kinks else 'parabola'}, h=16, C={outputs}, {loss.name}",
+        _corners,
+        _any_corners,
+        (kinks, outputs),
+        trials=5,
+    )
+    for kinks, outputs, loss in (
+        (True, 1, ABSOLUTE),
+        (False, 1, ABSOLUTE),
+        (True, 2, CROSS_ENTROPY),
+        (False, 3, CROSS_ENTROPY),
+    )
+)
+
 
 STATEMENTS = (
     cube_bound(

@@ -7,6 +7,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.aligned import long_row
+from bounds.fl_ntk.families.default_runs import small_step_families
 from bounds.fl_ntk.families.near_labels import (
     NEAR_LABELS,
     contracting_families,
@@ -14,7 +15,6 @@ from bounds.fl_ntk.families.near_labels import (
     overshooting_client,
     unit_points,
 )
-from bounds.fl_ntk.families.small_steps import small_step_families
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement

@@ -7,10 +7,10 @@ import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
+from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.families.few_points import FEW_POINTS
-from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part

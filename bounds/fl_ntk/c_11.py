@@ -2,8 +2,7 @@
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_families import sample_families
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS

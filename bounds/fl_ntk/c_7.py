@@ -6,14 +6,11 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
+from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.linearised import linearised_families
-from bounds.fl_ntk.families.moving import moving_families
-from bounds.fl_ntk.families.one_point import GRADUAL, THIN_START, at_most_half, one_point_run, quick
-from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.families.printed_steps import FOUR_POINTS
-from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, small_step_runs
+from bounds.fl_ntk.families.few_points import FOUR_POINTS, GRADUAL, THIN_START, at_most_half, one_point_run, quick
 from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import (
     NO_OVERSHOOT_AT_START,
@@ -34,7 +31,7 @@ from bounds.fl_ntk.terms.limit_kernel import (
     limit_kernel,
     round_rate,
 )
-from bounds.fl_ntk.terms.reach import REACH
+from bounds.fl_ntk.terms.one_round import REACH
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, H, residuals, start
 from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, replaced, without

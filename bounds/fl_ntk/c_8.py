@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.families.small_steps import small_steps
+from bounds.fl_ntk.families.default_runs import small_steps
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel
 from bounds.fl_ntk.terms.sized_matrices import IDENTITY, H, size, y
 from bounds.formula import evaluate

@@ -3,8 +3,7 @@
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.few_points import FEW_POINTS
-from bounds.fl_ntk.families.one_point import GRADUAL, one_point_run
+from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_LABELS, SMALL_ROUND

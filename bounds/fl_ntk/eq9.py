@@ -1,7 +1,6 @@
 """Eq (9): one round contracts the squared residual by 1 - rho lambda/2."""
 
-from bounds.fl_ntk.families.paper_rounds import NECESSITY, PREMISE, round_constants
-from bounds.fl_ntk.families.paper_steps import PAPER_STEPS
+from bounds.fl_ntk.families.paper_steps import NECESSITY, PAPER_STEPS, PREMISE, round_constants
 from bounds.fl_ntk.terms.one_round import STEP, next_square
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement

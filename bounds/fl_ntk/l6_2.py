@@ -6,16 +6,17 @@ import sympy as sp
 
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.paper_rounds import NECESSITY, round_constants
 from bounds.fl_ntk.families.paper_steps import (
     EVENTS,
     LEMMA_STEPS,
+    NECESSITY,
     PAPER_STEPS,
     SMALL_AS_PRINTED,
     WITHIN_RADIUS,
     overshooting_server_in_the_premise,
     overshooting_steps,
     radius,
+    round_constants,
     step_margin,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROWS

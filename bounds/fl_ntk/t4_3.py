@@ -4,7 +4,7 @@ from operator import attrgetter
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.generalisation_families import LINEAR
+from bounds.fl_ntk.cases.generalisation_case import LINEAR
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_families
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE

@@ -5,8 +5,7 @@ import sympy as sp
 from scipy.special import stdtrit
 
 from bounds.fl_ntk.sources import EXACT, on_width
-from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants, start
-from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
+from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, H, map_constants, start
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.width_ladder import WidthLadder, ladder_families

@@ -1,15 +1,26 @@
 """Weyl's inequality: the whole spectrum of H(0) is as near to that of H_inf as the matrices are."""
 
+from dataclasses import replace
+
 import sympy as sp
 
+from bounds.family import with_own
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
-from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.premises import at_most
-from bounds.fl_ntk.terms.eigenvalues import eigenvalues
 from bounds.initial_network import initial_network_families
 from bounds.mutants import Mutant, replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl import gram
+from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
+from ntkfl.estimate import Estimate
+
+
+def eigenvalues(h: Estimate) -> Estimate:
+    """Of a symmetric matrix, (n, n), in ascending order, (n,): proved in balls, trusted no further than its entries."""
+    with precision():
+        spectrum = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))
+    return replace(spectrum, rigour=max(spectrum.rigour, h.rigour))
+
 
 top, bottom = sp.symbols("d_max d_min", real=True)
 

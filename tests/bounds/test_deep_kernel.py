@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import erf as error_function
 
 from bounds.deep.cases.deep_rows import DeepRows, rows_families
-from bounds.deep.recursion import Recursion, bias, first, inner, second
+from bounds.deep.kernel import Recursion, bias, first, inner, second
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome

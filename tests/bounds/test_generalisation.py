@@ -13,8 +13,7 @@ from bounds.fl_ntk.c_5 import STATEMENTS as C_5
 from bounds.fl_ntk.c_11 import STATEMENTS as C_11
 from bounds.fl_ntk.cases import finite_class
 from bounds.fl_ntk.cases.finite_class import FiniteClass
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_families import LINEAR, SIGNS, sample_families
+from bounds.fl_ntk.cases.generalisation_case import LINEAR, SIGNS, TrainedOnSample, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData

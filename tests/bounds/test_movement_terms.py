@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bounds.cases.kernel_case import KernelCase, kernel_cases
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.cases.weight_path import weight_path
-from bounds.fl_ntk.families.few_points import FEW_POINTS
-from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, quick
+from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, at_most_half, quick
 from bounds.fl_ntk.terms.error_term import error_norms, printed_map, printed_powers, remainder_ratio, remainders
 from bounds.fl_ntk.terms.jacobian import all_jacobians, farthest, jacobian, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import limit_kernel

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.fl_ntk.b_3 import PROVED_EXPONENT
+from bounds.fl_ntk.b_3_unbounded_labels import opposed_run, tiny_network
 from bounds.fl_ntk.cases.accuracy_ladder import any_ladder, more_clients, more_samples, towards_zero
 from bounds.fl_ntk.cases.client_ladder import ClientLadder
-from bounds.fl_ntk.families.opposed_points import opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_steps import radius, step_run
 from bounds.fl_ntk.l6_2 import UNIT
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT

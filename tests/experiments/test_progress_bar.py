@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from experiments.console import progress_bar
-from experiments.console.progress_bar import ProgressBar
-from experiments.console.run_progress import RunProgress, described
+from experiments.console.progress_bar import ProgressBar, RunProgress, described
 from ntkfl.training.metrics import Row
 
 

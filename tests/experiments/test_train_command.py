@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from experiments.commands.models.train import KEYS
 from experiments.console.method_options import method_options
-from experiments.console.run_progress import RunProgress
+from experiments.console.progress_bar import RunProgress
 from ntkfl.training.checkpoint import load
 from ntkfl.training.config import RunConfig, checked, read_toml
 from ntkfl.training.methods import catalogue, options

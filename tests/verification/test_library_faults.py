@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bounds.cases.snapshot import snapshot
 from bounds.fl_ntk import counts
-from bounds.fl_ntk.ways import WAYS
+from bounds.fl_ntk.alg1_update import WAYS
 from bounds.listing import catalogue, get
 from experiments.command_line import app
 from ntkfl import gram

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.generalisation_families import LINEAR, distributions
+from bounds.fl_ntk.cases.generalisation_case import LINEAR, TrainedOnSample, distributions
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
 from bounds.options import Options

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from bounds.family import Family
+from bounds.family import Family, with_own
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
-from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.families.small_steps import small_steps
+from bounds.fl_ntk.families.default_runs import small_steps
 from ntkfl import gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw

@@ -11,9 +11,10 @@ from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.near_labels import unit_points
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import evaluate
 from bounds.statement import Hypothesis
-from bounds.symbols import K, kappa, lam, n
+from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
@@ -156,3 +157,19 @@ def lone_neuron_far_from_its_label(label: float = 1e5) -> FederatedRun:
     problem = Problem(np.array([[1.0]]), np.array([label]), name="one neuron, a = -1")
     setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=3)
     return federated_run(problem, setup, Weights(np.array([[1.0]]), np.array([-1.0])))
+
+
+PREMISE = (UNIT_ROWS, POSITIVE_SPECTRUM, SMALL_AS_PRINTED, WITHIN_RADIUS, EVENTS)
+NECESSITY = {
+    "unit-rows": long_row_in_the_premise,
+    "steps-of-the-proof": overshooting_steps,
+    "within-R": lone_neuron_far_from_its_label,
+}
+
+
+def round_constants(case: FederatedRun) -> dict:
+    """n, N, K, the steps, lambda, R = lambda/(1000 n) and |y - y(t)| for t = 0..T-1."""
+    return run_values(case, n, N, K, eta_local, eta_global, lam) | {
+        R: radius(case),
+        r_t: case.observed("residual_norm")[:-1],
+    }

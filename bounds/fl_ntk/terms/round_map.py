@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.cases.kernel_case import BITS, KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.symbols import K, N, eta_global, eta_local, n
+from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -20,6 +20,8 @@ IDENTITY = sp.Identity(n)
 RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
 MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blocks of H, zero elsewhere"}
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
+COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start  # c_T on the samples' features, start being y - y(0)
+MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # how far training moves the network, squared
 
 
 def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:

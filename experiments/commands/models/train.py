@@ -119,7 +119,7 @@ def train(
         from experiments.console.method_pages import method_lines
 
         return typer.echo("\n".join(method_lines()))
-    from experiments.console.run_progress import RunProgress
+    from experiments.console.progress_bar import RunProgress
     from ntkfl.training.config import checked, read_toml
     from ntkfl.training.runs.training_run import prepared
 

@@ -12,7 +12,6 @@ from bounds.averaging.i8 import opposed, smallest_covariance
 from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lipschitz_constant
 from bounds.cases.network_pair import STEEP_PAIRS
-from bounds.fedgucci.families.corners import corner_families
 from bounds.fedgucci.families.cube_families import (
     gap_families,
     group_families,
@@ -22,6 +21,7 @@ from bounds.fedgucci.families.cube_families import (
 )
 from bounds.fedgucci.premises.cube_symbols import L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
+from bounds.fedgucci.sure import corner_families
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome

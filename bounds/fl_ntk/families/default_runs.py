@@ -1,9 +1,15 @@
-"""Runs at steps so small that the bounds on a round's progress apply: eta_l n K <= 1.2564."""
+"""The default runs, linearised, or at steps so small that bounds on a round's progress apply: eta_l n K <= 1.2564."""
 
+from bounds.family import with_own
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
-from bounds.fl_ntk.families.own import with_own
+from bounds.fl_ntk.families.wedge import WEDGES
 from bounds.options import Options
+
+
+def linearised_families(options) -> tuple:
+    """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
+    return federated_families(options, label="linearised", linearised=True, movements=True, rounds=40)
 
 
 def small_steps(options: Options) -> tuple[FederatedFamily, ...]:
@@ -21,3 +27,4 @@ def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
 
 
 small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # the latter make the bounds sharp
+moving_families = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters
