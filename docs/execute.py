@@ -5,7 +5,8 @@
 A page is a jupytext script (percent format); a cell `# !ntkfl ...` is a shell command, one a cell. Each page runs in a
 kernel of its own, in an empty temporary folder, with one thread, so that what it writes lands there. The tests run each
 page again and compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`:
-any number). A page that takes more than 20 seconds says so in its header:
+any number). The totals in README are taken over from FINDINGS.md. A page that takes more than
+20 seconds says so in its header:
 
     # ---
     # jupyter:
@@ -15,6 +16,7 @@ any number). A page that takes more than 20 seconds says so in its header:
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import time
@@ -28,6 +30,7 @@ from traitlets.config import Config
 
 DOCS = Path(__file__).resolve().parent
 PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
+README, FINDINGS = DOCS.parent / "README.md", DOCS.parent / "FINDINGS.md"
 PATIENCE = 1800  # seconds for one cell
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -97,6 +100,22 @@ def retold(name: str) -> NotebookNode:
     return notebook
 
 
+def with_totals(readme: str, findings: str) -> str:
+    """The README with the numbers that FINDINGS.md ends with: its totals, its known failures and the rows it shows."""
+    (totals,) = re.findall(r"^(\d+ verdicts: .*)\.$", findings, flags=re.MULTILINE)
+    failing = sum(map(int, re.findall(r"(\d+) violated as", totals)))
+    readme = re.sub(r"^\d+ verdicts: .*$", totals, readme, flags=re.MULTILINE)
+    readme = re.sub(r"\d+ known failures? (is|are)", f"{failing} known failures are", readme)
+    shown = r"^\| violated \| (\S+) \| (\w+) \| (\d+) \| (\S+) \|"
+    rows = {(name, form): numbers for name, form, *numbers in re.findall(shown, findings, flags=re.MULTILINE)}
+
+    def row(line: re.Match[str]) -> str:
+        trials, tightness = rows[line[2], line[3]]
+        return f"{line[1]}{trials:>{len(line[4])}}{tightness:>{len(line[5])}}"
+
+    return re.sub(r"^(violated +(\S+) +(\w+))( +\d+)( +\S+)", row, readme, flags=re.MULTILINE)
+
+
 def _environment(settings: Path) -> dict[str, str]:
     """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -126,6 +145,7 @@ def main() -> None:
         EXECUTED.mkdir(exist_ok=True)
         nbformat.write(notebook, EXECUTED / f"{name}.ipynb")
         print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
+    README.write_text(with_totals(README.read_text(encoding="utf-8"), FINDINGS.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from execute import with_totals
 from outputs import assert_same
 
 from bounds.papers import own
@@ -69,11 +70,14 @@ def test_the_table_begins_with_forms_that_fail_and_ends_as_the_findings_do():
     assert f"{TABLE[-1]}." in FINDINGS
 
 
-def test_every_row_of_the_table_is_the_one_of_the_findings():
-    for line in TABLE:
-        if line.startswith("violated"):
-            outcome, i, form, trials, tightness, *_ = line.split()
-            assert f"| {outcome} | {i} | {form} | {trials} | {tightness} |" in FINDINGS
+def test_the_numbers_of_the_readme_are_those_of_the_findings_and_docs_execute_writes_them():
+    rows = [line.split() for line in TABLE if line.startswith("violated")]
+    for outcome, i, form, trials, tightness, *_ in rows:
+        assert f"| {outcome} | {i} | {form} | {trials} | {tightness} |" in FINDINGS
+    assert with_totals(README, FINDINGS) == README
+    stale = re.sub(r"(?m)^\d+ verdicts: \d+", "9 verdicts: 1", README).replace(" known failures", "1 known failures")
+    stale = stale.replace(f" {rows[0][3]} ", f" {'7'.rjust(len(rows[0][3]))} ")
+    assert stale != README and with_totals(stale, FINDINGS) == README
 
 
 def test_the_findings_page_is_of_forms_that_are_there_and_says_what_changes_where_one_differs():
