@@ -92,7 +92,7 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
         statements: to be looked at.
         options: of the user: data, steps, seed.
 
-    Returns: statement, form and family of each, and the number of forms that are left out.
+    Returns: the forms, each with its statement and the first of its families, and the number of others.
 
     Raises:
         ValueError: the options name no data.

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from bounds.case import NOT_COMPUTED, case_of
@@ -21,6 +22,7 @@ THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may
 
 Progress = Callable[[str, int, int], None]
 Wanted = Callable[[AnyFamily, Any], bool]
+Begin = Callable[..., Check]  # begin(share=..., looks=...), as `begun` takes them
 
 
 def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:
@@ -64,35 +66,47 @@ def verify_all(
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
     these are settled, those that are.
     """
-    wanted = chosen_forms(statements, forms)
-    order = {(statement.id, form): place for place, (statement, form) in enumerate(wanted)}
-    looks, before, cases, verdicts = shares(options), 0, Cases(), []
+    claims = [
+        (partial(begun, statement, form, options), options) for statement, form in chosen_forms(statements, forms)
+    ]
+    return settled(claims, shares(options), options.seed, progress, threads)
+
+
+def settled(
+    claims: Sequence[tuple[Begin, Options]],
+    looks: Sequence[float],
+    seed: int,
+    progress: Progress | None = None,
+    threads: int = THREADS,
+) -> list[Verdict]:
+    """The verdicts of claims in their order, each with the options of its cases, which all begin at one seed."""
+    places, before, cases = list(range(len(claims))), 0, Cases()
+    verdicts: dict[int, Verdict] = {}
     for share in looks:
-        checks = [begun(*claim, options, share=share, looks=len(looks)) for claim in wanted]
+        checks = {place: claims[place][0](share=share, looks=len(looks)) for place in places}
         done: Counter[AnyFamily] = Counter()
         last = share == looks[-1]
         try:
-            run_cases(checks, options, done, _told(progress, before, last), threads)
+            run_cases(list(checks.values()), seed, done, _told(progress, before, last), threads)
         except KeyboardInterrupt:
             interruption.taken()
             last = True
         before += done.total()
-        undecided = [] if last else [check for check in checks if not check.decided]
-        if progress is not None and not (undecided or last):
+        places = [] if last else [place for place, check in checks.items() if not check.decided]
+        if progress is not None and not (places or last):
             progress("decided", before, before)
         try:
             with interruption.released():
-                for check in checks:
-                    missing = [family.name for family in check.families if done[family] < family.trials]
-                    if check not in undecided and (check.tally.trials or not missing):
-                        verdicts.append(check.verdict(options, missing, cases))
+                for place, check in checks.items():
+                    missing = [family.name for family in check.drawn if done[family] < family.trials]
+                    if place not in places and (check.tally.trials or not missing):
+                        verdicts[place] = check.verdict(claims[place][1], missing, cases)
         except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
             interruption.taken()
             break
-        wanted = [(check.statement, check.form) for check in undecided]
-        if not wanted:
+        if not places:
             break
-    return sorted(verdicts, key=lambda verdict: order[verdict.id, verdict.form])
+    return [verdicts[place] for place in sorted(verdicts)]
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
@@ -104,7 +118,7 @@ def _told(progress: Progress | None, before: int, last: bool) -> Progress | None
 
 def run_cases(
     checks: Sequence[Check],
-    options: Options,
+    first_seed: int,
     done: Counter[AnyFamily] | None = None,
     progress: Progress | None = None,
     threads: int = THREADS,
@@ -113,9 +127,9 @@ def run_cases(
     done = Counter() if done is None else done
     by_family: dict[AnyFamily, list[Check]] = {}
     for check in checks:
-        for family in check.families:
+        for family in check.drawn:
             by_family.setdefault(family, []).append(check)
-    if threads and not fit_together(by_family, options.seed, THREADS + AHEAD):
+    if threads and not fit_together(by_family, first_seed, THREADS + AHEAD):
         threads = 0  # large cases, one at a time
 
     def wanted(family: AnyFamily, case: Any) -> bool:
@@ -125,7 +139,7 @@ def run_cases(
         interruption.released(),
         one_blas_thread(),  # the cases are prepared in threads already
     ):
-        plan = [(family, options.seed + i) for family in by_family for i in range(family.trials)]
+        plan = [(family, first_seed + i) for family in by_family for i in range(family.trials)]
         for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
             label = {"cases": family.name, "case_seed": seed}

@@ -155,8 +155,7 @@ def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
         check = begun(form.statement, form.form, options, wrong=False)
         check.families = check.families[:1]
         begun_forms.append((form, check, options))
-    for chosen in dict.fromkeys(options for *_, options in begun_forms):
-        run_cases([check for _, check, options in begun_forms if options == chosen], chosen)
+    run_cases([check for _, check, _ in begun_forms], forms[0].plan.options.seed)
     return [_settled(*begun_form) for begun_form in begun_forms]
 
 

@@ -1,14 +1,23 @@
 """How a form is checked on a user's data: with which step, or why it cannot be, known before any verdict."""
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bounds.hypothesis import Hypothesis
+from bounds.ladders.rungs import WidthFamily
 from bounds.options import Options
 from bounds.statement import AnyFamily, Form, Statement
+from ntkfl import interruption
+from verification.engine import Progress, chosen_forms, settled
 from verification.facts import Unmet
+from verification.judging.check import Check, begun
 from verification.judging.families import families
+from verification.judging.looks import shares
 from verification.judging.replaying import option_words
 from verification.judging.way_out import Cases, changed, free_first, passes, way_out
+from verification.verdict import Verdict
 from verification.verdict_page import unmet_text
 
 
@@ -49,7 +58,12 @@ class Plan:
         """Why it cannot be tested, and what would do; nothing where it can."""
         if self.unmet is None:
             return ""
-        return f"{self.unmet.name}: {unmet_text(Unmet(self.found, self.change, self.passing))}"
+        return f"{self.unmet.name}: {unmet_text(self.missed)}"
+
+    @property
+    def missed(self) -> Unmet:
+        """What the first case has in place of what the hypothesis asks for."""
+        return Unmet(self.found, self.change, self.passing)
 
 
 def planned(
@@ -83,3 +97,62 @@ def planned(
             return Plan(statement, form, other)
         return Plan(statement, form, options, unmet, rejection, other, passing)
     return Plan(statement, form, options)
+
+
+def plans_on_data(
+    statements: Iterable[Statement],
+    forms: Iterable[Form] | None,
+    options: Options,
+    auto_step: bool,
+    progress: Progress | None = None,
+) -> tuple[list[Plan], int]:
+    """The plan of every form that is about the user's data, and how many other forms there are.
+
+    Networks of several widths are not trained for a plan: such a form is planned with the user's options.
+
+    Args:
+        statements: to be checked.
+        forms: only these; None: all.
+        options: of the user: data, sizes, steps, seed.
+        auto_step: as in `planned`.
+        progress: told of each form.
+
+    Returns: the plans, and the number of forms that are not about data.
+    """
+    plans, cases = [], Cases()
+    asked = chosen_forms(statements, forms)
+    about = [pair for pair in asked if begun(*pair, replace(options, trials=1), wrong=False).own_data]
+    for done, (statement, form) in enumerate(about, 1):
+        plan = Plan(statement, form, options)
+        if not isinstance(plan.family, WidthFamily):
+            with suppress(ArithmeticError, ValueError):  # of one case: its verdict says so
+                plan = planned(statement, form, options, cases, auto_step)
+        plans.append(plan)
+        if progress is not None:
+            progress(statement.id, done, len(about))
+        interruption.check()
+    return plans, len(asked) - len(about)
+
+
+def verify_planned(plans: Sequence[Plan], progress: Progress | None = None) -> list[Verdict]:
+    """Verdicts of planned forms, each with its plan's options; a form whose first case is rejected is untested.
+
+    Args:
+        plans: with options of one seed.
+        progress: told the family, and how many of how many cases are done.
+    """
+    if not plans:
+        return []
+    options, cases = plans[0].options, Cases()
+    claims = [(partial(_begun, plan, cases), plan.options) for plan in plans]
+    return settled(claims, shares(options), options.seed, progress)
+
+
+def _begun(plan: Plan, cases: Cases, share: float, looks: int) -> Check:
+    check = begun(plan.statement, plan.form, plan.options, share=share, looks=looks)
+    if plan.unmet is not None:
+        family, seed = check.families[0], plan.options.seed
+        label = {"cases": family.name, "case_seed": seed}
+        check.add(cases.of(family, seed), label, cases.margins(family, seed))
+        check.unmet = {plan.unmet.name: plan.missed}
+    return check

@@ -32,7 +32,7 @@ def seen_of(
     checks = [begun(statement, form, options) for statement, form in chosen_forms(statements, None)]
     for check in checks:
         check.mutated, check.mutants = [], []
-    run_cases(checks, options, progress=progress)
+    run_cases(checks, options.seed, progress=progress)
     for check in checks:
         if check.error is not None:
             raise RuntimeError(f"{check.statement.id} ({check.form.value}): {check.error}")

@@ -203,13 +203,17 @@ def one_output(problem: "Problem") -> "Problem":
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """What the user leaves open, chosen so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
-    The step is half the largest stable local step where the default one is not stable. The kernel is computed where
-    it is needed and not given.
+    The kernel is computed where it is needed and not given.
     """
+    options = replace(options, width=options.width or LOOK_WIDTH, rounds=options.rounds or LOOK_ROUNDS)
+    return with_stable_step(problem, options, kernel)
+
+
+def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
+    """With half the largest stable local step where none is given and the default one is not stable."""
     from ntkfl.exact_dynamics import UnstableSteps
     from ntkfl.problem import Setup
 
-    options = replace(options, width=options.width or LOOK_WIDTH, rounds=options.rounds or LOOK_ROUNDS)
     if options.eta_local is not None:
         return options
     with warnings.catch_warnings():

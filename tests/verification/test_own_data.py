@@ -15,11 +15,13 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome
 from experiments.command_line import app
+from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.front_page import headline
 from verification.engine import verify
 from verification.facts import Unmet, Where
 from verification.judging.families import families
 from verification.judging.way_out import passing_step, way_out
+from verification.planning import plans_on_data, verify_planned
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
@@ -109,6 +111,34 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
 
     found = passing_step(map(limited, limits), [MOVEMENT.mutated_form], Options())
     assert found == (0.125, "at most 0.125")
+
+
+def test_a_plan_gives_each_form_its_step_and_does_not_run_what_its_first_case_rejects(data):
+    options = Options(data=data, unit=True, trials=5, width=64, rounds=3, eta_local=0.5)
+    plans, others = plans_on_data([MOVEMENT, get("fl-ntk/A.2")], [Form.PROVED, Form.NEW], options, auto_step=True)
+    assert [plan.options.eta_local for plan in plans] == [0.0157] and others == 1  # A.2 is not about data
+    said = "forms checked on your data: 1, 1 with a smaller eta_local of their own, from 0.0157 to 0.0157; 1 are not"
+    assert _plan_lines(plans, options.eta_local, others)[0].startswith(said)
+    (planned,) = verify_planned(plans)
+    (alone,) = verify(MOVEMENT, replace(options, eta_local=0.0157), Form.PROVED)
+    assert replace(planned, provenance={}) == replace(alone, provenance={})
+    plans, _ = plans_on_data([MOVEMENT], [Form.PROVED], options, auto_step=False)
+    (untested,) = verify_planned(plans)
+    (all_cases,) = verify(MOVEMENT, options, Form.PROVED)
+    assert (untested.outcome, untested.rejected) == (Outcome.UNTESTED, {"small-local-steps": 1})
+    assert untested.unmet == all_cases.unmet and untested.complete and "first case alone" in " ".join(untested.notes)
+
+
+def test_a_whole_paper_on_data_says_first_what_is_not_run(data, monkeypatch):
+    monkeypatch.setattr("bounds.listing.named", lambda word, known: (MOVEMENT, get("fl-ntk/A.2")))
+    few = ("verify", "fl-ntk", "--data", data, "--form", "proved", "--trials", 5, "--width", 64, "--rounds", 3)
+    norms = run(*few)
+    assert "not run, the first case misses unit-rows: fl-ntk/B.12 (proved)" in norms.stderr, norms.output
+    assert norms.exit_code == 1 and "A.2" not in norms.stdout
+    passing = run(*few, "--unit")
+    assert passing.exit_code == 0 and "1 hold" in passing.stdout
+    assert "forms checked on your data: 1; 0 are not about data" in passing.stderr
+    assert run(*few, "--processes", 2).exit_code == 2
 
 
 def test_exit_statuses_and_last_lines(data):

@@ -36,6 +36,7 @@ REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone c
 NO_ENGINE = "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
 PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
 NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
+ONE_CASE = "its first case alone was looked at, since that does not meet a hypothesis"
 KEPT = 32  # cases of a form that a verdict keeps for its picture
 DOUBTED = "a violation was seen and not confirmed: {how}"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
@@ -70,6 +71,7 @@ class Check:
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
+    unmet: dict[str, Unmet] = field(default_factory=dict)  # what the first case misses: then no other one is drawn
     points: Points = field(init=False)  # what a picture is drawn of
 
     def __post_init__(self) -> None:
@@ -89,13 +91,20 @@ class Check:
         return min((family.required for family in self.families), default=0)
 
     @property
+    def drawn(self) -> tuple[AnyFamily, ...]:
+        """The families whose cases are drawn: none where the first case is known to be rejected."""
+        return () if self.unmet else self.families
+
+    @property
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
         return sum(family.trials for family in self.families)
 
     @property
     def decided(self) -> bool:
-        """Whether the cases so far settle the form, and tell its formula from every mutant."""
+        """Whether the cases so far settle the form and tell its formula from every mutant, or no more are drawn."""
+        if self.unmet:
+            return True
         settled, _ = self.tally.settle(self.statement.kind, self.required)
         open_ = (Outcome.UNTESTED, Outcome.UNRESOLVED)
         return self.error is None and settled not in open_ and {*self._of_mutants} <= {Outcome.VIOLATED}
@@ -306,6 +315,7 @@ class Check:
     def _notes(self, options: Options) -> tuple[str, ...]:
         """What is said of the options that had no part in the cases, and of the statement itself."""
         notes = [NOT_ABOUT_DATA] if options.data is not None and not self.own_data else []
+        notes += [ONE_CASE] if self.unmet else []
         if options.device is not None and self.devices != {options.device}:
             partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
             notes.append(partly.format(device=options.device))
@@ -320,6 +330,8 @@ class Check:
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
         """The hypothesis that rejected most, with options that pass where such are found."""
+        if self.unmet:
+            return self.unmet
         name, _ = self.tally.rejected.most_common(1)[0]
         worst = self.rejections[name]
         other = way_out(self.statement, self.form, options, list(self.rejections), worst.family, worst.seed, cases)

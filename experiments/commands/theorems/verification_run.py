@@ -9,7 +9,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
-from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options
+from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
 from experiments.console.interruptible import REPORTED, if_stopped, stopped
 from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bounds.options import Options
     from bounds.statement import AnyFamily, Form, Statement
     from ntkfl.problem import Problem
+    from verification.planning import Plan
     from verification.verdict import Verdict
 
 DIFFERS, REFUTES_OPEN = 1, 3
@@ -79,7 +80,9 @@ def verify(
     """Check statements on real and synthetic data, or on data of your own.
 
     With --data the outcome is that of your data; a remark says where a form is known to fail on other cases.
-    --eta-local auto takes the largest step that the hypotheses allow. A case that cannot be computed, since its run
+    --eta-local auto takes the largest step that the hypotheses allow. With --data and whole papers, or no ids, only
+    forms about data are checked, each with a step of its own unless you give one, and forms whose first case is
+    rejected are named before the others run. A case that cannot be computed, since its run
     overflows say, is named and leaves the outcome unresolved. A form of a statement of your own that held in all its
     cases is then attacked: a search of ten seconds of processor time, which --no-attack leaves out. A confirmed
     counterexample makes the form violated, "broken by search"; `ntkfl attack` writes it to a file.
@@ -104,6 +107,8 @@ def verify(
         options = replace(options, trials=trials, device=device, until_decided=until_decided)
         if not (ids or paper or meta or symbolic or device) and processes != 1:
             _start_early()
+        from bounds.listing import papers
+
         statements, forms = _wanted(ids, paper, form)
         files = [word.partition("::")[0] for word in ids or ()]
         if library and not meta:
@@ -117,9 +122,17 @@ def verify(
         given = (json_file, markdown, options.data, trials, form, device)
         if symbolic and (meta or any(x is not None for x in given)):
             raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
+        whole = options.data is not None and not (meta or symbolic or set(ids or ()) - set(papers()))
+        if whole and processes is not None:
+            raise ValueError(
+                "--processes is not for whole papers on your data, whose cases threads prepare: leave it out"
+            )
     with reserved(json_file, markdown, inputs=(options.data, *files)) as (write_json, write_markdown):
         with bad_input():
-            if auto_step:
+            if whole:
+                own_step = auto_step or options.eta_local is None
+                options = with_stable_step(one_output(chosen_problem(options, str(options.data))), options)
+            elif auto_step:
                 if meta or symbolic:
                     raise ValueError("--eta-local auto is for checking statements: leave out --meta and --symbolic")
                 options = _with_passing_step(statements, forms, options)
@@ -137,7 +150,10 @@ def verify(
             with if_stopped(lambda: REPORTED), held():
                 return check_verifier(statements, forms, options, whole=not (ids or paper), library=library, **pages)
         with if_stopped(lambda: REPORTED), held():  # but for the cases: what is counted is reported, whatever comes
-            verdicts, complete = _run(statements, forms, options, processes, attack)
+            if whole:
+                verdicts, complete = _run_on_data(statements, forms, options, own_step)
+            else:
+                verdicts, complete = _run(statements, forms, options, processes, attack)
             _print(verdicts, strict, pages=len(statements) == 1)
             if write_json:
                 write_json(as_json(_record(verdicts, options, complete)))
@@ -252,6 +268,40 @@ def _run(
         if attack and complete:
             verdicts = attack_held(verdicts, progress=lambda said: typer.echo(said, err=True))
     return verdicts, complete and all(verdict.complete for verdict in verdicts)
+
+
+def _run_on_data(
+    statements: "list[Statement]", forms: "list[Form]", options: "Options", own_step: bool
+) -> "tuple[list[Verdict], bool]":
+    """As `_run`, of the forms about the user's data; what cannot be tested is told before the cases are run."""
+    from ntkfl.exact_dynamics import UnstableSteps
+    from verification.planning import plans_on_data, verify_planned
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)
+        with CaseProgress() as progress:
+            plans, others = plans_on_data(statements, forms, options, own_step, progress)
+        for line in _plan_lines(plans, options.eta_local, others):
+            typer.echo(line, err=True)
+        with CaseProgress() as progress:
+            verdicts = verify_planned(plans, progress)
+    ran = progress.complete or all(plan.unmet is not None for plan in plans)
+    return verdicts, ran and len(verdicts) == len(plans) and all(v.complete for v in verdicts)
+
+
+def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
+    """How many forms are run, how many with steps that are not the user's, and which are not, by what they miss."""
+    run = [plan for plan in plans if plan.unmet is None]
+    steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
+    own = (
+        f", {len(steps)} with a smaller eta_local of their own, from {min(steps):g} to {max(steps):g}" if steps else ""
+    )
+    lines = [f"forms checked on your data: {len(run)}{own}; {others} are not about data"]
+    missed: dict[str, list[str]] = {}
+    for plan in plans:
+        if plan.unmet is not None:
+            missed.setdefault(plan.unmet.name, []).append(f"{plan.statement.id} ({plan.form.value})")
+    return lines + [f"not run, the first case misses {name}: {', '.join(ids)}" for name, ids in missed.items()]
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
