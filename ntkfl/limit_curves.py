@@ -18,10 +18,10 @@ from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method
 from ntkfl.gram import infinite
-from ntkfl.limit.carried_errors import BoundedRound, RunState, bounded_rounds
+from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
-from ntkfl.limit.skipped_rounds import Progress
+from ntkfl.limit.skipped_rounds import Progress, SeriesState, bounded_powers, summed
 from ntkfl.problem import Problem, Setup
 
 __all__ = ["CurvePoint", "LimitCurves", "limit_curves"]
@@ -70,6 +70,7 @@ class LimitCurves:
         local_steps: K.
         eta_local: clients' step, of the sum of their losses.
         tiles: what the Gram matrix is stored in.
+        participation: share of the clients in a round; below 1 the curves are of the mean over draws.
         points: the rounds that are reported.
     """
 
@@ -81,6 +82,7 @@ class LimitCurves:
     local_steps: int
     eta_local: float
     tiles: str
+    participation: float
     points: tuple[CurvePoint, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,14 +99,16 @@ def limit_curves(
     *,
     local_steps: int = 5,
     eta_local: float | None = None,
+    client_steps: Sequence[int] | None = None,
+    participation: float = 1.0,
     tiles: bool | str = True,
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> LimitCurves:
     """Residual, training and test accuracy of the infinitely wide network, at these rounds, from outputs 0.
 
-    Plain averaging takes few products for many rounds. Every other method runs round by round; such a run that was
-    killed continues from the file `keep`. Errors are bounded where `residual_estimate` has a bound.
+    Plain averaging takes few products for many rounds; every other method runs round by round. A run that was killed
+    continues from the file `keep`. Errors are bounded where `residual_estimate` has a bound.
 
     Args:
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
@@ -114,15 +118,21 @@ def limit_curves(
         options: of the method, as in training.
         local_steps: K.
         eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
+        client_steps: K_c of each client, (N,), in place of `local_steps`.
+        participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
+            draws. For methods whose server takes the clients' mean displacement alone.
         tiles: True, "float64" or "float32".
-        keep: a file of a run round by round; it is written, and read where it is there. Plain averaging begins anew.
-        progress: is told how many rounds are done, of how many.
+        keep: a file of the run; it is written, and read where it is there.
+        progress: is told how many rounds, or terms of a series, are done, of how many.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run.
+        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run; a participation outside
+            (0, 1], or below 1 with a method whose mean over draws is not this.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
+    from ntkfl.training.engine.local_plan import cohort_size  # torch
+
     t = np.unique(checked_rounds(rounds))
     if not t.size:
         raise ValueError("rounds is empty; name at least one round")
@@ -135,10 +145,19 @@ def limit_curves(
     step = first._local_limit() / 2 if eta_local is None else eta_local
     base = replace(first, setup=Setup(eta_local=step, local_steps=local_steps))
     vars(base).update(first._decomposed)
-    regime = cast(MatrixFreeRegime, of_method(base, method, options or {}))
+    cohort = cohort_size(problem.n_clients, participation)
+    some = cohort if cohort < problem.n_clients else None
+    regime = cast(MatrixFreeRegime, of_method(base, method, options or {}, cohort=some, client_steps=client_steps))
+    if some is not None and regime.round.server is None:
+        raise ValueError(
+            f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "
+            f"the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), not of {regime.method}: "
+            "ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
+        )
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
     said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype} {t.tolist()}"
+    said += f" {client_steps} {some}"
     run = _run(regime, t, keep, said, progress)
     return LimitCurves(
         problem.name,
@@ -149,6 +168,7 @@ def limit_curves(
         local_steps,
         step,
         str(held.dtype),
+        participation,
         tuple(_points(regime, t, run)),
     )
 
@@ -156,30 +176,49 @@ def limit_curves(
 def _run(
     regime: MatrixFreeRegime, t: np.ndarray, keep: Path | None, said: str, progress: Progress | None
 ) -> list[BoundedRound]:
-    last, errors, averages = int(t[-1]), None, False
+    last, labels, mark = int(t[-1]), regime._labels, _mark(regime.problem, said)
+    errors: Carried | None = None
+    margins: Margins | None = None
     try:
-        errors = regime._carried(last)
-        averages = regime.round.feedback is None and regime.round.in_turn is None
+        errors, margins = regime._carried(last), regime._margins
     except ValueError:  # no bound is proved
         pass
-    if averages:
-        return regime._bounded(t, progress=progress)
-    kept: dict[int, BoundedRound] = {}
-    labels, mark = regime._labels, _mark(regime.problem, said)
+    kept = _read(keep, mark) if keep is not None and keep.exists() else {}
+    if margins is not None and (series := regime._series(t, margins.largest)):
+        state, terms = SeriesState.start(series, labels), series.powers.shape[1]
+        if kept:
+            numbers = {name: kept[name].item() for name in ("term", "slips", "far")}
+            state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
+        for latest in summed(regime.tiles, regime.round, series, state, margins):
+            interruption.check()
+            state = latest
+            if progress is not None:
+                progress(state.term, terms)
+            if keep is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
+                _write(keep, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
+        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), margins)
     first = RunState.start(labels, regime._empty(labels))
-    if keep is not None and keep.exists():
-        first, kept = _read(keep, mark, len(first.memory))
-    for state, each in bounded_rounds(regime.tiles, regime.round, first, errors):
+    states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
+    bounds = {now: kept[f"bounds_{now}"] for now in states}
+    if kept:
+        memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
+        first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, tuple(kept["sums"].tolist()))
+    for run, each in bounded_rounds(regime.tiles, regime.round, first, errors):
         interruption.check()
+        now = run.round
         if progress is not None:
-            progress(state.round, last)
-        if state.round in t:
-            kept[state.round] = each
-        if keep is not None and (state.round in t or state.round % SAVED_EVERY == 0):
-            _write(keep, mark, state, kept)
-        if state.round == last:
+            progress(now, last)
+        if now in t:
+            states[now], bounds[now] = np.stack(each[:2]), np.array(each[2:])
+        if keep is not None and (now in t or now % SAVED_EVERY == 0):
+            whole = {"round": np.array(now), "residual": run.residual, "moved": run.moved, "sums": np.array(run.sums)}
+            whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
+            whole |= {f"at_{at}": part for at, part in states.items()}
+            whole |= {f"bounds_{at}": part for at, part in bounds.items()}
+            _write(keep, mark, whole)
+        if now == last:
             break
-    return [kept[now] for now in t.tolist()]
+    return [BoundedRound(*states[now], *bounds[now].tolist()) for now in t.tolist()]
 
 
 def _mark(problem: Problem, said: str) -> str:
@@ -190,34 +229,26 @@ def _mark(problem: Problem, said: str) -> str:
     return digest.hexdigest()
 
 
-def _write(keep: Path, mark: str, state: RunState, kept: Mapping[int, BoundedRound]) -> None:
+def _write(keep: Path, mark: str, arrays: Mapping[str, np.ndarray]) -> None:
     part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
-    arrays = {"mark": np.array(mark), "round": np.array(state.round), "residual": state.residual, "moved": state.moved}
-    arrays |= {f"memory_{i}": each for i, each in enumerate(state.memory)}
-    arrays |= {f"at_{now}": np.stack([each.residual, each.moved]) for now, each in kept.items()}
-    arrays |= {f"bounds_{now}": np.array(each[2:]) for now, each in kept.items()} | {"sums": np.array(state.sums)}
     try:
         with part.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, mark=np.array(mark), **arrays)
         os.replace(part, keep)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _read(keep: Path, mark: str, memory: int) -> tuple[RunState, dict[int, BoundedRound]]:
+def _read(keep: Path, mark: str) -> dict[str, np.ndarray]:
     try:
         with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             kept = dict(file)
         same = str(kept["mark"]) == mark
-        sums = tuple(kept["sums"].tolist())
     except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
     if not same:
         raise ValueError(f"{keep} is of another run (data, method, steps or rounds); name another file, or remove it")
-    past = tuple(kept[f"memory_{i}"] for i in range(memory))
-    state = RunState(int(kept["round"]), kept["residual"], kept["moved"], past, sums)
-    rounds = [int(name[3:]) for name in kept if name.startswith("at_")]
-    return state, {now: BoundedRound(*kept[f"at_{now}"], *kept[f"bounds_{now}"].tolist()) for now in rounds}
+    return kept
 
 
 def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) -> Iterator[CurvePoint]:

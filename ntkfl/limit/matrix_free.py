@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -22,7 +23,7 @@ from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
-from ntkfl.limit.skipped_rounds import Progress, Series, bounded_powers
+from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
@@ -246,28 +247,29 @@ class MatrixFreeRegime(LinearRegime):
         """The error bounds of a run of so many rounds; a ValueError where none is proved."""
         return carried(self.work, self.round, self._margins, rounds)
 
-    def _bounded(
-        self, t: np.ndarray, initial_outputs: ArrayLike | None = None, progress: Progress | None = None
-    ) -> list[BoundedRound]:
+    def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
         initial, margins, last = self._initial_residual(initial_outputs), self._margins, int(t.max(initial=0))
         if series := self._series(t, margins.largest):
-            return bounded_powers(self.tiles, self.round, series, initial, margins, progress)
+            return self._powers(series, initial, margins)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
-        kept, start = {}, RunState.start(initial, self._empty(initial))
+        start, kept = RunState.start(initial, self._empty(initial)), {}
         for state, each in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
             interruption.check()
-            if progress is not None:
-                progress(state.round, last)
             if state.round in t:
                 kept[state.round] = each
             if state.round == last:
                 break
         return [kept[now] for now in t.tolist()]
 
+    def _powers(self, series: Series, initial: np.ndarray, margins: Margins | None = None) -> list[BoundedRound]:
+        terms = summed(self.tiles, self.round, series, SeriesState.start(series, initial), margins)
+        state = deque(terms, maxlen=1).pop()
+        return bounded_powers(self.round, series, state, float(norm(initial)), margins)
+
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
-            run = bounded_powers(self.tiles, self.round, series, initial)
+            run = self._powers(series, initial)
             return np.stack([each.residual for each in run]), np.stack([each.moved for each in run])
         return super()._run(initial, t)
 

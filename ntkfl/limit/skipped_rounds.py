@@ -4,7 +4,7 @@ The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1
 x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -50,50 +50,72 @@ class Series(NamedTuple):
         return cls(low, powers, sums, cut + CUT + 16 * nodes * UNIT)
 
 
-def bounded_powers(
-    tiles: Tiles,
-    round: LinearRound,
-    series: Series,
-    initial: Float[np.ndarray, "n C"],
-    margins: Margins | None = None,
-    progress: Progress | None = None,
-) -> list[BoundedRound]:
-    """The rounds of a series, with bounds where there are margins, infinite ones where not.
+class SeriesState(NamedTuple):
+    """The sums of a series after some terms, and the two terms that make the next."""
+
+    term: int
+    # before, now: (n, C)
+    before: Float[np.ndarray, "n C"]
+    now: Float[np.ndarray, "n C"]
+    # residuals, sums: (T, n, C)
+    residuals: Float[np.ndarray, "T n C"]
+    sums: Float[np.ndarray, "T n C"]
+    reached: Float[np.ndarray, "2 T"]  # (2, T), what both may be off by
+    # slips, far: of a step of the recursion, and of `now`
+    slips: float
+    far: float
+
+    @classmethod
+    def start(cls, series: Series, initial: Float[np.ndarray, "n C"]) -> "SeriesState":
+        """Nothing is summed yet."""
+        nothing = np.zeros((len(series.powers), *initial.shape))
+        return cls(0, np.zeros_like(initial), initial, nothing, nothing, np.zeros((2, len(nothing))), 0.0, 0.0)
+
+
+def summed(
+    tiles: Tiles, round: LinearRound, series: Series, state: SeriesState, margins: Margins | None = None
+) -> Iterator[SeriesState]:
+    """The sums after one more term each, to the last.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
     span, local = 1 - series.low, None if margins is None else margins.local
-    before, now = np.zeros_like(initial), initial
-    residuals, sums = (np.zeros((len(series.powers), *initial.shape)) for _ in range(2))
     both = np.abs(np.stack([series.powers, series.sums]))
-    terms, reached, slips, far = both.shape[2], np.zeros(both.shape[:2]), 0.0, 0.0
-    for term in range(terms):
+    terms, state = both.shape[2], state._replace(residuals=state.residuals.copy(), sums=state.sums.copy())
+    _, before, now, residuals, sums, reached, slips, far = state
+    for term in range(state.term, terms):
         interruption.check()
         residuals += series.powers[:, term, None, None] * now
         sums += series.sums[:, term, None, None] * now
-        if progress is not None:
-            progress(term, terms - 1)
-        reached += both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
-        if term + 1 == terms:
-            break
-        move, _ = round.step(now, ())
-        image = now - 2 / span * (tiles @ move)
-        before, now = now, image if term == 0 else 2 * image - before
-        if local is not None:
-            size = float(np.linalg.norm(before))
-            lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
-            slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
-            far += slips  # a slip grows by itself with every term
-    moved = [round.step(each, ())[0] for each in sums]
-    start = float(np.linalg.norm(initial))
+        reached = reached + both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
+        if term + 1 < terms:
+            move, _ = round.step(now, ())
+            image = now - 2 / span * (tiles @ move)
+            before, now = now, image if term == 0 else 2 * image - before
+            if local is not None:
+                size = float(np.linalg.norm(before))
+                lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
+                slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
+                far += slips  # a slip grows by itself with every term
+        yield SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
+
+
+def bounded_powers(
+    round: LinearRound, series: Series, state: SeriesState, start: float, margins: Margins | None = None
+) -> list[BoundedRound]:
+    """The rounds of a series that is summed, with bounds where there are margins; start: |r(0)|.
+
+    Source: docs/proofs/linear_methods.md#many-rounds-at-once.
+    """
     bounded = []
-    for i, (residual, coefficients) in enumerate(zip(residuals, moved, strict=True)):
+    for i, (residual, each) in enumerate(zip(state.residuals, state.sums, strict=True)):
+        moved, _ = round.step(each, ())
         norm_error = energy_error = np.inf
-        if margins is not None and local is not None:
-            total = max(1.0, float(np.abs(series.sums[i]).sum()))
-            wrong = reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
-            slip = local.response * float(np.linalg.norm(sums[i]))
+        if margins is not None:
+            local, total = margins.local, max(1.0, float(np.abs(series.sums[i]).sum()))
+            wrong = state.reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
+            slip = local.response * float(np.linalg.norm(each))
             norm_error = SAFE * float(np.sqrt(margins.most / margins.least) * wrong[0])
             energy_error = SAFE * float(np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(local.size) * slip)
-        bounded.append(BoundedRound(residual, coefficients, norm_error, norm_error, energy_error))
+        bounded.append(BoundedRound(residual, moved, norm_error, norm_error, energy_error))
     return bounded

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl import data, kernel_regime
+from ntkfl import data, kernel_regime, random_rounds
 from ntkfl.limit_curves import accuracy, limit_curves
 from ntkfl.problem import Problem, Setup
 
@@ -35,7 +35,8 @@ def test_the_curves_are_those_of_the_regime(method, tiles):
         assert point.train.lo <= train <= point.train.hi and point.test.lo <= test <= point.test.hi
 
 
-def test_a_killed_run_goes_on(tmp_path):
+@pytest.mark.parametrize(("method", "rounds", "first"), [("scaffold", ROUNDS, 10), ("fedavg", [1, 4, 3000], 11)])
+def test_a_killed_run_goes_on(tmp_path, method, rounds, first):
     problem, keep, told = images(), tmp_path / "run.npz", []
 
     def kill(done, total):
@@ -44,13 +45,19 @@ def test_a_killed_run_goes_on(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        limit_curves(problem, ROUNDS, method="scaffold", keep=keep, progress=kill)
+        limit_curves(problem, rounds, method=method, keep=keep, progress=kill)
     assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
     told.clear()
-    found = limit_curves(problem, ROUNDS, method="scaffold", keep=keep, progress=lambda done, _: told.append(done))
-    whole = limit_curves(problem, ROUNDS, method="scaffold")
-    assert told[0] == 10
-    assert found.to_dict() == whole.to_dict()
+    for _ in range(2):  # the second time all is in the file
+        again = limit_curves(problem, rounds, method=method, keep=keep, progress=lambda done, _: told.append(done))
+        whole = limit_curves(problem, rounds, method=method)
+        assert again.to_dict() == whole.to_dict()
+    assert told[0] == first and told.count(first) == 1
+
+
+def test_a_file_of_another_run_is_refused(tmp_path):
+    problem, keep = images(), tmp_path / "run.npz"
+    limit_curves(problem, ROUNDS, method="scaffold", keep=keep)
     for other in (images(seed=1), images(clients=4)):
         with pytest.raises(ValueError, match="is of another run"):
             limit_curves(other, ROUNDS, method="scaffold", keep=keep)
@@ -58,6 +65,29 @@ def test_a_killed_run_goes_on(tmp_path):
         limit_curves(problem, ROUNDS, method="feddyn", keep=keep)
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, [1, 2, 30], method="scaffold", keep=keep)
+
+
+@pytest.mark.parametrize(("method", "options"), [("fedavg", {"server_rate": 1.2}), ("fedavgm", {"momentum": 0.5})])
+def test_drawn_clients_give_the_mean_of_random_rounds(method, options):
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((12, 3)), rng.uniform(-1, 1, 12), np.repeat([0, 1, 2, 3], [1, 2, 3, 6]))
+    curves = limit_curves(problem, ROUNDS, method=method, options=options, local_steps=3, participation=0.5)
+    drawn = random_rounds(
+        problem, Setup(eta_local=curves.eta_local, local_steps=3), None, method, options, participation=0.5
+    )
+    for point, residual in zip(curves.points, drawn.mean.residual(ROUNDS), strict=True):
+        exact = np.linalg.norm(residual) / np.linalg.norm(problem.y)
+        assert abs(point.residual.value - exact) <= point.residual.error < 1e-8
+    everyone = limit_curves(problem, ROUNDS, method=method, options=options, local_steps=3)
+    assert everyone.points[1].residual.value != curves.points[1].residual.value
+
+
+def test_clients_with_steps_of_their_own():
+    problem, steps = images(), [1, 2, 3, 4, 5]
+    curves = limit_curves(problem, ROUNDS, client_steps=steps)
+    whole = kernel_regime(problem, Setup(eta_local=curves.eta_local), None, "fedavg", client_steps=steps)
+    for point, residual in zip(curves.points, whole.residual(ROUNDS), strict=True):
+        assert abs(point.residual.value - np.linalg.norm(residual) / np.linalg.norm(problem.y)) < 1e-9
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
@@ -103,6 +133,9 @@ def test_labels_that_are_no_classes_have_no_accuracy():
         ([1], {"tiles": "float16"}, "tiles is 'float16'; it is True, 'float64' or 'float32'"),
         ([1], {"eta_local": 50.0}, "the residual grows"),
         ([1], {"method": "moon"}, "has no exact linear limit"),
+        ([1], {"method": "scaffold", "participation": 0.5}, "not of scaffold: ntkfl.random_rounds has its mean"),
+        ([1], {"participation": 1.5}, "participation is 1.5"),
+        ([1], {"client_steps": [1, 2]}, "a positive integer for each of"),
     ],
 )
 def test_bad_input_is_said(rounds, more, said):

@@ -33,6 +33,9 @@ def limit(
         Literal["auto", "float64", "float32"],
         typer.Option(help="what entries of the Gram matrix are stored in; auto: float64 where that fits the memory"),
     ] = "auto",
+    participation: Annotated[
+        float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
+    ] = 1.0,
     state: Annotated[
         Path | None, typer.Option(help="a .npz file of the run; after a kill the same command goes on from it")
     ] = None,
@@ -44,8 +47,8 @@ def limit(
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, FedAvg, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
-    fedprox and fednova take few products for many rounds; the other methods run round by round, and --state keeps
-    those runs. Error bounds are carried through all rounds, of SCAFFOLD for option II. Labels that are neither
+    fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
+    run. Error bounds are carried through all rounds, of SCAFFOLD for option II. Labels that are neither
     one-hot nor +-1 have no accuracy.
     """
     import numpy as np
@@ -79,11 +82,13 @@ def limit(
                 options=chosen,
                 local_steps=setup.local_steps,
                 eta_local=options.eta_local,
+                participation=participation,
                 tiles=True if tiles == "auto" else tiles,
                 keep=state,
                 progress=lambda done, total: bar.show(done, total, method),
             )
         named = "".join(f", {name} = {value}" for name, value in chosen.items())
+        named += f", mean over draws of {participation:g} of the clients" if participation < 1 else ""
         typer.echo(
             f"{curves.method}{named} at infinite width, {curves.tiles} tiles\n  setting: "
             f"{setting(problem, setup, 'local_steps')}, eta_local = {curves.eta_local:.6g}\n"
