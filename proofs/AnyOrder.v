@@ -2,7 +2,7 @@
    batches, by anybody, in any order, and convex means of the models reached, as a server takes them.
 
    fl-ntk/any-order rests on it: continuation_safe is "|W - W*| never grows", total_work is "eps sum eta r^2 <= D^2",
-   predictions_stay is "every later output is within 2 D |z|".
+   predictions_stay is "every later output is within 2 D |z|", final_class the final classes that a certificate prints.
 
    The field is any ordered field: the rationals, the reals. A label is one (sample, output) pair, so that several
    outputs need no other proof: label l has the input (input l), the readout (readout l), and the target (target l).
@@ -239,8 +239,60 @@ have -> : 4%:R * D2 = (D2 + D2) *+ 2 by rewrite !mulr2n; ring.
 by rewrite ler_pmuln2r // ler_add // (start_near cert).
 Qed.
 
+(* The outputs that a continuation can have at z, from those of a point P that all models of the ball are near: only
+   the neurons of Z may be active. P may be W*, the checkpoint, or what was computed for W*. *)
+Section Outputs.
+Variables (z : 'I_d -> R) (P : weights) (R2 : R) (Z : pred 'I_m).
+Local Notation z2 := (\sum_j z j * z j).
+Hypothesis around : forall V, ball V -> norm2 (V - P) <= R2.
+Hypothesis asleep : forall r, ~~ Z r -> pre z P r <= 0 /\ R2 * z2 <= pre z P r ^+ 2.
+Implicit Types b : 'I_m -> R.
+
+Lemma stays_asleep U r : ball U -> ~~ Z r -> relu (pre z U r) = 0.
+Proof.
+move=> near off; have [p0 far] := asleep off; set p := pre z P r in p0 far.
+suff : pre z U r <= 0 by rewrite /relu le_eqVlt => /orP[/eqP->|neg]; rewrite ?lexx // leNgt neg.
+have -> : pre z U r = pre z (U - P) r + p by rewrite preB subrK.
+rewrite -ler_subr_addr sub0r; apply: (le_trans (ler_norm _)).
+rewrite -(ler_pexpn2r (n := 2)) ?nnegrE ?normr_ge0 ?oppr_ge0 // real_normK ?num_real // sqrrN.
+apply: le_trans far; apply: (le_trans (cauchy _ _)); apply: ler_wpmul2r; first exact: sum_sqr_ge0.
+apply: le_trans (around near); rewrite /norm2 /dot -(pair_bigA _ (fun r j => (U - P) r j * (U - P) r j)) /=.
+by rewrite [leRHS](bigD1 r) //= ler_addl sumr_ge0 // => r' _; exact: sum_sqr_ge0.
+Qed.
+
+Theorem outputs_near U w b : continued U w ->
+  (net b z U - net b z P) ^+ 2 <= R2 * (\sum_(r | Z r) b r * b r) * z2.
+Proof.
+move=> /continuation_safe[near _].
+pose awake r := if Z r then b r else 0.
+have only V : (forall r, ~~ Z r -> relu (pre z V r) = 0) -> net b z V = net awake z V.
+  by move=> zero; apply: eq_bigr => r _; rewrite /awake; case: ifP => // /negbT/zero ->; rewrite !mulr0.
+rewrite !only => [|r off|r off]; last exact: stays_asleep.
+- apply: (le_trans (net_lip _ _ _ _)); rewrite mulrCA -mulrA.
+  have -> : \sum_r awake r * awake r = \sum_(r | Z r) b r * b r.
+    by rewrite [RHS]big_mkcond; apply: eq_bigr => r _; rewrite /awake; case: ifP; rewrite ?mulr0.
+  apply: ler_pmul; rewrite ?norm2_ge0 ?mulr_ge0 ?sum_sqr_ge0 ?around //.
+  by apply: sumr_ge0 => r _; rewrite -expr2 sqr_ge0.
+- by case: (asleep off) => p0 _; rewrite /relu; case: leP => // p0'; apply/eqP; rewrite eq_le p0.
+Qed.
+
+(* The class of z is final: output b stays above output b', for several outputs for every other b'. With one output its
+   sign is, b' = 0 or b = 0. *)
+Theorem final_class U w b b' e e' : continued U w -> 0 <= e -> 0 <= e' ->
+  R2 * (\sum_(r | Z r) b r * b r) * z2 <= e ^+ 2 -> R2 * (\sum_(r | Z r) b' r * b' r) * z2 <= e' ^+ 2 ->
+  net b' z P + e' < net b z P - e -> net b' z U < net b z U.
+Proof.
+move=> U_is e0 e0' le le' lead.
+have within (x y c : R) : 0 <= c -> (x - y) ^+ 2 <= c ^+ 2 -> y - c <= x <= y + c.
+  by move=> c0 sq; rewrite -ler_distl -(ler_pexpn2r (n := 2)) ?nnegrE ?normr_ge0 // real_normK ?num_real.
+have /andP[low _] := within _ _ _ e0 (le_trans (outputs_near b U_is) le).
+have /andP[_ high] := within _ _ _ e0' (le_trans (outputs_near b' U_is) le').
+exact: le_lt_trans high (lt_le_trans lead low).
+Qed.
+End Outputs.
+
 (* a server step q in [0, 1] from U towards the mean of the clients' models *)
-Lemma server_step k (p : 'I_k -> R) U u Us ws q : is_mean p -> 0 <= q <= 1 ->
+Theorem server_step k (p : 'I_k -> R) U u Us ws q : is_mean p -> 0 <= q <= 1 ->
   continued U u -> (forall a, continued (Us a) (ws a)) ->
   continued (U + q *: (\sum_a p a *: Us a - U)) ((1 - q) * u + q * (\sum_a p a * ws a)).
 Proof.
@@ -261,3 +313,6 @@ Print Assumptions one_step.
 Print Assumptions continuation_safe.
 Print Assumptions total_work.
 Print Assumptions predictions_stay.
+Print Assumptions outputs_near.
+Print Assumptions final_class.
+Print Assumptions server_step.
