@@ -18,6 +18,7 @@ from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
+COUNTED = "trials", "mutants_killed", "mutants_total"  # said in JSON, and not read from it
 Word = TypeVar("Word", bound=StrEnum)
 
 
@@ -43,20 +44,20 @@ class Side:
 class Verdict:
     """The outcome of checking one form of one statement.
 
-    trials = holds + touches + unresolved + violated are the admitted cases; `rejected` counts, by hypothesis, the drawn
-    cases that did not meet one; `margins`: the smallest of each over the admitted cases. `lhs`, `rhs`: the sides of the
-    worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for a rate,
-    distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run; None where it does.
-    `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`: the exception
-    that ended the check, with its type. `complete`: all its cases were run; it was not interrupted. `would_exclude`:
-    where the trials are too few to test the small failure probability that a claim allows, and none failed: the
-    smallest probability that they would have excluded (at 95%). `standing`: of a violation, whether it was confirmed or
-    only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the outcome;
-    `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the form is
-    known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`: the
-    admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the cases,
-    for a picture. `search`: what a search after the cases found; `broken_by_search`: a counterexample, which decided,
-    where the cases held.
+    holds + touches + unresolved + violated are the admitted cases, the `trials`; `rejected` counts, by hypothesis, the
+    drawn cases that did not meet one; `margins`: the smallest of each over the admitted cases. `lhs`, `rhs`: the sides
+    of the worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for
+    a rate, distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run; None where it
+    does. `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`: the
+    exception that ended the check, with its type. `complete`: all its cases were run; it was not interrupted.
+    `would_exclude`: where the trials are too few to test the small failure probability that a claim allows, and none
+    failed: the smallest probability that they would have excluded (at 95%). `standing`: of a violation, whether it was
+    confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
+    outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
+    form is known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`:
+    the admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the
+    cases, for a picture. `search`: what a search after the cases found; `broken_by_search`: a counterexample, which
+    decided, where the cases held.
     """
 
     id: str
@@ -64,7 +65,6 @@ class Verdict:
     kind: Kind
     outcome: Outcome
     recorded: Outcome
-    trials: int
     holds: int
     touches: int
     unresolved: int
@@ -77,8 +77,6 @@ class Verdict:
     vacuous: Vacuous | None
     witness: Witness | None
     confirmation: str | None
-    mutants_killed: int
-    mutants_total: int
     mutants: dict[str, str]
     necessity: dict[str, Needed]
     notes: tuple[str, ...]
@@ -97,6 +95,21 @@ class Verdict:
     seen: Seen | None = None
     search: str | None = None
     broken_by_search: bool = False
+
+    @property
+    def trials(self) -> int:
+        """The number of admitted cases."""
+        return self.holds + self.touches + self.unresolved + self.violated
+
+    @property
+    def mutants_killed(self) -> int:
+        """How many of the mutants were called violated."""
+        return sum(fate == Outcome.VIOLATED for fate in self.mutants.values())
+
+    @property
+    def mutants_total(self) -> int:
+        """How many mutants were judged."""
+        return len(self.mutants)
 
     @property
     def word(self) -> str:
@@ -160,7 +173,7 @@ class Verdict:
         `evidence` has what the recorded outcome of one of this project's forms rests on, with the places that show it.
         `from_json` gives the verdict back.
         """
-        content = strict_json(asdict(replace(self, seen=None)))
+        content = strict_json(asdict(replace(self, seen=None))) | {name: getattr(self, name) for name in COUNTED}
         statement = own().get(self.id)
         rests = strict_json(evidence(statement, self.form)) if statement and self.form in statement.forms else {}
         return content | {"seen": None if self.seen is None else self.seen.to_json(), "evidence": rests}
@@ -195,7 +208,8 @@ class Verdict:
             "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
             "seen": None if seen is None else Seen.from_json(seen),
         }
-        return cls(**({name: part for name, part in content.items() if name != "evidence"} | given))
+        derived = {*COUNTED, "evidence"}
+        return cls(**({name: part for name, part in content.items() if name not in derived} | given))
 
 
 def _side(content: dict[str, Any] | None) -> Side | None:

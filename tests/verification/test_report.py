@@ -43,7 +43,6 @@ def verdict(**changed) -> Verdict:
         "kind": Kind.UPPER,
         "outcome": Outcome.HOLDS,
         "recorded": Outcome.HOLDS,
-        "trials": 20,
         "holds": 20,
         "touches": 0,
         "unresolved": 0,
@@ -56,8 +55,6 @@ def verdict(**changed) -> Verdict:
         "vacuous": None,
         "witness": None,
         "confirmation": None,
-        "mutants_killed": 1,
-        "mutants_total": 2,
         "mutants": {"halved": "violated", "doubled": "holds"},
         "necessity": {"unit-rows": Needed.NO_CASE},
         "notes": ("a caveat",),
@@ -77,7 +74,6 @@ def verdicts(draw) -> Verdict:
         kind=draw(st.sampled_from(list(Kind))),
         outcome=outcome,
         recorded=draw(st.sampled_from(list(Outcome))),
-        trials=holds + touches + unresolved + violated,
         holds=holds,
         touches=touches,
         unresolved=unresolved,
@@ -102,7 +98,7 @@ def verdicts(draw) -> Verdict:
 
 
 def not_refuted(**changed) -> Verdict:
-    return verdict(trials=60, holds=60, would_exclude=0.0596, **changed)
+    return verdict(holds=60, would_exclude=0.0596, **changed)
 
 
 def rows(text: str) -> list[str]:
@@ -129,7 +125,11 @@ def test_strict_json_gives_the_verdict_back(found):
     read = json.loads(written)
     assert list(read) == ["provenance", "verdicts"]
     assert set(REQUIRED_KEYS) <= read["verdicts"][0].keys()
-    assert Verdict.from_json(read["verdicts"][0]) == found
+    content = read["verdicts"][0]
+    assert Verdict.from_json(content) == found
+    assert content["trials"] == sum(content[name] for name in ("holds", "touches", "unresolved", "violated"))
+    killed = [name for name, fate in content["mutants"].items() if fate == "violated"]
+    assert (content["mutants_killed"], content["mutants_total"]) == (len(killed), len(content["mutants"]))
 
 
 def test_infinite_numbers_are_strings_in_json():
@@ -234,7 +234,7 @@ def test_a_verdict_prints_as_its_page():
 
 def test_the_first_line_is_the_answer():
     broken = verdict(
-        outcome=Outcome.VIOLATED, lhs=Side(0.412, 3e-14, "ball"), rhs=Side(0.371, 2e-14, "ball"), violated=2
+        outcome=Outcome.VIOLATED, lhs=Side(0.412, 3e-14, "ball"), rhs=Side(0.371, 2e-14, "ball"), violated=2, holds=18
     )
     first = as_text(broken).splitlines()[0]
     assert first.startswith("toy/1 (stated)  VIOLATED: left 0.412 > right 0.371; 2 of 20 trials violate it")
@@ -258,7 +258,7 @@ def test_sides_that_differ_late_are_shown_to_differ():
 def test_a_page_names_mutants_that_survive_and_every_caveat():
     page = as_text(verdict(vacuous=Vacuous({"m": 1e17}, {"eta_l": 1e-9}), notes=("first", "second")))
     assert "1 of 2 killed: halved" in page and "survived: doubled (holds)" in page
-    assert "no case to run the 2 on" in as_text(verdict(trials=0, holds=0, outcome=Outcome.UNTESTED))
+    assert "no case to run the 2 on" in as_text(verdict(holds=0, outcome=Outcome.UNTESTED))
     assert "asks for m >= 1e+17, eta_l <= 1e-09" in page and "[1] first" in page and "[2] second" in page
     assert page.rstrip().endswith("ntkfl verify toy/1")
 

@@ -250,7 +250,6 @@ class Check:
         if confirmed is not None and not confirmed.stands:
             outcome = Outcome.UNRESOLVED
             notes += (DOUBTED.format(how=confirmed.how),)
-        of_mutants = self._of_mutants
         unused = options.data is not None and not self.own_data
         return Verdict(
             id=statement.id,
@@ -258,7 +257,6 @@ class Check:
             kind=statement.kind,
             outcome=outcome,
             recorded=statement.forms[form].recorded,
-            trials=tally.trials,
             holds=tally.counts[Outcome.HOLDS],
             touches=tally.counts[Outcome.TOUCHES],
             unresolved=tally.counts[Outcome.UNRESOLVED],
@@ -274,9 +272,7 @@ class Check:
             witness=None,
             confirmation=None if confirmed is None else confirmed.how,
             standing=None if confirmed is None else confirmed.standing,
-            mutants_killed=of_mutants.count(Outcome.VIOLATED),
-            mutants_total=len(of_mutants),
-            mutants={m.name: settled.value for m, settled in zip(statement.mutants, of_mutants, strict=False)},
+            mutants={m.name: settled.value for m, settled in zip(statement.mutants, self._of_mutants, strict=False)},
             necessity={},
             notes=notes,
             replay=replay_command(statement, form, without_data(options) if unused else options),

@@ -75,8 +75,8 @@ def test_the_factor_is_the_users_and_at_least_one():
 
 
 def test_what_is_new_what_is_gone_and_other_mutants_are_said():
-    old = [HELD, replace(BROKEN, mutants_killed=2)]
-    new = [replace(BROKEN, mutants_killed=1), a_verdict("fl-ntk/A.1", Form.STATED)]
+    old = [HELD, replace(BROKEN, mutants={"halved": "violated", "doubled": "violated"})]
+    new = [BROKEN, a_verdict("fl-ntk/A.1", Form.STATED)]
     found = changes(old, new)
     assert [(c.id, c.what) for c in found.changes] == [
         ("fl-ntk/B.12", "mutants"), ("fl-ntk/A.1", "new"), ("fl-ntk/B.12", "gone"),
