@@ -97,8 +97,10 @@ def test_the_conjecture_is_judged_by_the_power_of_the_width(power, outcome):
 
 def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_barriers():
     found, again = (trained(widths, pairs=1, passes=8, seed=1) for widths in ((12, 24), (12, 24, 30)))
-    for one, other in zip((*found.barriers, *found.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for barrier, other in zip(
+        (*found.barriers, *found.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True
+    ):
+        np.testing.assert_array_equal(barrier, other)
     assert found.aligned.sum() < found.barriers.sum()
     assert found.describe() == {"widths": [12.0, 24.0], "pairs": 2}
 

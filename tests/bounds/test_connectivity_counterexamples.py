@@ -8,10 +8,10 @@ from bounds import Form, Outcome, catalogue
 from verification.search import attack, read, rejudge, written
 
 FALSE = [
-    (one.id, form)
-    for one in catalogue().values()
-    if one.id.startswith(("fedgucci/", "averaging/"))
-    for form, claim in one.forms.items()
+    (statement.id, form)
+    for statement in catalogue().values()
+    if statement.id.startswith(("fedgucci/", "averaging/"))
+    for form, claim in statement.forms.items()
     if claim.recorded is Outcome.VIOLATED
 ]
 LONG = {"fedgucci/F9-all-x"}  # a minute of processor time

@@ -157,7 +157,7 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
         same = replace(ladder, setup=replace(setup, local_steps=steps), problem=replace(problem, owner=clients))
         assert same.limit_pooled < 1e-14
         hypotheses = get("deep/centralised").hypotheses
-        assert [one.name for one in hypotheses if not one.met(same)] == [
+        assert [hypothesis.name for hypothesis in hypotheses if not hypothesis.met(same)] == [
             "several-local-steps" if steps == 1 else "several-clients"
         ]
 
@@ -257,15 +257,17 @@ def test_the_orders_of_a_run_are_one_run_summed_up_in_two_ways(network):
 
 def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     for ladder in (deep_ladder(RELU, 3), deep_ladder(ERF, 0), KINK_LADDERS.case(3)):
-        seeds = [seed for one in (ladder, ladder.fresh()) for i in range(len(one.widths)) for seed in one.seeds(i)]
+        seeds = [
+            seed for either in (ladder, ladder.fresh()) for i in range(len(either.widths)) for seed in either.seeds(i)
+        ]
         assert len(set(seeds)) == len(seeds) == 2 * ladder.n_runs
         assert ladder.fresh().problem is ladder.problem
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))
     drawn = [
         small.wide.model((8,), width).initial(seed)["layer1.weight"]
-        for one in (small, small.fresh())
-        for i, width in enumerate(one.widths)
-        for seed in one.seeds(i)
+        for either in (small, small.fresh())
+        for i, width in enumerate(either.widths)
+        for seed in either.seeds(i)
     ]
     numbers = np.concatenate([weights.numpy().ravel() for weights in drawn])
     assert len(np.unique(numbers)) == numbers.size

@@ -119,9 +119,9 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")
     judged = [
-        judge(statement, Form.NEW, NetworkPair(one, other, problem.x, problem.y, loss))
+        judge(statement, Form.NEW, NetworkPair(first, other, problem.x, problem.y, loss))
         for loss in ("absolute", "logistic")
-        for one, other in ((found[0], found[1]), (found[1], found[2]), (found[0], others[0]), (found[1], others[2]))
+        for first, other in ((found[0], found[1]), (found[1], found[2]), (found[0], others[0]), (found[1], others[2]))
     ]
     assert all(seen.outcome in FINE for seen in judged)
     assert max(float(seen.left.value) for seen in judged) > 1e-3

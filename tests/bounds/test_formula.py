@@ -184,8 +184,8 @@ def test_every_function_runs_through_arrays_as_through_numbers():
     first, second = Estimate(np.array([0.2, 2.5, 9.0]), np.array([0.0, 0.1, 0.0]), "test"), np.array([1.5, 0.7, 3.0])
     found = evaluate(expression, {lam: first, r0: second, K: 4})
     alone = [evaluate(expression, {lam: first[i], r0: second[i], K: 4}) for i in range(3)]
-    assert found.value.tolist() == [float(one.value) for one in alone]
-    assert found.error.tolist() == [float(one.error) for one in alone]
+    assert found.value.tolist() == [float(single.value) for single in alone]
+    assert found.error.tolist() == [float(single.error) for single in alone]
     assert evaluate(expression, {lam: first[:0], r0: second[:0], K: 4}).value.shape == (0,)
 
 

@@ -70,7 +70,7 @@ def test_heavy_ball_and_feddyn_are_their_plain_loops(ladder):
 
 def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
     rounds = np.arange(ladder.setup.rounds + 1)
-    for name, one in ((name, variants(ladder.setup.eta_global)[name]) for name in METHODS):
+    for name, variant in ((name, variants(ladder.setup.eta_global)[name]) for name in METHODS):
         for row, found, runs in zip(ladder.residuals[name], ladder.samples(name), ladder.runs, strict=True):
             for residual, sample, run in zip(row, found, runs, strict=True):
                 outputs = run.problem.y - residual
@@ -79,12 +79,12 @@ def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
                     run.problem,
                     steps,
                     None,
-                    one.method,
-                    one.options,
-                    one.momentum,
-                    client_steps=one.client_steps or None,
-                    step_factors=one.step_factors,
-                    ima=one.window and MovingWindow(one.window),
+                    variant.method,
+                    variant.options,
+                    variant.momentum,
+                    client_steps=variant.client_steps or None,
+                    step_factors=variant.step_factors,
+                    ima=variant.window and MovingWindow(variant.window),
                 )
                 off = np.linalg.norm(outputs - regime.outputs(rounds, outputs[0]), axis=1).max()
                 assert sample == pytest.approx(off / np.linalg.norm(residual[0]), rel=1e-9)
@@ -99,7 +99,7 @@ def test_the_formulas_are_the_library_s_limits(ladder):
 
 def test_every_method_with_a_linear_limit_is_there_and_each_is_another():
     linear = {name for name, module in catalogue().items() if not hasattr(module, "NOT_LINEAR")}
-    assert {one.method for one in variants().values()} == linear
+    assert {variant.method for variant in variants().values()} == linear
     assert {*METHODS, *COVERED} == set(variants())
     ladder = DRAW.case(0)
     ends = np.array([limit[-1] for limit in ladder.limits.values()])

@@ -110,7 +110,7 @@ def test_a_script_confirms_its_finding_without_this_project(script):
 def rows(several):
     """A row of each script and each of what is wrong with it."""
     marks = {script: pytest.mark.slow if script in COSTLY else () for script in SCRIPTS}
-    return [pytest.param(script, one, marks=marks[script]) for script in SCRIPTS for one in several(script)]
+    return [pytest.param(script, row, marks=marks[script]) for script in SCRIPTS for row in several(script)]
 
 
 @pytest.mark.parametrize(("script", "line"), rows(lambda script: LINES))

@@ -33,16 +33,18 @@ def test_every_form_was_seen_on_some_case():
     for identifier, seen in read().items():
         statement = own()[identifier]
         assert set(seen) == set(statement.forms), identifier
-        for form, one in seen.items():
-            assert one.x or one.exponents, f"{identifier} ({form.value})"
-            assert len(one.x) <= KEPT and len(one.x) == len(one.ratio) == len(one.outcome) == len(one.family)
+        for form, points in seen.items():
+            assert points.x or points.exponents, f"{identifier} ({form.value})"
+            assert len(points.x) <= KEPT and len(points.x) == len(points.ratio) == len(points.outcome) == len(
+                points.family
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", ["fl-ntk/A.2", "fl-ntk/B.12", "averaging/I3", "fedgucci/F4"])
 def test_a_new_measurement_is_the_one_that_is_kept(identifier):
     """In words and counts; numbers to the noise of rounding, which the differences of identities are."""
-    found = {form: one for (_, form), one in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
+    found = {form: points for (_, form), points in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
     for form, kept in read()[identifier].items():
         assert (found[form].families, found[form].cases, found[form].failed) == (kept.families, kept.cases, kept.failed)
         assert found[form].outcome == kept.outcome and found[form].family == kept.family

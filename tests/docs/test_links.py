@@ -23,9 +23,9 @@ def absent(code):
     """The names of ours that it imports and that are not there."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            wanted = [(one.name, None) for one in node.names]
+            wanted = [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            wanted = [(node.module, one.name) for one in node.names]
+            wanted = [(node.module, alias.name) for alias in node.names]
         else:
             continue
         for module, name in wanted:

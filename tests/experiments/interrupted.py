@@ -210,12 +210,12 @@ def table(tries: list[Try]) -> str:
     """One row a command."""
     columns = ("ignored", "traceback", "orphans", "wrong status")
     lines = [f"{'command':<22}{'tries':>6}{'over':>6}" + "".join(f"{c:>14}" for c in columns) + f"{'slowest [s]':>13}"]
-    for name in dict.fromkeys(one.command for one in tries):
-        own = [one for one in tries if one.command == name]
-        wrong = Counter(word for one in own for word in one.wrong)
-        slowest = max((one.took for one in own if not one.over), default=0.0)
+    for name in dict.fromkeys(attempt.command for attempt in tries):
+        own = [attempt for attempt in tries if attempt.command == name]
+        wrong = Counter(word for attempt in own for word in attempt.wrong)
+        slowest = max((attempt.took for attempt in own if not attempt.over), default=0.0)
         counts = "".join(f"{wrong[c]:>14}" for c in columns)
-        lines.append(f"{name:<22}{len(own):>6}{sum(one.over for one in own):>6}{counts}{slowest:>13.1f}")
+        lines.append(f"{name:<22}{len(own):>6}{sum(attempt.over for attempt in own):>6}{counts}{slowest:>13.1f}")
     return "\n".join(lines)
 
 

@@ -71,7 +71,9 @@ def test_parallel_rows_have_their_line_numbers(tmp_path):
 
 def test_a_paper_stands_for_all_its_statements():
     whole = find("fl-ntk")
-    assert [one.id for one in whole] == [name for name in catalogue() if name.startswith("fl-ntk/")] and len(whole) > 50
+    assert [statement.id for statement in whole] == [
+        name for name in catalogue() if name.startswith("fl-ntk/")
+    ] and len(whole) > 50
     assert find("FL-NTK", "fl-ntk/C.6") == whole
     with pytest.raises(KeyError, match="no statement 'fl-nt'"):
         find("fl-nt")
@@ -95,14 +97,14 @@ def test_cases_that_the_data_alone_reject_are_not_simulated(monkeypatch, tmp_pat
     for threads in (0, 2):
         found = verify_all(find("fl-ntk/B.12"), Options(data=data, trials=2), threads=threads)
         assert not prepared
-        assert {name for one in found for name in one.rejected} == {"unit-rows"}
+        assert {name for verdict in found for name in verdict.rejected} == {"unit-rows"}
 
 
 def test_what_was_taken_as_what_is_said_once_and_first(tmp_path):
     data = write(tmp_path / "ok.csv", rows(8))
     said = "ok.csv: y is column 'y'; no column is the owner; 3 features, 'a' to 'c'"
     runs = ("gram", "rate", "applies", "simulate"), ("train", "fedavg", "--rounds", "1", "--clients", "2")
-    for words in [*([one] for one in runs[0]), runs[1]]:
+    for words in [*([command] for command in runs[0]), runs[1]]:
         found = invoke(
             *words, "--data", data, "--unit", *(("--width", 8, "--rounds", 1) if "simulate" in words else ())
         )

@@ -133,7 +133,7 @@ def test_without_biases_every_mean_is_the_same_function(rng, outputs, hidden, sh
     weights = (share, 1 - share)
     parts = {}
     for name in ("hidden", "readout", "bias", "output_bias"):
-        values = [getattr(one, name) for one in networks]
+        values = [getattr(network, name) for network in networks]
         parts[name] = sum(p * (0.0 if v is None else v) for p, v in zip(weights, values, strict=True))
     own = np.maximum(x @ parts["hidden"].T + parts["bias"], 0) @ np.transpose(parts["readout"]) + parts["output_bias"]
     mean = combination(plain, weights).outputs(with_constant(x) if constant else x)
@@ -267,6 +267,6 @@ def test_a_group_of_copies_with_permuted_units_has_no_barrier_when_aligned(files
     found = json.loads((folder / "o.json").read_text())
     assert abs(found["group loss barrier"]["value"]) > 1e-3  # as they are
     numbers = found["aligned"]["numbers"]
-    for one in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
-        assert abs(one["value"]) <= one["error"]
+    for barrier in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
+        assert abs(barrier["value"]) <= barrier["error"]
     assert all(sorted(order) == list(range(5)) for order in found["aligned"]["permutations"])

@@ -41,14 +41,18 @@ def test_every_method_has_the_papers_that_it_is_from(name):
 
 
 def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
-    for one in statements().values():
-        found = citation(one.id)
-        papers = {i.partition("/")[0] for i in (one.id, *one.uses)}
+    for statement in statements().values():
+        found = citation(statement.id)
+        papers = {i.partition("/")[0] for i in (statement.id, *statement.uses)}
         behind = [entry for names, entry in references() if names & papers]
         assert all(any(paper in names for names, _ in references()) for paper in papers)
         own = [entry for entry in found.entries if entry.startswith("@misc{ntkfl-")]
-        assert len(own) == sum(claim.nature is not None for claim in one.forms.values())
-        assert found.entries == (*behind, *own, TOOL) and one.id in found.what and str(one.source) in str(found)
+        assert len(own) == sum(claim.nature is not None for claim in statement.forms.values())
+        assert (
+            found.entries == (*behind, *own, TOOL)
+            and statement.id in found.what
+            and str(statement.source) in str(found)
+        )
     three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
     deep = ["jacot2018neural", "jian2025widening"]
     assert keys(citation()) == [*three, *deep, "entezari2022role", "ainsworth2023git", "ntkfl"]
@@ -63,7 +67,9 @@ def test_a_finding_is_an_item_of_its_own_with_its_address_and_its_check():
     assert r"B\_3: what" in entry and "recorded: violated" in entry
     of_a_scan = citation("fl-ntk/B.12").entries[1]
     assert "note         = {scan; recorded: violated}" in of_a_scan
-    items = [entry for one in statements().values() for entry in citation(one.id).entries if "@misc" in entry]
+    items = [
+        entry for statement in statements().values() for entry in citation(statement.id).entries if "@misc" in entry
+    ]
     assert len(items) == len({re.match(r"@misc{([^,]+),", entry)[1] for entry in items}) > 30
     for entry in items:
         assert entry.count("{") == entry.count("}") and not re.search(r"(?<!\\)[&%$#_]", entry), entry

@@ -367,7 +367,7 @@ def test_list_searches_texts_and_verify_keeps_to_a_paper():
     named = [line.split()[0] for line in run("list", "--search", "EIGENVALUE h(0)").stdout.splitlines()[:-1:2]]
     assert "fl-ntk/Weyl" in named and len(named) < len(catalogue()) / 4
     assert set(named) >= {i for i, s in catalogue().items() if {"eigenvalue", "h(0)"} <= set(s.title.lower().split())}
-    assert named == [one.id for one in narrowed(map(get, named), text="eigenvalue")]
+    assert named == [statement.id for statement in narrowed(map(get, named), text="eigenvalue")]
     refused("list", "--search", "eigenvalue unheard", message="statements has 'eigenvalue unheard' in its texts")
     kept = run("verify", "fl-ntk/Weyl", "averaging/I8", "--paper", "fl-ntk", "--trials", "1", "--processes", "1")
     assert kept.exit_code == 0 and "fl-ntk/Weyl" in kept.stdout and "I8" not in kept.stdout

@@ -65,13 +65,15 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_be_compared(tmp_path
     still = run("fedavg", "fedprox", "--seeds", 2, "--json", tmp_path / "still.json", *WORDS, "--rate", 1e-9)
     assert still.exit_code == 1 and "2 seeds, paired" in still.stdout, still.output
     said = json.loads((tmp_path / "still.json").read_text())["nothing_learned"]
-    assert [(one["method"], one["seed"]) for one in said] == [
+    assert [(record["method"], record["seed"]) for record in said] == [
         ("fedavg", 0),
         ("fedavg", 1),
         ("fedprox", 0),
         ("fedprox", 1),
     ]
-    assert still.stdout.splitlines()[-4:] == [f"{one['method']}, seed {one['seed']}: {one['why']}" for one in said]
+    assert still.stdout.splitlines()[-4:] == [
+        f"{record['method']}, seed {record['seed']}: {record['why']}" for record in said
+    ]
     gone = run("fedavg", "fedprox", "--seeds", 2, *WORDS, "--rate", 1e30)
     assert gone.exit_code == 2 and "error: fedavg, seed 0, round " in gone.stderr
     for words, said in (

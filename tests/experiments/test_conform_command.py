@@ -39,7 +39,7 @@ def test_the_plain_loop_is_equal_and_the_files_say_so(tmp_path):
         "1 method: 1 equal",
     ]
     kept = json.loads((tmp_path / "c.json").read_text())
-    assert kept["conforms"] is True and [one["outcome"] for one in kept["methods"][0]["cases"]] == ["equal"] * 12
+    assert kept["conforms"] is True and [case["outcome"] for case in kept["methods"][0]["cases"]] == ["equal"] * 12
     page = (tmp_path / "c.md").read_text()
     assert "![ntkfl conform: 1 of 1 methods equal](" in page and "| fedavg | equal | 12 equal |  |  |" in page
 
@@ -95,4 +95,4 @@ def test_cases_and_variants(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
     listed = invoke("variants").output
     assert all(f"{method}:\n" in listed for method in methods())
-    assert all(f"    {one.name}: {one.says}\n" in listed for one in variants_of("scaffold"))
+    assert all(f"    {variant.name}: {variant.says}\n" in listed for variant in variants_of("scaffold"))

@@ -32,10 +32,10 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     found = fastest(small(), local_steps=(1, 3), budget=9, eta_local=0.3)
     assert json.loads(file.read_text()) == json.loads(json.dumps(found.to_dict()))
     assert picture.read_text().lstrip().startswith("<?xml")
-    for one in found.best:
-        of = {each.local_steps: each.rounds for each in found.tuned if each.label == one.label}
-        row = rf"^{re.escape(one.label)} +{of[1]} +{of[3]} +{one.vectors} +{re.escape(f'{one.left:.2g}')} "
-        assert re.search(row, result.stdout, re.MULTILINE), one.label
+    for tuned in found.best:
+        of = {each.local_steps: each.rounds for each in found.tuned if each.label == tuned.label}
+        row = rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.left:.2g}')} "
+        assert re.search(row, result.stdout, re.MULTILINE), tuned.label
     assert f"takes some {found.floor} rounds" in result.stdout
 
 

@@ -107,7 +107,7 @@ def test_feddyn_is_a_servers_momentum_to_the_first_order_in_alpha():
 def test_fedavgm_ends_at_the_control_s_pace():
     """Once its velocity is there, a round goes as far as one of FedAvg at the server's rate divided by 1 - momentum."""
     keys = KEYS | {"method": "fedavgm", "options": {"momentum": 0.8}}
-    found, theirs = (np.diff(moves(one, 0.01, 60), axis=0)[-1] for one in (keys, control(keys)))
+    found, theirs = (np.diff(moves(options, 0.01, 60), axis=0)[-1] for options in (keys, control(keys)))
     np.testing.assert_allclose(found, theirs, rtol=0.02)
 
 
@@ -189,11 +189,11 @@ def test_a_control_stands_once_beside_those_that_share_it():
     connected = {"method": "fedgucci", "options": {"beta": 1.0}}
     named = {"FedAvg": {}, "one": connected, "two": connected | {"options": {"beta": 1.0, "anchors": 2}}}
     found = settings(common, named, "FedAvg", named="{}, here")
-    assert [one.name for one in found] == ["FedAvg, here", "one, here", "control of one, here", "two, here"]
-    assert [one.control for one in found] == [None, "control of one, here", None, "control of one, here"]
+    assert [setting.name for setting in found] == ["FedAvg, here", "one, here", "control of one, here", "two, here"]
+    assert [setting.control for setting in found] == [None, "control of one, here", None, "control of one, here"]
     assert found[2].keys == control(found[1].keys) and found[2].against == "FedAvg, here"
     plain = settings(common, {"FedAvg": {}, "FedNova": {"method": "fednova"}}, "FedAvg")
-    assert [one.control for one in plain] == [None, None], "its control is the baseline"
+    assert [setting.control for setting in plain] == [None, None], "its control is the baseline"
 
 
 def test_a_wrong_factor_would_be_noticed():

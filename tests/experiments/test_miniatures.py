@@ -90,7 +90,7 @@ def test_settings_differ_from_their_baseline_only_in_what_they_are_about(miniatu
 
 
 @pytest.mark.parametrize(
-    "miniature", [one for one in catalogue().values() if one.name not in SOLO], ids=lambda m: m.name
+    "miniature", [miniature for miniature in catalogue().values() if miniature.name not in SOLO], ids=lambda m: m.name
 )
 def test_every_setting_names_a_run(miniature):
     for setting in miniature.settings:
@@ -130,7 +130,7 @@ def test_a_miniature_refuses_what_cannot_be_compared():
 # --- larger scales
 
 
-LARGER = [other for one in catalogue().values() for other in one.larger.values()]
+LARGER = [other for miniature in catalogue().values() for other in miniature.larger.values()]
 # What the papers print of their settings, by miniature: FedGuCci, appendix A; IMA, section VI; FL-NTK, Figure 1.
 CNN_ON_CIFAR = {"data": "cifar-10", "model": "simple-cnn", "epochs": 3, "batch_size": 64, "rate": 0.04}
 OF_IMA = {"data": "cifar-10", "model": "ima-cnn", "clients": 100, "participation": 0.1, "rounds": 400, "epochs": 5}
@@ -178,7 +178,7 @@ def test_every_setting_of_a_larger_scale_is_a_configuration(miniature):
 
 
 def test_the_papers_recipes_are_as_printed():
-    found = {one.name: one.on("paper") for one in catalogue().values() if "paper" in one.larger}
+    found = {miniature.name: miniature.on("paper") for miniature in catalogue().values() if "paper" in miniature.larger}
     assert set(found) == set(AS_PRINTED)
     for name, miniature in found.items():
         for setting in miniature.settings:
@@ -194,7 +194,7 @@ def test_the_papers_recipes_are_as_printed():
     assert late == {20} and {checked(s.keys).ima_start for s in found["ima"].settings[1:]} == {300}
     assert [checked(s.keys).ima_start for s in found["ima-start"].settings[1::2]] == [150, 200, 250, 300]
     assert {checked(s.keys).ima_start for s in found["ima-window"].settings} == {150, 200, 300}
-    assert all(one.no_paper for one in catalogue().values() if one.name not in found)
+    assert all(miniature.no_paper for miniature in catalogue().values() if miniature.name not in found)
 
 
 @pytest.mark.parametrize("scale", ["middle", "paper"])
@@ -531,7 +531,7 @@ def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
     monkeypatch.setattr(ima_start, "accuracies", np.array)
     curves["fedavg"][-1] = 10.0  # the mean of the last ten is 46
     found = {name: ima_start.measure({} if name == "fedavg" else {"ima": name}, 0) for name in curves}
-    assert [one[ima_start.ROUNDS] for one in found.values()] == [10, 3, 21]
+    assert [values[ima_start.ROUNDS] for values in found.values()] == [10, 3, 21]
     ima_start._curve.cache_clear()
 
 
@@ -658,7 +658,7 @@ def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
     for picture in shown:
         file = root / picture
         assert file.read_bytes().startswith(b"\x89PNG") and file.stat().st_size < 150_000, picture
-    labels = {other.label for one in catalogue().values() for other in (one, *one.larger.values())}
+    labels = {other.label for miniature in catalogue().values() for other in (miniature, *miniature.larger.values())}
     named = set(re.findall(r"^\| \[([a-z-]+)\]\(#", text, re.M))
     assert named and named <= labels and all(f"\n## {label}\n" in text for label in named)
     drawn = re.findall(r"as `ntkfl miniature ([a-z-]+)(?: --scale (\w+))? --out DIR` draws it in `DIR/([a-z-]+)/", text)

@@ -42,7 +42,7 @@ def test_rate_of_a_deep_network_is_that_of_its_kernels():
     own = wide.model((64,), 32)
     matrices = [gram.deep(problem.x, activation="erf"), gram.empirical(problem.x, own, own.initial(5))]
     regimes = [kernel_regime(problem, setup, matrix) for matrix in matrices]
-    assert column(printed, "spectral radius per round") == pytest.approx([one.rate for one in regimes], rel=1e-8)
+    assert column(printed, "spectral radius per round") == pytest.approx([regime.rate for regime in regimes], rel=1e-8)
     assert column(printed, "lambda_min(H)") == pytest.approx(
         [np.linalg.eigvalsh(matrix)[0] for matrix in matrices], rel=1e-6
     )

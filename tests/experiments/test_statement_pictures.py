@@ -30,7 +30,7 @@ def run(*words):
 def seen(identifier, trials=2):
     statement = get(identifier)
     found = seen_of([statement], Options(trials=trials))
-    return statement, {form: one for (_, form), one in found.items()}
+    return statement, {form: points for (_, form), points in found.items()}
 
 
 def made_up(ratio, **more):
@@ -74,10 +74,10 @@ def test_nothing_overlaps_and_all_is_inside(identifier):
     ]
     for box in boxes:
         assert box.x0 >= frame.x0 - 2 and box.x1 <= frame.x1 + 2 and box.y0 >= frame.y0 - 2 and box.y1 <= frame.y1 + 2
-    for at, one in enumerate(boxes):
+    for at, first in enumerate(boxes):
         for other in boxes[at + 1 :]:
-            wide = min(one.x1, other.x1) - max(one.x0, other.x0)
-            high = min(one.y1, other.y1) - max(one.y0, other.y0)
+            wide = min(first.x1, other.x1) - max(first.x0, other.x0)
+            high = min(first.y1, other.y1) - max(first.y0, other.y0)
             assert min(wide, high) < 3  # pixels
 
 

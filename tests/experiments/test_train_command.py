@@ -59,7 +59,7 @@ def test_a_files_owners_are_the_clients(tmp_path):
 def without_limits(annotation):
     """The type of an annotation, without None and without what limits it."""
     if get_origin(annotation) in (Union, UnionType):
-        return without_limits(next(one for one in get_args(annotation) if one is not type(None)))
+        return without_limits(next(literal for literal in get_args(annotation) if literal is not type(None)))
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 

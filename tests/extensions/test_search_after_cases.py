@@ -64,7 +64,7 @@ def searched(verdicts, **given):
 
 
 def test_what_held_in_its_cases_is_broken_by_search_and_what_is_true_holds(theorem):
-    verdicts = [verdict for one in bounds.load(theorem) for verdict in verify(one)]
+    verdicts = [verdict for statement in bounds.load(theorem) for verdict in verify(statement)]
     assert {verdict.outcome for verdict in verdicts} <= {Outcome.HOLDS, Outcome.TOUCHES}
     said = []
     broken, true = searched(verdicts, progress=said.append)
@@ -103,7 +103,7 @@ def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
 
 
 def test_a_search_that_fails_or_is_interrupted_loses_no_verdict(theorem, monkeypatch):
-    verdicts = [verdict for one in bounds.load(theorem) for verdict in verify(one)]
+    verdicts = [verdict for statement in bounds.load(theorem) for verdict in verify(statement)]
 
     def stop(*given, **named):
         raise KeyboardInterrupt

@@ -64,7 +64,7 @@ def test_an_open_form_that_is_not_violated_passes_and_stays_open(ntkfl, folder):
 @pytest.mark.slow
 def test_other_processes_find_the_same(folder):
     statements = bounds.load("my_theorem.py")
-    here = [verdict for one in statements for verdict in verify(one)]
+    here = [verdict for statement in statements for verdict in verify(statement)]
     there = verify_in_processes(statements, bounds.Options(), processes=2)
     assert [v.to_json() for v in there] == [v.to_json() for v in here]
     assert {v.outcome for v in there} == {Outcome.HOLDS, Outcome.VIOLATED}
@@ -116,7 +116,10 @@ def test_a_file_that_has_changed_is_loaded_again_and_one_that_has_not_is_not(fol
     text = (folder / "my_theorem.py").read_text()
     (folder / "my_theorem.py").write_text(text.replace("A sum is at most the norm", "Otherwise"))
     assert bounds.load("my_theorem.py")[1].title == "Otherwise" == bounds.get("mine/T2").title
-    assert [one.id for one in bounds.find("my_theorem.py::mine/T2", "fl-ntk/C.6")] == ["mine/T2", "fl-ntk/C.6"]
+    assert [statement.id for statement in bounds.find("my_theorem.py::mine/T2", "fl-ntk/C.6")] == [
+        "mine/T2",
+        "fl-ntk/C.6",
+    ]
 
 
 def test_only_what_the_user_named_is_written(ntkfl, folder):

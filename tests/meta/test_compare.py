@@ -132,13 +132,15 @@ def test_of_an_array_the_worst_entry_decides(data, kind, size):
     left, right = (estimate(data.draw(values), data.draw(errors)) for _ in range(2))
     order = [H, T, U, V]
     single = [compare(kind, left[i], right[i]) for i in range(size)]
-    worst = max(order.index(one.outcome) for one in single)
+    worst = max(order.index(comparison.outcome) for comparison in single)
     found = compare(kind, left, right)
     assert found.outcome is order[worst]
-    assert found.tightness == max(one.tightness for one in single)
-    assert found.margin_in_errors == min(one.margin_in_errors for one in single)
-    deciding = [one for one in single if order.index(one.outcome) == worst]
-    assert (found.left.value, found.right.value) in [(one.left.value, one.right.value) for one in deciding]
+    assert found.tightness == max(comparison.tightness for comparison in single)
+    assert found.margin_in_errors == min(comparison.margin_in_errors for comparison in single)
+    deciding = [comparison for comparison in single if order.index(comparison.outcome) == worst]
+    assert (found.left.value, found.right.value) in [
+        (comparison.left.value, comparison.right.value) for comparison in deciding
+    ]
 
 
 SPECIAL = st.sampled_from([0.0, -0.0, 1.0, 1 + 1e-9, -1.0, 2.0, 1e-320, 1e308, -1e308, np.inf, -np.inf])

@@ -223,8 +223,8 @@ def test_trust_goes_by_rigour_and_not_by_words(rigour):
 
 def test_a_case_is_known_better_until_it_cannot_be():
     finer = list(module_chain(RUN))
-    assert [one.bits for one in finer] == [144, 576] and {one.rigour for one in finer} == {Rigour.ENCLOSED}
-    assert [one.bits for one in module_chain(RUN.with_arithmetic(module.BALL, 256))] == [576]
+    assert [run.bits for run in finer] == [144, 576] and {run.rigour for run in finer} == {Rigour.ENCLOSED}
+    assert [run.bits for run in module_chain(RUN.with_arithmetic(module.BALL, 256))] == [576]
     assert RUN.with_arithmetic(module.BALL, 576).sharper() is None
 
 

@@ -97,7 +97,7 @@ def literal(problem, method, options, how, setup, points):
 @quietly
 @settings(max_examples=4)
 @given(eta=st.floats(0.05, 0.5), seed=st.integers(0, 999), repeated=st.booleans())
-@pytest.mark.parametrize(("method", "options", "how"), AVERAGING, ids=[one[0] for one in AVERAGING])
+@pytest.mark.parametrize(("method", "options", "how"), AVERAGING, ids=[row[0] for row in AVERAGING])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed, repeated):
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=4)

@@ -147,8 +147,8 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
     assert found.hi >= 0
     cuts = {Fraction(0), Fraction(1)}
     for row in x.tolist():
-        for one, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
-            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (one, two))
+        for left_unit, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
+            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (left_unit, two))
             if a * c < 0:
                 cuts.add(-c / (a - c))
     edges = sorted(cuts)
@@ -296,10 +296,10 @@ def test_a_unit_that_turns_on_exactly_at_an_end():
 def test_kinks_so_close_to_an_end_that_their_alpha_rounds_to_it():
     x = np.ones((1, 1))
     for tiny in (1e-300, 1e-17, 5e-324):
-        for one, two in ((1.0, -tiny), (-tiny, 1.0), (-1.0, tiny), (tiny, -1.0)):
-            found = loss_barrier(TwoLayer([[one]], [1.0]), TwoLayer([[two]], [1.0]), x, np.ones(1))
+        for before, two in ((1.0, -tiny), (-tiny, 1.0), (-1.0, tiny), (tiny, -1.0)):
+            found = loss_barrier(TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), x, np.ones(1))
             taken = exact_excess(
-                TwoLayer([[one]], [1.0]), TwoLayer([[two]], [1.0]), Fraction(found.at), x, np.ones(1), "squared"
+                TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), Fraction(found.at), x, np.ones(1), "squared"
             )
             assert found.value.lo <= float(taken) + 1e-15 and float(taken) <= found.value.hi
 
@@ -353,7 +353,7 @@ def test_the_gap_encloses_a_grid_in_rational_arithmetic(pair):
     def gap(alpha):
         at = exact_outputs(first, second, alpha, x)
         rows = zip(at, *ends, strict=True)
-        return sum(abs(f[0] - (1 - alpha) * zero[0] - alpha * one[0]) for f, zero, one in rows) / len(x)
+        return sum(abs(f[0] - (1 - alpha) * zero[0] - alpha * full[0]) for f, zero, full in rows) / len(x)
 
     assert all(float(gap(alpha)) <= found.value.hi for alpha in GRID)
     assert float(gap(Fraction(found.at))) >= found.value.lo - 1e-11
@@ -454,8 +454,8 @@ def exact_accuracy_drop(first, second, x, y):
 
     cuts = {Fraction(0), Fraction(1)}
     for row in x.tolist():
-        for one, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
-            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (one, two))
+        for left_unit, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
+            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (left_unit, two))
             if a * c < 0:
                 cuts.add(-c / (a - c))
     points = {mp.mpf(cut.numerator) / cut.denominator for cut in cuts}
@@ -465,8 +465,8 @@ def exact_accuracy_drop(first, second, x, y):
             outs = [list(column) for column in zip(*values, strict=True)]
             pairs_of = [(p, q) for k, p in enumerate(outs) for q in outs[k + 1 :]]
             heights = [outs[0]] if len(outs) == 1 else [[u - v for u, v in zip(*pq, strict=True)] for pq in pairs_of]
-            for zero, half, one in heights:  # in t = (alpha - left) / (right - left)
-                bend, slope = 2 * (zero + one - 2 * half), 4 * half - 3 * zero - one
+            for zero, half, full in heights:  # in t = (alpha - left) / (right - left)
+                bend, slope = 2 * (zero + full - 2 * half), 4 * half - 3 * zero - full
                 under = slope * slope - 4 * bend * zero
                 tops = [mp.mpf(0)] if not bend and not slope else []
                 if bend and under >= 0:
@@ -686,8 +686,8 @@ def test_a_bound_that_ends_early_says_so_and_more_points_bring_it_closer(loss):
     rough, closer, done = (loss_barrier(first, second, x, y, loss, most) for most in (70, 2000, 10**6))
     assert rough.stopped.startswith("bounded to") and rough.stopped.endswith("by 70 points")
     assert rough.stopped in str(rough) and not done.stopped
-    for one, other in ((rough, closer), (closer, done)):  # one within the other, up to rounding
-        assert one.value.lo <= other.value.lo + 1e-9 and other.value.hi <= one.value.hi + 1e-9
+    for earlier, other in ((rough, closer), (closer, done)):  # one within the other, up to rounding
+        assert earlier.value.lo <= other.value.lo + 1e-9 and other.value.hi <= earlier.value.hi + 1e-9
     assert done.value.error <= 1e-9 < rough.value.error and done.value.lo > 1
     with pytest.raises(ValueError, match="most_points"):
         loss_barrier(first, second, x, y, loss, 0)

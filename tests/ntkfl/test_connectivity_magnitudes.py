@@ -71,9 +71,9 @@ def loss_at(first, second, x, y, loss, alpha):
 def kinks(first, second, x):
     """Where a unit changes its sign on a sample."""
     found = {Fraction(0), Fraction(1)}
-    for one, two in zip(weights(first)[0], weights(second)[0], strict=True):
+    for left_unit, two in zip(weights(first)[0], weights(second)[0], strict=True):
         for row in x.tolist():
-            a, c = (sum(u * Fraction(value) for u, value in zip(unit, row, strict=True)) for unit in (one, two))
+            a, c = (sum(u * Fraction(value) for u, value in zip(unit, row, strict=True)) for unit in (left_unit, two))
             if a * c < 0:
                 found.add(c / (c - a))
     return sorted(found)

@@ -139,9 +139,9 @@ def test_a_loss_of_ones_own_and_several_outputs():
     setup = Setup(eta_local=0.1, local_steps=2)
     together = kernel_regime(both, setup, loss=huber)
     alone = [kernel_regime(replace(problem, y=both.y[:, k]), setup, loss=huber) for k in range(2)]
-    assert np.abs(together.outputs(9) - np.stack([one.outputs(9) for one in alone], axis=1)).max() <= 1e-13
-    assert together.bound(9) == pytest.approx(sum(one.bound(9) for one in alone), rel=1e-10)
-    assert sum(one.mean_loss(9) for one in alone) == pytest.approx(together.mean_loss(9), rel=1e-12)
+    assert np.abs(together.outputs(9) - np.stack([single.outputs(9) for single in alone], axis=1)).max() <= 1e-13
+    assert together.bound(9) == pytest.approx(sum(single.bound(9) for single in alone), rel=1e-10)
+    assert sum(single.mean_loss(9) for single in alone) == pytest.approx(together.mean_loss(9), rel=1e-12)
     assert together.mean_loss(9) <= together.bound(9)
 
 

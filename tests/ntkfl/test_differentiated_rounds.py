@@ -116,7 +116,7 @@ def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, opt
             of_method(base, method, {**options, "server_rate": share * limits.eta_global}, momentum)
             for share in (0.9999, 1.0001)
         ]
-        assert [np.abs(np.linalg.eigvals(one.round_map)).max() < 1 for one in at] == [True, False]
+        assert [np.abs(np.linalg.eigvals(place.round_map)).max() < 1 for place in at] == [True, False]
 
 
 @quietly

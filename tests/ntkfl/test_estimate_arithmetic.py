@@ -97,10 +97,10 @@ def test_no_wider_than_twice_what_balls_give(relative):
     rng = np.random.default_rng(0)
     a, b = (Estimate(v, relative * np.abs(v), "x", Rigour.ENCLOSED) for v in rng.uniform(0.5, 2, (2, 4, 4)))
     ball = np.frompyfunc(lambda v, e: arb(float(v), float(e)), 2, 1)
-    x, y = (ball(one.value, one.error) for one in (a, b))
+    x, y = (ball(operand.value, operand.error) for operand in (a, b))
     pairs = [(a + b, x + y), (a - b, x - y), (a * b, x * y), (a @ b, x @ y), (a.squared(), x * x), (a.sqrt(), roots(x))]
     for found, balls in pairs:
-        radii = np.array([float(one.rad()) for one in balls.ravel()]).reshape(found.value.shape)
+        radii = np.array([float(ball.rad()) for ball in balls.ravel()]).reshape(found.value.shape)
         assert (found.error <= 2 * radii).all()
 
 

@@ -30,11 +30,11 @@ def again(problem, one, **options):
 
 
 def test_each_row_is_what_its_regime_says(found):
-    assert {one.label for one in found.tuned} == set(METHODS)
-    for one in found.tuned:
-        regime = again(digits(), one)
-        assert (regime.rate, regime.rounds_to(found.eps)) == (pytest.approx(one.rate, rel=1e-12), one.rounds)
-        assert one.vectors == one.rounds * (4 if one.method == "scaffold" else 2)
+    assert {tuned.label for tuned in found.tuned} == set(METHODS)
+    for tuned in found.tuned:
+        regime = again(digits(), tuned)
+        assert (regime.rate, regime.rounds_to(found.eps)) == (pytest.approx(tuned.rate, rel=1e-12), tuned.rounds)
+        assert tuned.vectors == tuned.rounds * (4 if tuned.method == "scaffold" else 2)
 
 
 @pytest.mark.parametrize("label", ["fedavg", "fedavgm", "fedavgm, nesterov"])
@@ -87,18 +87,18 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
 
 
 def test_the_floor_is_below_every_method(found):
-    assert all(one.rounds > found.floor for one in found.tuned if one.method != "cyclic")
-    assert found.best[0].rounds == min(one.rounds for one in found.tuned)
+    assert all(tuned.rounds > found.floor for tuned in found.tuned if tuned.method != "cyclic")
+    assert found.best[0].rounds == min(tuned.rounds for tuned in found.tuned)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["floor"] == found.floor
 
 
 def test_with_a_budget_what_is_left_is_compared():
     found = fastest(digits(), local_steps=(2,), budget=7)
-    for one in found.tuned:
-        assert one.left is not None
-        ends = np.linalg.norm(again(digits(), one).residual(np.array([0, 7])), axis=1)
-        assert one.left == pytest.approx(ends[1] / ends[0], rel=1e-9)
-    lefts = [one.left for one in found.best if one.left is not None]
+    for tuned in found.tuned:
+        assert tuned.left is not None
+        ends = np.linalg.norm(again(digits(), tuned).residual(np.array([0, 7])), axis=1)
+        assert tuned.left == pytest.approx(ends[1] / ends[0], rel=1e-9)
+    lefts = [tuned.left for tuned in found.best if tuned.left is not None]
     assert lefts == sorted(lefts)
 
 
@@ -112,10 +112,10 @@ def test_a_sample_twice_leaves_out_what_has_no_rate_and_counts_what_can_fall():
     same, other = with_first_again(problem.y[0]), with_first_again(-problem.y[0])
     for found in (same, other):
         assert found.floor is None and found.condition == np.inf and found.to_dict()["condition"] is None
-        assert {one.label for one in found.tuned} == set(METHODS) - {"scaffold", "feddyn", "cyclic"}
-        assert all(one.rate < 1 for one in found.tuned)
-    assert all(one.rounds is not None for one in same.tuned)
-    assert all(one.rounds is None and one.vectors is None for one in other.tuned)
+        assert {tuned.label for tuned in found.tuned} == set(METHODS) - {"scaffold", "feddyn", "cyclic"}
+        assert all(tuned.rate < 1 for tuned in found.tuned)
+    assert all(tuned.rounds is not None for tuned in same.tuned)
+    assert all(tuned.rounds is None and tuned.vectors is None for tuned in other.tuned)
 
 
 @pytest.mark.parametrize("eta_local", [0.5, 5.0, 50.0])
@@ -123,7 +123,7 @@ def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_loc
     problem = digits(6, 2)
     x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, problem.y[0])
     found = fastest(Problem(x, y, np.append(problem.owner, 0)), local_steps=(2,), eta_local=eta_local)
-    assert all(one.rate < 1 for one in found.tuned)
+    assert all(tuned.rate < 1 for tuned in found.tuned)
 
 
 def test_one_client_has_condition_one():
@@ -151,7 +151,7 @@ def test_labels_along_the_largest_eigenvalue_may_take_fewer_rounds_than_the_floo
     along = np.linalg.eigh(gram.infinite(problem.x))[1][:, -1]
     found = fastest(Problem(problem.x, along, problem.owner), local_steps=(1,))
     assert found.floor is not None
-    assert any(one.rounds and one.rounds < found.floor for one in found.tuned if one.method != "cyclic")
+    assert any(tuned.rounds and tuned.rounds < found.floor for tuned in found.tuned if tuned.method != "cyclic")
 
 
 def test_the_gram_matrix_is_decomposed_once(monkeypatch):

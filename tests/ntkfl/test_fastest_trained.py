@@ -56,16 +56,16 @@ def plain_rounds(problem, one):
 
 
 def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, found, rows):
-    assert [one.label for one in found.best] == list(rows)
+    assert [tuned.label for tuned in found.best] == list(rows)
     start = draw(WIDTH, problem.d, SEED).outputs(problem.x)
     own = gram.finite(problem.x, draw(WIDTH, problem.d, SEED).hidden)
-    for one in found.best:
-        steps = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
-        for h, seen in ((None, rows[one.label].predicted), (own, rows[one.label].linearised)):
-            assert seen == kernel_regime(problem, steps, h, one.method, one.options).rounds_to(EPS, start)
-        if one.label in ("fedavg", "fedavg, server rate 1", "fedavgm"):
-            assert rows[one.label].trained == rows[one.label].ran == plain_rounds(problem, one)
-            assert rows[one.label].left <= EPS
+    for tuned in found.best:
+        steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
+        for h, seen in ((None, rows[tuned.label].predicted), (own, rows[tuned.label].linearised)):
+            assert seen == kernel_regime(problem, steps, h, tuned.method, tuned.options).rounds_to(EPS, start)
+        if tuned.label in ("fedavg", "fedavg, server rate 1", "fedavgm"):
+            assert rows[tuned.label].trained == rows[tuned.label].ran == plain_rounds(problem, tuned)
+            assert rows[tuned.label].left <= EPS
 
 
 def test_who_does_not_arrive_says_how_far_it_came(problem, found, monkeypatch):
@@ -78,9 +78,9 @@ def test_who_does_not_arrive_says_how_far_it_came(problem, found, monkeypatch):
 
 def test_a_wide_network_takes_the_predicted_rounds(problem, found):
     near, wide = (train_fastest(problem, found, width, SEED) for width in (WIDTH, 2**14))
-    for one, other in zip(near, wide, strict=True):
-        assert other.trained is not None and abs(other.trained - other.predicted) <= 0.1 * other.predicted + 1, one
-        assert 0 < other.off < one.off
+    for trained, other in zip(near, wide, strict=True):
+        assert other.trained is not None and abs(other.trained - other.predicted) <= 0.1 * other.predicted + 1, trained
+        assert 0 < other.off < trained.off
 
 
 def edge(problem):

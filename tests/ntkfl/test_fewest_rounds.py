@@ -101,7 +101,7 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
     problem, h, steps = random_problem(seed)
     for budget in (None, 9):
         tuned = fastest(problem, h, local_steps=(steps,), eta_local=eta_local, budget=budget, eps=1e-3).tuned
-        of = {one.label: one.rounds or 10**6 if one.left is None else one.left for one in tuned}
+        of = {method.label: method.rounds or 10**6 if method.left is None else method.left for method in tuned}
         for label, tunable in METHODS.items():
             if tunable.special in of:
                 assert of[label] <= of[tunable.special]
@@ -114,11 +114,11 @@ FAR = 400  # rounds of a grid
 def behind_a_grid(seed, labels):
     """Of these methods the rounds as tuned and the fewest of the grid, where the grid has fewer."""
     problem, h, steps = random_problem(seed)
-    for one in fastest(problem, h, local_steps=(steps,)).tuned:
-        if one.label in labels:
-            arrived = Grid(one.label, problem, h, steps).fewest(1e-6, min(one.rounds or FAR, FAR))
+    for method in fastest(problem, h, local_steps=(steps,)).tuned:
+        if method.label in labels:
+            arrived = Grid(method.label, problem, h, steps).fewest(1e-6, min(method.rounds or FAR, FAR))
             if arrived is not None:
-                yield one.label, one.rounds or float("inf"), arrived[0]
+                yield method.label, method.rounds or float("inf"), arrived[0]
 
 
 @pytest.mark.parametrize("seed", [5, 8])

@@ -107,8 +107,8 @@ def plain_grams(data, plain):
 
 
 def test_every_gram_matrix_is_the_same_packed_in_threads_and_plain(plain_grams, data, packed_in_threads):
-    for one, other in zip(grams(*data), plain_grams, strict=True):
-        assert np.array_equal(one, other)
+    for packed, other in zip(grams(*data), plain_grams, strict=True):
+        assert np.array_equal(packed, other)
 
 
 def test_an_error_in_a_thread_is_raised(packed_in_threads):

@@ -22,10 +22,10 @@ OURS = signal.SIGUSR1  # in place of Ctrl-C, which is pytest's
 def handlers():
     """Handlers as they were, after the test."""
     signals = (OURS, KNOCK, *interruption.SIGNALS)
-    before = {one: signal.getsignal(one) for one in signals}
+    before = {signum: signal.getsignal(signum) for signum in signals}
     yield
-    for one, handler in before.items():
-        signal.signal(one, handler)
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
 
 @pytest.fixture

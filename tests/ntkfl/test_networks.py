@@ -438,7 +438,9 @@ def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives
     request.getfixturevalue("float64")
     x, y = torch.tensor(inputs()), torch.tensor(problem.y.reshape(12, -1))
     flat = module(x.clone()).reshape(-1)
-    jacobian = torch.stack([torch.cat([g.flatten() for g in autograd(one, params, retain_graph=True)]) for one in flat])
+    jacobian = torch.stack(
+        [torch.cat([g.flatten() for g in autograd(tensor, params, retain_graph=True)]) for tensor in flat]
+    )
     expected = (jacobian @ jacobian.T).numpy()
     assert np.abs(found - expected).max() <= EXACT * np.abs(expected).max()
     start, ends = [value.detach().clone() for value in params], []

@@ -103,7 +103,7 @@ def test_the_best_choice_is_the_best_of_all_and_better_with_a_larger_budget():
     for epsilon in (2.0, 8.0, 500.0):
         choices = best_choices(settings_, epsilon, 1e-5)
         assert [choice.local_steps for choice in choices] != [] and len(choices) == 2
-        every = [plan.mean_square for one in settings_ for plan in one.plans(epsilon, 1e-5)]
+        every = [plan.mean_square for setting in settings_ for plan in setting.plans(epsilon, 1e-5)]
         assert choices[0].plan.mean_square == min(every)
         found[epsilon] = choices[0].plan.mean_square
     assert found[2.0] > found[8.0] > found[500.0]

@@ -43,9 +43,9 @@ def choices(problem, method, options, cohort, batch, setup):
         batches = list(itertools.combinations(range(len(owned)), size))
         for taken in itertools.product(batches, repeat=setup.local_steps):
             a = np.zeros_like(own)  # displacement as a map of the client's own residual
-            for one in taken:
+            for picked in taken:
                 drawn = np.zeros(len(owned))
-                drawn[list(one)] = len(owned) / size
+                drawn[list(picked)] = len(owned) / size
                 a = a + eta * (drawn[:, None] * (np.eye(len(owned)) - own @ a) - pull * a)
             maps.append(a)
         every_client.append(maps)

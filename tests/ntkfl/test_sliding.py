@@ -89,8 +89,8 @@ def test_a_run_with_clients_and_local_steps_is_algorithm_1():
 
 def test_one_local_step_on_several_clients_is_gradient_descent():
     alone, together = sliding_case(1, held=2), sliding_case(1, held=2, clients=2)
-    for one, other in zip(alone.runs, together.runs, strict=True):
-        assert one == pytest.approx(other, abs=1e-9)
+    for run, other in zip(alone.runs, together.runs, strict=True):
+        assert run == pytest.approx(other, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ def test_all_rows_that_are_the_same_or_parallel_are_named(seed, of, scaled, zero
     directions = rng.normal(size=(5, 3))
     directions[0] *= not zeros
     x = directions[of] * (2.0 ** np.arange(len(of))[:, None] if scaled else 1.0)
-    sets = {k: tuple(i for i, one in enumerate(of) if one == k) for k in of}
+    sets = {k: tuple(i for i, row in enumerate(of) if row == k) for k in of}
     repeated = tuple(sorted(rows for k, rows in sets.items() if len(rows) > 1))
     same = tuple(rows for rows in repeated if not scaled or (zeros and of[rows[0]] == 0))
     assert equal_rows(x) == same

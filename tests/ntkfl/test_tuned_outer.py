@@ -32,13 +32,13 @@ def expected(problem, one, drawn, **further):
 )
 def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
     found = tune_outer(SMALL, rounds=3, local_steps=(1, 3), outer=("average", "nesterov"), drawn=drawn)
-    assert [one.mean_square for one in found] == sorted(one.mean_square for one in found)
-    of = {(one.outer, one.local_steps): one for one in found}
+    assert [choice.mean_square for choice in found] == sorted(choice.mean_square for choice in found)
+    of = {(choice.outer, choice.local_steps): choice for choice in found}
     assert len(of) == 4
-    for (outer, steps), one in of.items():
-        assert one.mean_square == pytest.approx(expected(SMALL, one, drawn), rel=1e-9)
-        assert one.floor <= one.mean_square <= of["average", steps].mean_square * (1 + 1e-12)
-        assert (one.momentum == 0) or outer != "average"
+    for (outer, steps), choice in of.items():
+        assert choice.mean_square == pytest.approx(expected(SMALL, choice, drawn), rel=1e-9)
+        assert choice.floor <= choice.mean_square <= of["average", steps].mean_square * (1 + 1e-12)
+        assert (choice.momentum == 0) or outer != "average"
 
 
 def test_a_dense_grid_of_steps_finds_hardly_less():
@@ -80,7 +80,10 @@ def test_no_outer_optimizer_with_drawn_coefficients_comes_below_the_floor(seed, 
 
 def test_a_budget_of_samples_gives_rounds():
     found = tune_outer(SMALL, samples=40, local_steps=(1, 2), outer=("average",), drawn=NOISY)
-    assert {one.local_steps: one.rounds for one in found} == {1: 13, 2: 6}  # three clients with a sample a step
+    assert {choice.local_steps: choice.rounds for choice in found} == {
+        1: 13,
+        2: 6,
+    }  # three clients with a sample a step
     (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
     assert full.rounds == 2  # seven samples a step
 
@@ -108,14 +111,16 @@ def test_networks_rank_the_settings_as_predicted():
     """Steps tuned with and without batches, trained with batches at width 1024; the losses are means over 16 runs."""
     problem, drawn = data.digits(n=16, clients=4, seed=2), Drawn(batch_size=1)
     chosen = [
-        one for tuned in (drawn, Drawn()) for one in tune_outer(problem, rounds=5, local_steps=(1, 4), drawn=tuned)
+        choice
+        for tuned in (drawn, Drawn())
+        for choice in tune_outer(problem, rounds=5, local_steps=(1, 4), drawn=tuned)
     ]
     weights = draw(1024, problem.d, 0)
     h, start = gram.finite(problem.x, weights.hidden), weights.outputs(problem.x)
     rows = []
-    for one in chosen:
-        losses = [trained(problem, weights, one, 1, seed) for seed in range(RUNS)]
-        rows.append((expected(problem, one, drawn, h=h, start=start), float(np.mean(losses))))
+    for choice in chosen:
+        losses = [trained(problem, weights, choice, 1, seed) for seed in range(RUNS)]
+        rows.append((expected(problem, choice, drawn, h=h, start=start), float(np.mean(losses))))
     for (first, left), (other, right) in combinations(rows, 2):
         if max(first, other) > 2 * min(first, other):
             assert (first < other) == (left < right), rows

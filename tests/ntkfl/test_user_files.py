@@ -359,7 +359,7 @@ def test_of_equal_rows_the_first_stays(tmp_path_factory, of, agree, unit):
         with pytest.warns(UserWarning, match="rows of mine.npz.* are left out") if repeats else nullcontext():
             found = data.load(path, unit=unit, duplicates=how)
         assert np.array_equal(found.x, whole.x[firsts])
-        assert found.y.tolist() == [y[[i for i, one in enumerate(of) if one == of[first]]].mean() for first in firsts]
+        assert found.y.tolist() == [y[[i for i, row in enumerate(of) if row == of[first]]].mean() for first in firsts]
         assert np.array_equal(found.x_test, whole.x_test)
 
 

@@ -31,9 +31,9 @@ def options(tmp_path):
 
 def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     found, left_out = applicable([get(name) for name in FEW], options)
-    by_name = {(one.statement.id, one.form): one for one in found}
-    assert [list(Applies).index(one.applies) for one in found] == sorted(
-        list(Applies).index(one.applies) for one in found
+    by_name = {(applied.statement.id, applied.form): applied for applied in found}
+    assert [list(Applies).index(applied.applies) for applied in found] == sorted(
+        list(Applies).index(applied.applies) for applied in found
     )
     movement = by_name["fl-ntk/B.12", Form.REPAIRED]
     (verdict,) = verify(get("fl-ntk/B.12"), replace(options, trials=1), Form.REPAIRED)
@@ -44,7 +44,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     assert "asks for m >=" in by_name["fl-ntk/B.3", Form.STATED].why
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
-    names = {one.statement.id for one in found}
+    names = {applied.statement.id for applied in found}
     assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; along a ladder
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(found) + left_out == forms and left_out >= 4
@@ -78,7 +78,7 @@ def test_the_command(options, tmp_path):
         "5 rounds of 2 local steps of 0.3"
     )
     assert "3 forms looked at: 2 say something, 1 are identities, 0 say nothing" in done.stdout
-    assert {one["applies"] for one in json.loads((tmp_path / "o.json").read_text())} == {"yes", "identity"}
+    assert {record["applies"] for record in json.loads((tmp_path / "o.json").read_text())} == {"yes", "identity"}
     nothing = run("fl-ntk/B.12", *small, "--eta-local", 0.5)
     assert nothing.exit_code == 1 and "--eta-local 0.0523 passes" in " ".join(nothing.stdout.split())
     assert run("fl-ntk/B.12").exit_code == 2

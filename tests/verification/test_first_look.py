@@ -44,11 +44,11 @@ def test_a_plan_has_its_own_step_or_says_why_not(options):
 def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options):
     unit = replace(options, unit=True)
     found = first_look([get(name) for name in FEW], unit)
-    ids = [one.looked.statement.id for one in found.checked]
+    ids = [check.looked.statement.id for check in found.checked]
     assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
     left = {"fl-ntk/X.11", "deep/kernel", "fl-ntk/B.3", "fl-ntk/B.12"}  # costly; vacuous; left/right below 1e-3
-    assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {one.statement.id for one in found.looked}
-    kinds = [one.looked.applies for one in found.checked]
+    assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in found.looked}
+    kinds = [check.looked.applies for check in found.checked]
     assert kinds == sorted(kinds, key=list(Applies).index)
     one = found.checked[ids.index("fl-ntk/Eq16")]
     assert one.looked.plan.options.eta_local == 0.0523
@@ -84,8 +84,8 @@ def test_the_command_is_one_screen(options, monkeypatch):
 def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
     monkeypatch.setattr("verification.first_look.MOST", 1)
     found = first_look([get(name) for name in FEW], replace(options, unit=True))
-    assert [one.looked.statement.id for one in found.checked] == ["fedgucci/F5"]
-    assert found.identities == 1 and "fl-ntk/X.1" not in {one.statement.id for one in found.looked}
+    assert [check.looked.statement.id for check in found.checked] == ["fedgucci/F5"]
+    assert found.identities == 1 and "fl-ntk/X.1" not in {look.statement.id for look in found.looked}
     monkeypatch.setattr("verification.first_look.MOST", 10)
     whole = first_look([get(name) for name in FEW], replace(options, unit=True))
     assert whole.left_out == found.left_out and len(whole.looked) == len(found.looked) + found.identities

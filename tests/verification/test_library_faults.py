@@ -150,8 +150,8 @@ def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
     cheap = [mutant for mutant in planted_faults() if mutant.noticed_by == CHEAP]
     found = noticed([*cheap, PlantedFault("nothing is wrong", LOCAL, same, "fl-ntk/counts")])
     assert len(cheap) >= 5
-    assert [one.name for one in found if one.id is None] == ["nothing is wrong"]
-    assert {one.outcome for one in found[:-1]} == {"violated"}
+    assert [fault.name for fault in found if fault.id is None] == ["nothing is wrong"]
+    assert {fault.outcome for fault in found[:-1]} == {"violated"}
     assert unnoticed(found) == [f"{LOCAL}: no statement notices the fault 'nothing is wrong'"]
     assert library_totals(found) == f"faults planted in the library: {len(cheap)}/{len(found)} change a verdict"
     page = library_markdown(found)
@@ -163,7 +163,7 @@ def test_the_two_faults_that_once_changed_no_verdict():
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
     chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]
     found = noticed(chosen)
-    assert len(found) == 2 and all(one.outcome == "violated" for one in found)
+    assert len(found) == 2 and all(fault.outcome == "violated" for fault in found)
 
 
 def test_faults_are_of_many_functions_and_name_statements_that_exist():
@@ -187,7 +187,7 @@ def test_an_interrupt_keeps_what_was_found():
         raise KeyboardInterrupt
 
     mutants = [PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts")] * 2
-    assert [one.outcome for one in noticed(mutants, progress=stop)] == ["violated"]
+    assert [fault.outcome for fault in noticed(mutants, progress=stop)] == ["violated"]
 
 
 def test_the_command_plants_what_its_statements_stand_on(tmp_path):
@@ -197,8 +197,8 @@ def test_the_command_plants_what_its_statements_stand_on(tmp_path):
     assert result.exit_code == 0, result.output
     kept = json.loads(pages[0].read_text())["library"]
     own = [m for m in planted_faults() if m.noticed_by == "fl-ntk/counts"]
-    assert [(one["name"], one["function"]) for one in kept] == [(m.name, m.function) for m in own]
-    assert {one["id"] for one in kept} == {"fl-ntk/counts"}
+    assert [(fault["name"], fault["function"]) for fault in kept] == [(m.name, m.function) for m in own]
+    assert {fault["id"] for fault in kept} == {"fl-ntk/counts"}
     assert f"{len(own)}/{len(own)} change a verdict" in result.output and "ties left out" in pages[1].read_text()
     refused = CliRunner().invoke(app, ["verify", "--library"])
     assert refused.exit_code == 2 and "--library is a part of --meta" in refused.output

@@ -191,11 +191,11 @@ def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp
     form = list(statement.forms)[-1]
     (family,), _ = families(statement, form, options)
     sides = [statement.measured(form, family.case(seed)) for seed in (0, 1)]
-    for one, other in zip(sides[0][0], sides[1][0], strict=True):
+    for side, other in zip(sides[0][0], sides[1][0], strict=True):
         np.testing.assert_allclose(
-            one.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
+            side.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
         )  # a search
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
-    assert all(np.array_equal(one.value, other.value) for one, other in zip(*rights, strict=True))
+    assert all(np.array_equal(side.value, other.value) for side, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)
     assert (verdict.outcome, verdict.trials, verdict.rejected) == (outcome, 1, {})

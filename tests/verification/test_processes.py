@@ -133,7 +133,7 @@ def test_the_number_of_processes_is_checked():
 def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
     monkeypatch.setattr(interruption, "_installed", interruption.Interruption())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    before = {one: signal.getsignal(one) for one in (STOP, interruption.KNOCK)}
+    before = {signum: signal.getsignal(signum) for signum in (STOP, interruption.KNOCK)}
 
     def installed():
         interrupts = Interrupts()
@@ -155,8 +155,8 @@ def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(STOP)
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_the_counts_of_a_page_add_up(found):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(verdicts(), max_size=5), st.booleans())
 def test_worst_first_and_totals_account_for_every_verdict(found, own_data):
-    found = [replace(one, own_data=own_data) for one in found]
+    found = [replace(verdict, own_data=own_data) for verdict in found]
     order = worst_first(found)
     ranks = [
         (not v.contradicts_record, "violated unresolved untested touches holds".split().index(v.outcome)) for v in order

@@ -342,8 +342,8 @@ def test_a_ladder_in_plain_arithmetic_measures_what_the_simulated_one_does():
     setup = Setup(eta_local=0.4, local_steps=2, rounds=2)
     simulated = WidthLadder(problem, setup, (4, 8), (2, 2), seed=0)
     for fast, plain in zip(simulated.runs, simulated.with_arithmetic(DOUBLE).runs, strict=True):
-        for one, other in zip(fast, plain, strict=True):
-            np.testing.assert_allclose(one.trajectory.outputs, other.trajectory.outputs, rtol=0, atol=1e-12)
+        for case, other in zip(fast, plain, strict=True):
+            np.testing.assert_allclose(case.trajectory.outputs, other.trajectory.outputs, rtol=0, atol=1e-12)
 
 
 def test_coordinates_reach_into_a_loss():

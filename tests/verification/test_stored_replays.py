@@ -32,7 +32,8 @@ def kept(identifier, form):
 
 
 @pytest.mark.parametrize(
-    ("identifier", "form"), [pytest.param(*one, marks=[pytest.mark.slow] * (one[0] == DEAR)) for one in SUBSTANCE]
+    ("identifier", "form"),
+    [pytest.param(*finding, marks=[pytest.mark.slow] * (finding[0] == DEAR)) for finding in SUBSTANCE],
 )
 def test_a_file_is_the_stored_case_and_violates_its_form_again(identifier, form):
     text = kept(identifier, form)
@@ -86,7 +87,7 @@ def test_addresses_are_ids_and_every_one_is_an_anchor_of_the_page():
     wanted = [anchor(statement, form) for statement in own().values() for form in findings_of(statement)]
     found = re.findall(r'^<a id="([^"]+)"></a>\n\n#### ', PAGE, flags=re.MULTILINE)
     assert sorted(found) == sorted(wanted) and len(set(found)) == len(found)
-    assert all(re.fullmatch(r"[A-Za-z][\w.-]*", one) for one in found)
+    assert all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in found)
 
 
 def test_the_page_links_to_every_check_and_replay_file_and_they_are_there():

@@ -147,6 +147,6 @@ def test_an_infinite_barrier_leaves_open_what_it_takes_part_in_and_nothing_else(
     assert [answers[number].claim.split(":")[0] for number in open_ones] == [
         every[number].claim.split(":")[0] for number in (0, 8, 12, 15, 17, 19)
     ]
-    for number, (one, other) in enumerate(zip(answers, every, strict=True)):
-        same = (one.outcome, str(one.measured), one.note) == (other.outcome, str(other.measured), other.note)
-        assert same is (number not in open_ones), one.claim
+    for number, (broken, other) in enumerate(zip(answers, every, strict=True)):
+        same = (broken.outcome, str(broken.measured), broken.note) == (other.outcome, str(other.measured), other.note)
+        assert same is (number not in open_ones), broken.claim

@@ -33,7 +33,7 @@ def test_the_reach_is_the_edge_of_what_certifies():
     outputs, residual = weights.outputs(problem.x), problem.y - weights.outputs(problem.x)
     factors = 1.2 ** -np.arange(100.0)
     certified = [certify_any_order(Problem(problem.x, outputs + s * residual), weights) for s in factors[:25]]
-    distances = [float(one.distance.value) if one.certified else 0.0 for one in certified]
+    distances = [float(certificate.distance.value) if certificate.certified else 0.0 for certificate in certified]
     place = int(np.argmin(np.abs(np.array(distances) - found.nearest.distance.value)))
     assert distances[place] == pytest.approx(float(found.nearest.distance.value), rel=1e-6)
     assert place == 0 or not certified[place - 1].certified

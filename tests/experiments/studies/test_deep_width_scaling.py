@@ -54,8 +54,8 @@ def forward(params, x):
 
 
 def unflat(theta, like):
-    parts = np.split(theta, np.cumsum([one.size for one in like])[:-1])
-    return [part.reshape(one.shape) for part, one in zip(parts, like, strict=True)]
+    parts = np.split(theta, np.cumsum([layer.size for layer in like])[:-1])
+    return [part.reshape(layer.shape) for part, layer in zip(parts, like, strict=True)]
 
 
 def function_space(h, r0, eta):
@@ -84,7 +84,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     blocks = [np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in problem().clients()]
     eta = deep_width_scaling.SHARE * 2 / max(blocks)
     start, jacobian = forward(params, x)
-    theta, before = np.concatenate([one.ravel() for one in params]), forward(params, z)[0]
+    theta, before = np.concatenate([layer.ravel() for layer in params]), forward(params, z)[0]
     moved, kernel = [], jacobian @ jacobian.T
     for t in range(ROUNDS + 1):
         moved.append(forward(unflat(theta, params), x)[0] - start)
@@ -103,7 +103,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     size, scale = np.linalg.norm(r0), np.linalg.norm(h)
 
     def furthest(regime):
-        return max(np.linalg.norm(one - other) for one, other in zip(moved, regime, strict=True)) / size
+        return max(np.linalg.norm(outputs - other) for outputs, other in zip(moved, regime, strict=True)) / size
 
     off = forward(unflat(theta, params), z)[0] - before - kernel_of_depth_3(z, x) @ coefficients
     expected = {
@@ -112,7 +112,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         "prediction": np.sqrt((off**2).mean()),
         "own": furthest(function_space(kernel, r0, eta)[0]),
         "drift": np.linalg.norm(jacobian @ jacobian.T - kernel) / scale,
-        "residual": [np.linalg.norm(r0 - one) / size for one in moved],
+        "residual": [np.linalg.norm(r0 - change) / size for change in moved],
     }
     assert set(found) == set(expected)
     for name, value in expected.items():
@@ -237,12 +237,12 @@ def test_missing_cells_and_other_networks():
 
 def test_charts_show_every_network_and_runs_beside_the_limit():
     widths, exponents, depths, runs = STUDY.charts(planted(STUDY, cell, seed=(0, 1)))
-    assert [one.name for one in widths.panels[0].series] == [*NETWORKS[:5], "m^(-0.5)"]
-    assert [one.name for one in widths.panels[6].series][5:] == ["m^(-1)", "m^(-0.5)"]  # own, ReLU
-    assert [one.name for one in widths.panels[7].series][5:] == ["m^(-1)"]
+    assert [series.name for series in widths.panels[0].series] == [*NETWORKS[:5], "m^(-0.5)"]
+    assert [series.name for series in widths.panels[6].series][5:] == ["m^(-1)", "m^(-0.5)"]  # own, ReLU
+    assert [series.name for series in widths.panels[7].series][5:] == ["m^(-1)"]
     assert exponents.panels[0].x.names == NETWORKS
     assert [panel.title for panel in depths.panels] == ["fc:L:relu", "fc:L:erf"]
-    assert [one.name for one in runs.panels[0].series] == ["m = 64", "m = 256", "m = 768", "infinite width"]
+    assert [series.name for series in runs.panels[0].series] == ["m = 64", "m = 256", "m = 768", "infinite width"]
     assert runs.panels[1].series[-1].y[0] == 1.0
 
 

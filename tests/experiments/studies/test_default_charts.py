@@ -38,7 +38,7 @@ def cell(point):
 def test_every_quantity_has_a_panel_and_every_measured_answer_a_line():
     quantities, answers = default_charts(STUDY, planted(STUDY, cell))
     weight, path = quantities.panels
-    assert [one.name for one in weight.series] == ["kind = a", "kind = b"]
+    assert [series.name for series in weight.series] == ["kind = a", "kind = b"]
     assert weight.series[1].y == pytest.approx([3.0, 300.0, 3e4, 3e6]) and weight.x.log and weight.y.log
     assert (weight.x.unit, weight.y.unit) == ("m", "kg")
     assert path.x.says == "step" and len(path.series) <= 6 and not path.y.log

@@ -98,7 +98,7 @@ def test_missing_cells_and_fewer_methods():
     answers = STUDY.answers(cells)
     assert len(answers) == 4 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
     runs, exponents = STUDY.charts(cells)
-    assert [one.name for one in runs.panels[0].series] == ["fedavg", "feddyn", "m^(-1/2)"]
+    assert [series.name for series in runs.panels[0].series] == ["fedavg", "feddyn", "m^(-1/2)"]
     assert exponents.panels[0].x.names == ("fedavg", "feddyn")
     few = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in few} == {Outcome.UNTESTED}

@@ -27,7 +27,11 @@ def certified(count, first=0, **shape):
 
 def not_certified(count, **shape):
     found = (certify_any_order(*fitted(seed, **{"n": 4, "d": 5} | shape)) for seed in range(10 * count))
-    return [one for one in found if not one.certified and one.smallest_eigenvalue is not None][:count]
+    return [
+        certificate
+        for certificate in found
+        if not certificate.certified and certificate.smallest_eigenvalue is not None
+    ][:count]
 
 
 KINDS = {
@@ -65,7 +69,7 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
         w, rounds = replay(found, attack.order, **broken_rule)
         assert attack.to_dict()["rounds"] == len(attack.order) == len(rounds) - 1
         point, _ = found.claimed_point()
-        distance = [float(np.linalg.norm((one - point).astype(float))) for one in rounds]
+        distance = [float(np.linalg.norm((reached - point).astype(float))) for reached in rounds]
         if attack.broken == "distance":
             # of a mean with a local step that breaks it, the last round is that model alone
             assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
@@ -80,9 +84,9 @@ def replay(found, order, longer=1.0, server=1.0):
     x, y = found.problem.x, found.problem.y
     w, a = found.weights.hidden.astype(np.longdouble), found.weights.signs / np.sqrt(np.longdouble(found.width))
     rounds = [w]
-    for one in order:
+    for sent in order:
         ends = []
-        for steps in one.models:
+        for steps in sent.models:
             model = w
             for batch in steps:
                 assert len(set(batch.samples.tolist())) == len(batch.samples) and (batch.steps > 0).all()
@@ -96,7 +100,7 @@ def replay(found, order, longer=1.0, server=1.0):
                     change += eta * (y[i] - on @ (model @ x[i])) * on[:, None] * x[i]
                 model = model + change
             ends.append(model)
-        mean = sum((share * end for share, end in zip(one.shares, ends, strict=True)), 0 * w)
+        mean = sum((share * end for share, end in zip(sent.shares, ends, strict=True)), 0 * w)
         w = w + server * (mean - w) if len(ends) > 1 else mean
         rounds.append(w)
     return w, rounds
@@ -157,5 +161,5 @@ def test_none_is_found_in_a_long_search(kind):
 @pytest.mark.slow
 def test_one_is_found_on_nearly_every_network_that_misses_a_hypothesis():
     for hypothesis, (networks, broken_rule) in MISSING.items():
-        found = [attack_any_order(one, trials=LONG_STEPS, seed=7, **broken_rule).broken for one in networks()]
+        found = [attack_any_order(network, trials=LONG_STEPS, seed=7, **broken_rule).broken for network in networks()]
         assert None not in found, hypothesis

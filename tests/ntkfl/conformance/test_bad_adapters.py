@@ -88,7 +88,7 @@ BAD = {
 
 
 METHODS = "fedavg", "fedgma", "fednova", "fedprox", "fl-ntk", "scaffold"
-PLACES = [one.case.name for one in cases(METHODS) if one.case.document["model"] == "logistic"]
+PLACES = [kit.case.name for kit in cases(METHODS) if kit.case.document["model"] == "logistic"]
 AT = dict(zip(BAD, PLACES, strict=False))  # every kind is bad at a case of its own
 
 
@@ -107,7 +107,7 @@ def verdicts(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", BAD)
 def test_one_line_says_what_is_wrong(kind, verdicts):
-    (method,) = (one for one in verdicts if one.method == AT[kind].split("/")[0])
+    (method,) = (judged for judged in verdicts if judged.method == AT[kind].split("/")[0])
     (failed,) = (case for case in method.cases if case.case == AT[kind])
     assert failed.outcome is method.outcome is Outcome.FAILED
     assert BAD[kind][1] in failed.remark and "\n" not in failed.remark
@@ -189,7 +189,7 @@ def test_single_precision_is_equal_but_for_its_rounding_and_a_fault_is_still_nam
     )
     file.write_text(GOOD + halved)
     (found,) = conformance(file, ["fedprox"]).methods
-    assert [[one.name for one in together] for together in found.explained] == [["proximal-halved"]]
+    assert [[variant.name for variant in together] for together in found.explained] == [["proximal-halved"]]
 
 
 def test_files_that_are_no_arrays_are_refused(tmp_path):

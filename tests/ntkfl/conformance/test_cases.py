@@ -53,7 +53,7 @@ def test_the_former_name_of_a_case_is_refused_with_the_new_one():
 
 @pytest.mark.parametrize("method", methods())
 def test_a_method_alone_is_its_part_of_the_kit(method):
-    assert [one.case.name for one in cases([method])] == [k.case.name for k in KIT if k.case.method == method]
+    assert [kit.case.name for kit in cases([method])] == [k.case.name for k in KIT if k.case.method == method]
 
 
 def test_an_unknown_method_is_refused_with_the_nearest():
@@ -93,7 +93,7 @@ def test_models_move_unless_they_must_not_and_stay_moderate(case):
     assert all(len(value) == case.case.rounds for value in found.values())
 
 
-@pytest.mark.parametrize("case", [one for one in KIT if one.equals], ids=lambda case: case.case.name)
+@pytest.mark.parametrize("case", [kit for kit in KIT if kit.equals], ids=lambda case: case.case.name)
 def test_a_limit_is_what_it_says_computed_without_the_method(case):
     found, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
     assert max(np.abs(found[name] - limit[name]).max() for name in case.case.results) < 1e-13
@@ -104,8 +104,8 @@ def test_a_limit_is_what_it_says_computed_without_the_method(case):
 )  # FedIT is FedAvg of the factors
 def test_fed_avg_is_not_taken_for_another_method(method):
     own = [case for case in KIT if case.case.method == method]
-    assert any(first_difference(trajectory(one.case, limits.fed_avg), one.expected, allowed(one, "float32"))
-               for one in own)  # fmt: skip
+    assert any(first_difference(trajectory(kit.case, limits.fed_avg), kit.expected, allowed(kit, "float32"))
+               for kit in own)  # fmt: skip
 
 
 def test_every_limit_has_methods_that_exist():

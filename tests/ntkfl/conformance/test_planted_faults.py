@@ -163,7 +163,7 @@ PLANTED = [
 
 def test_the_implementation_is_every_method_that_it_has():
     found = conformance(OWN)
-    outcomes = {one.method: one.outcome for one in found.methods}
+    outcomes = {judged.method: judged.outcome for judged in found.methods}
     equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
     further = {
         "diloco",

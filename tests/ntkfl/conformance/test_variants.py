@@ -19,7 +19,7 @@ def path(case, changed):
     """What the plain loop with these variants has after every round: (rounds, P), infinite where it fails."""
     kept = list(followed(case, *changed))
     names = (*case.results, *(name for name in OF_CLIENTS if name in kept[0]))
-    numbers = [np.concatenate([one[name].ravel() for name in names]) for one in kept]
+    numbers = [np.concatenate([state[name].ravel() for name in names]) for state in kept]
     full = np.full((case.rounds, len(numbers[0])), np.inf)
     full[: len(numbers)] = numbers
     return full
@@ -36,7 +36,7 @@ def test_every_two_variants_and_the_method_are_held_apart(method):
     every = {"": (), **{variant.name: (variant,) for variant in variants_of(method)}}
     assert len(every) > 6
     alike = {(*pair, precision) for pair in combinations(every, 2) for precision in ("float64", "float32")}
-    for kit in sorted(cases([method]), key=lambda one: -one.case.start.size):  # most are apart on the first already
+    for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):  # most are apart on the first already
         paths = {name: path(kit.case, every[name]) for name in {name for *pair, _ in alike for name in pair}}
         alike = {(a, b, precision) for a, b, precision in alike if not apart(paths[a], paths[b], kit, precision)}
     assert not alike

@@ -78,7 +78,7 @@ def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members)
 
     def apart(group):
         rows = [unit_rows(each, by, inputs(by)).value for each in group]
-        return sum(np.sum((one - other) ** 2) for one in rows for other in rows)
+        return sum(np.sum((row - other) ** 2) for row in rows for other in rows)
 
     assert apart([each.aligned for each in found]) <= apart(networks) * (1 + 1e-12)
     for alignment, given_network in zip(found, networks, strict=True):

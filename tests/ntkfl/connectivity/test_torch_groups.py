@@ -20,8 +20,8 @@ seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
 
 def apart(group, x, by):
     """The sum of all pairs' squared distances, from nothing but the networks."""
-    rows = [np.concatenate([one.values.ravel() for one in unit_numbers(net, x, by)[1]]) for net in group]
-    return sum(np.sum((one - other) ** 2) for k, one in enumerate(rows) for other in rows[:k])
+    rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, x, by)[1]]) for net in group]
+    return sum(np.sum((row - other) ** 2) for k, row in enumerate(rows) for other in rows[:k])
 
 
 @given(seeds, rules, st.sampled_from(["batch norm", "groups", "residual", "attention"]), st.integers(2, 4))
@@ -36,7 +36,7 @@ def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
     aligned = [each.aligned for each in found]
     total = apart(aligned, X, by)
     assert total <= apart(group, X, by) * (1 + 1e-9)
-    rows = [np.concatenate([one.values.ravel() for one in unit_numbers(net, X, by)[1]]) for net in aligned]
+    rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, X, by)[1]]) for net in aligned]
     for k, each in enumerate(found):  # the cost is the distance to the mean of the others
         far = np.sum((rows[k] - np.mean(rows[:k] + rows[k + 1 :], axis=0)) ** 2)
         assert float(each.cost_after.value) == pytest.approx(far, rel=1e-8)
@@ -62,8 +62,8 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
     expected = align_group(plain, by, None if by == "weights" else inputs(), reference)
     for each, other in zip(align_torch_group(group, inputs(), by, reference), expected, strict=True):
         np.testing.assert_array_equal(each.permutations["0.weight"], other.permutation)
-        for one, two in ((each.cost_before, other.cost_before), (each.cost_after, other.cost_after)):
-            assert float(one.value) == pytest.approx(float(two.value), rel=1e-10, abs=1e-20)
+        for cost, two in ((each.cost_before, other.cost_before), (each.cost_after, other.cost_after)):
+            assert float(cost.value) == pytest.approx(float(two.value), rel=1e-10, abs=1e-20)
 
 
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))

@@ -26,7 +26,7 @@ def test_no_order_of_all_groups_is_nearer_than_the_nearest_of_all(seed):
     first, second = networks(mlp(2, 3, 3, 4, 2), seed)
     units, numbers = unit_numbers(first, inputs(2))
     _, other = unit_numbers(second, inputs(2))
-    pairs = [Pair(one.values, two.values, one.factors) for one, two in zip(numbers, other, strict=True)]
+    pairs = [Pair(block.values, two.values, block.factors) for block, two in zip(numbers, other, strict=True)]
     found = match(pairs, units.sizes, STARTS)
     every = product(*(map(np.array, permutations(range(size))) for size in units.sizes))
     costs = [sum(np.sum((p.target - along(p.given, p.factors, list(orders))) ** 2) for p in pairs) for orders in every]
@@ -58,7 +58,7 @@ def git_re_basin(first, second, rng):
             own = np.arange(len(found))
             if gains[own, found].sum() > gains[own, orders[at]].sum() + 1e-9:
                 orders[at], changed = found, True
-    return sum(np.sum((one - moved(at)) ** 2) for at, one in enumerate(a))
+    return sum(np.sum((block - moved(at)) ** 2) for at, block in enumerate(a))
 
 
 def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():

@@ -60,8 +60,8 @@ def test_rescaled_units_have_the_same_parts_and_are_aligned_alike(seed):
         state[f"{inner}.bias"] = state[f"{inner}.bias"] * scale
         state[f"{outer}.weight"] = state[f"{outer}.weight"] / scale
     rescaled = TorchNetwork(second.module, state)
-    for one, other in zip(*(unit_numbers(net, inputs(), "outputs")[1] for net in (second, rescaled)), strict=True):
-        np.testing.assert_allclose(other.values, one.values, rtol=1e-9, atol=1e-9 * np.abs(one.values).max())
+    for layer, other in zip(*(unit_numbers(net, inputs(), "outputs")[1] for net in (second, rescaled)), strict=True):
+        np.testing.assert_allclose(other.values, layer.values, rtol=1e-9, atol=1e-9 * np.abs(layer.values).max())
     plain, found = (align_torch(first, net, inputs(), "outputs") for net in (second, rescaled))
     np.testing.assert_allclose(float(found.cost_after.value), float(plain.cost_after.value), rtol=1e-9)
 
@@ -75,9 +75,9 @@ def test_permuting_units_permutes_their_numbers_alike(seed, by, name):
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(size) for size in units.sizes]
     _, after = unit_numbers(TorchNetwork(module, permuted(net.state, units, orders)), X, by)
-    for one, other in zip(before, after, strict=True):
-        values = one.values
-        for place, factor in enumerate(one.factors):
+    for layer, other in zip(before, after, strict=True):
+        values = layer.values
+        for place, factor in enumerate(layer.factors):
             values = values if factor.group is None else values.take(orders[factor.group], axis=place)
         np.testing.assert_allclose(other.values, values, rtol=1e-8, atol=1e-8 * np.abs(values).max())
 

@@ -51,7 +51,7 @@ def test_the_library_is_a_hundred_times_closer_than_it_is_taken_to_be(name):
     found = SMOOTH[name].function(z)
     with precision():
         off = [abs(BALLS[name](arb(at)) - arb(value)) for at, value in zip(z.tolist(), found.tolist(), strict=True)]
-        assert all(one < LIBRARY / 100 * (1 + abs(at)) for one, at in zip(off, z.tolist(), strict=True))
+        assert all(distance < LIBRARY / 100 * (1 + abs(at)) for distance, at in zip(off, z.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,7 +178,7 @@ def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations
 def moved(layers, point):
     """Layers of one neuron with these trained weights."""
     weights = iter(point.tolist())
-    return tuple(replace(one, weight=np.array([[next(weights)]])) if one.trained else one for one in layers)
+    return tuple(replace(layer, weight=np.array([[next(weights)]])) if layer.trained else layer for layer in layers)
 
 
 def test_a_kink_is_reached_when_it_can_be():

@@ -37,7 +37,7 @@ def recomputed(start, each, together, residual, step, visits, radius):
             return None
         turned = mpmath.sqrt(m(visits)) * m(each) * farthest / d / slack
         drift = turned * mpmath.sqrt(2 / eps * d**2 * alpha / (alpha - beta)) * mpmath.sqrt(d**2 / (alpha - beta))
-        return [float(one) for one in (d, d + drift + farthest, d + drift + 2 * farthest, alpha, beta)]
+        return [float(number) for number in (d, d + drift + farthest, d + drift + 2 * farthest, alpha, beta)]
 
 
 @given(

@@ -211,7 +211,7 @@ def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
         data = load(file, seed=seed)
     tested = 0 if data.x_test is None else len(data.x_test)
     assert tested == min(count // 5, count - len(np.unique(owner)))
-    assert any("every client keeps one" in str(one.message) for one in said) == (tested < count // 5)
+    assert any("every client keeps one" in str(line.message) for line in said) == (tested < count // 5)
     assert len(data.x) == count - tested and len(np.unique(data.owner)) == data.clients
     whole = data.x if data.x_test is None else torch.cat([data.x, data.x_test])
     assert sorted(whole[:, 0].tolist()) == list(range(0, 2 * count, 2))

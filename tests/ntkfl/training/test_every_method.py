@@ -57,7 +57,7 @@ def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)
     order = np.array([3, 1, 4, 0, 2])
     renumbered = replace(run, data=replace(run.data, owner=order[run.data.owner]))
-    found, other = (states(one, 3)[-1] for one in (run, renumbered))
+    found, other = (states(training, 3)[-1] for training in (run, renumbered))
     close(found.server, other.server)
     close(found.clients, tree_map(lambda rows: rows[order], other.clients))
 

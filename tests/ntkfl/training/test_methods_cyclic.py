@@ -17,8 +17,8 @@ pytestmark = pytest.mark.method("cyclic")
 def test_with_one_client_a_round_it_is_fedavg_to_the_bit(changes):
     run = on_classes("cyclic", options={"server_rate": 0.7}, **changes)
     plain = replace(run, method=build("fedavg", CrossEntropy(), server_rate=0.7))
-    for one, two in zip(states(run, 3), states(plain, 3), strict=True):
-        assert all(torch.equal(one.model[name], two.model[name]) for name in one.model)
+    for state, two in zip(states(run, 3), states(plain, 3), strict=True):
+        assert all(torch.equal(state.model[name], two.model[name]) for name in state.model)
 
 
 def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():

@@ -37,9 +37,9 @@ def plain(run):
 
 def same(run, other, rounds=3, start=None):
     return all(
-        torch.equal(one.model[name], two.model[name])
-        for one, two in zip(states(run, rounds, start), states(other, rounds, start), strict=True)
-        for name in one.model
+        torch.equal(state.model[name], two.model[name])
+        for state, two in zip(states(run, rounds, start), states(other, rounds, start), strict=True)
+        for name in state.model
     )
 
 
@@ -80,7 +80,7 @@ def test_where_units_change_places_it_is_the_loop_over_all_their_orders(seed, at
 def test_clients_send_models_of_the_same_function_no_farther_from_the_broadcast_one():
     run = on_classes("fedavg-aligned", rate=FAR)
     start = run.start()
-    aligned, given_ends = (one.round(start, keep_ends=True) for one in (run, plain(run)))
+    aligned, given_ends = (training.round(start, keep_ends=True) for training in (run, plain(run)))
     for client in range(run.data.clients):
         ends = [{name: value[client] for name, value in each.ends.items()} for each in (aligned, given_ends)]
         one, other = (run.model.outputs(end, run.data.x) for end in ends)
@@ -94,16 +94,16 @@ def test_the_order_of_the_first_models_units_is_of_no_account():
     first = run.model.initial(3)
     moved = dict(zip(first, (first["body.0.weight"][order], first["body.0.bias"][order]), strict=False))
     moved |= {"head.weight": first["head.weight"][:, order], "head.bias": first["head.bias"]}
-    for one, other in zip(states(run, 3, first), states(run, 3, moved), strict=True):
-        torch.testing.assert_close(one.model["body.0.weight"][order], other.model["body.0.weight"], rtol=0, atol=1e-8)
-        torch.testing.assert_close(one.model["head.weight"][:, order], other.model["head.weight"], rtol=0, atol=1e-8)
+    for state, other in zip(states(run, 3, first), states(run, 3, moved), strict=True):
+        torch.testing.assert_close(state.model["body.0.weight"][order], other.model["body.0.weight"], rtol=0, atol=1e-8)
+        torch.testing.assert_close(state.model["head.weight"][:, order], other.model["head.weight"], rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("optimizer, key", [(SGD(0.9), "velocity"), (Adam(), "first")])
 def test_momenta_that_stay_with_a_client_move_with_its_units(optimizer, key):
     rate = FAR if key == "velocity" else 0.5
     run = on_classes("fedavg-aligned", rate=rate, optimizer=optimizer, keep_optimizer=True, participation=1.0)
-    moved, left = (one.round(one.start(), keep_ends=True) for one in (run, plain(run)))
+    moved, left = (training.round(training.start(), keep_ends=True) for training in (run, plain(run)))
     kept, given_momenta = (rows(each.state.clients["optimizer"][key]) for each in (moved, left))
     ends, given_ends = rows(moved.ends), rows(left.ends)
     for client in range(run.data.clients):
@@ -125,7 +125,7 @@ def test_convolutions_and_several_layers_keep_their_functions():
     data = FederatedData(images, torch.tensor(rng.integers(0, 3, 20)), np.arange(20) % 4, 4, classes=3)
     model = from_modules("small images", make, torch.float64, "cpu")
     run = replace(on_classes("fedavg-aligned", rate=1.0, data=data), model=model)
-    aligned, left = (one.round(one.start(), keep_ends=True) for one in (run, plain(run)))
+    aligned, left = (training.round(training.start(), keep_ends=True) for training in (run, plain(run)))
     for client in range(4):
         ends = ({name: value[client] for name, value in each.ends.items()} for each in (aligned, left))
         torch.testing.assert_close(*(model.outputs(end, images) for end in ends), rtol=1e-10, atol=1e-10)

@@ -88,7 +88,7 @@ def test_of_a_step_by_parameter_only_the_named_ones_change_and_momentum_keeps_th
         start = run.start()
         return {name: run.round(start).state.model[name] - start.model[name] for name in start.model}
 
-    assert all(torch.equal(one, moved(of={})[name]) for name, one in moved().items())
+    assert all(torch.equal(tensor, moved(of={})[name]) for name, tensor in moved().items())
     frozen = moved(of={"layer2.weight": 1e-300})
     assert frozen["layer2.weight"].abs().max() < 1e-290 and frozen["layer1.weight"].abs().max() > 1e-5
     doubled, steps = moved(momentum=0.5, of=dict.fromkeys(network.initial(0), 2.0)), SETUP
