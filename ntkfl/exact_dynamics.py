@@ -49,7 +49,12 @@ def kernel_regime(
 
 @overload
 def kernel_regime(
-    problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, *, loss: str | ConvexLoss
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | Kernel | None = None,
+    *,
+    loss: str | ConvexLoss,
+    matrix_free: bool | Literal["auto", "float64", "float32"] = False,
 ) -> ConvexRegime: ...
 
 
@@ -131,8 +136,8 @@ def kernel_regime(
             or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
             averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
             beside a server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss
-            together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a loss or a
-            window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
+            together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a window, a
+            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
 
@@ -144,14 +149,12 @@ def kernel_regime(
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    if tiles := _tiles(problem, gram, matrix_free, loss, ima):
+    tiles = _tiles(problem, gram, matrix_free, ima)
+    if tiles:  # products and blocks are asked for alone
         kernel = in_float64(gram) if callable(gram) else infinite
-        whole = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)  # products and blocks are asked for alone
-        regime = of_method(whole, method, options or {}, momentum, **steps)
-        if regime.step_warning:
-            warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
-        return regime
-    base = algorithm1_limit(problem, setup, gram)
+        base = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
+    else:
+        base = algorithm1_limit(problem, setup, gram)
     regime = base
     another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
     if loss is not None:
@@ -161,7 +164,7 @@ def kernel_regime(
                 "step_factors and ima"
             )
         regime = _of_loss(base, loss)
-    elif another:
+    elif another or tiles:
         other = of_method(base, method, options or {}, momentum, **steps)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
@@ -173,15 +176,16 @@ def _tiles(
     problem: Problem,
     gram: ArrayLike | Kernel | None,
     how: bool | str,
-    loss: str | ConvexLoss | None,
     ima: MovingWindow | None,
 ) -> Tiles | None:
     """The Gram matrix by tiles, where rounds are to be run without eigenvectors; None where not."""
-    not_for = "a loss" if loss is not None else "a moving window" if ima else "a matrix for gram"
-    if loss is None and not ima and (gram is None or callable(gram)):
+    not_for = "a moving window" if ima else "a matrix for gram"
+    if not ima and (gram is None or callable(gram)):
         return tiles_of(problem, infinite if gram is None else in_float64(gram), how)
     if how not in (False, "auto"):
-        raise ValueError(f"matrix_free is {how!r} with {not_for}; it is for kernels (x, z) -> (p, n) and squares alone")
+        raise ValueError(
+            f"matrix_free is {how!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
+        )
     return None
 
 

@@ -141,8 +141,11 @@ class ConvexRegime(Regime):
         return total
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        coefficients = self._coefficients(initial, t)
-        return initial - np.tensordot(coefficients, self.gram, axes=(1, 1)).swapaxes(1, 2)
+        residuals = self._coefficients(initial, t)
+        for i, alpha in enumerate(residuals):
+            interruption.check()
+            residuals[i] = initial - self.gram @ alpha
+        return residuals
 
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self._run(self._labels - initial, t)[0]

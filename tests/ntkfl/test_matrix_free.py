@@ -91,6 +91,17 @@ def test_the_mean_of_drawn_clients_is_that_of_random_rounds():
     np.testing.assert_allclose(found.residual([1, 9]), whole.residual([1, 9]), atol=1e-12)
 
 
+@quietly
+def test_another_loss_runs_as_with_the_matrix():
+    problem, setup = ragged([3, 8, 2, 9]), Setup(eta_local=0.3, eta_global=0.9, local_steps=2)
+    problem = replace(problem, y=np.sign(problem.y))
+    whole, tiled = (kernel_regime(problem, setup, loss="logistic", matrix_free=free) for free in (False, "float32"))
+    np.testing.assert_allclose(tiled.outputs([0, 1, 9]), whole.outputs([0, 1, 9]), atol=1e-6)
+    np.testing.assert_allclose(tiled.predict(problem.x[:3], 9), whole.predict(problem.x[:3], 9), atol=1e-6)
+    assert tiled.total_loss(9) == pytest.approx(whole.total_loss(9), rel=1e-6)
+    assert tiled.eta_limit == pytest.approx(whole.eta_limit, rel=1e-6)
+
+
 def test_algorithm_1_takes_its_server_step():
     problem, setup = ragged([3, 8, 2]), Setup(eta_local=0.3, eta_global=1.7, local_steps=2)
     whole, found = (kernel_regime(problem, setup, matrix_free=free) for free in (False, True))
@@ -163,7 +174,7 @@ def too_large(x, z):
     [
         (None, "yes", {}, "matrix_free is 'yes'; it is False, True, 'auto'"),
         (np.eye(18), True, {}, "a matrix for gram"),
-        (None, True, {"loss": "logistic"}, "a loss"),
+        (None, True, {"loss": "logistic", "momentum": 0.5}, "it is for Algorithm 1 as it is"),
         (None, True, {"method": "fedavg", "ima": MovingWindow(2)}, "a moving window"),
         (skew, True, {}, "is not symmetric: entries differ from their mirror images"),
         (too_large, True, {}, "it is not positive semi-definite"),
