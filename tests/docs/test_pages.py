@@ -1,7 +1,5 @@
 """Every page with code prints, when run again, what the site shows (docs/executed)."""
 
-import re
-
 import execute
 import nbformat
 import pytest
@@ -84,9 +82,3 @@ def test_text_is_taken_over_without_running_only_where_no_code_has_changed(tmp_p
     page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(2)\n")
     with pytest.raises(ValueError, match="run it, without --prose"):
         execute.retold("toy")
-
-
-@pytest.mark.parametrize("name", execute.names())
-def test_a_page_imports_from_the_package_or_one_of_its_areas(name):
-    code = (execute.PAGES / f"{name}.py").read_text()
-    assert not re.findall(r"^from ntkfl(?:\.\w+){2,} import .*", code, re.MULTILINE)
