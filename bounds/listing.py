@@ -85,7 +85,9 @@ def find(*words: str) -> tuple[Statement, ...]:
         file, _, identifier = word.partition(PART)
         chosen = load(file) if is_file(file) else named(word, catalogue())
         if identifier and is_file(file):
-            chosen = tuple(each for each in chosen if each.id == identifier) or _no_such(file, identifier)
+            chosen = tuple(statement for statement in chosen if statement.id == identifier) or _no_such(
+                file, identifier
+            )
         by_id |= {statement.id: statement for statement in chosen}
     return tuple(by_id.values())
 
@@ -148,4 +150,6 @@ def word_for(statement: Statement) -> str:
 
 
 def _no_such(file: str, identifier: str) -> tuple[Statement, ...]:
-    raise KeyError(f"{file} has no statement {identifier!r}; it has {', '.join(each.id for each in load(file))}")
+    raise KeyError(
+        f"{file} has no statement {identifier!r}; it has {', '.join(statement.id for statement in load(file))}"
+    )

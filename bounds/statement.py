@@ -178,7 +178,7 @@ class Statement(_Families):
             options: data, sizes, steps and seed, as the user chose them.
         """
         given = self.forms[form].families or self.families
-        return tuple(given(options) if callable(given) else (each.with_trials(options.trials) for each in given))
+        return tuple(given(options) if callable(given) else (family.with_trials(options.trials) for family in given))
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part, each in its shape.

@@ -216,7 +216,7 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
     """Before and after."""
     from ntkfl.training.runs.training_run import prepared  # torch is slow to load
 
-    seeds = [int(each) for each in np.random.SeedSequence(entropy).generate_state(2)]
+    seeds = [int(word) for word in np.random.SeedSequence(entropy).generate_state(2)]
     keys: dict[str, Any] = {"optimizer": "adam", "rate": 4e-3, "batch_size": 50, "dtype": "float32", "clients": 1}
     run = prepared(
         "fedavg", "digits", f"two-layer:{width}", samples=200, epochs=passes, seed=seeds[0], **keys

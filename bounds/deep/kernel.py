@@ -75,12 +75,12 @@ PAIRS = (("relu", 2), ("relu", 3), ("relu", 5), ("erf", 2), ("erf", 4), ("gelu",
 ALONE = (("relu", 5), ("erf", 3), ("gelu", 2))
 LEAST = 1e-7  # of a sine; balls of 128 bits still tell its arccos
 
-CASES = tuple((*each, False) for each in PAIRS) + tuple((*each, True) for each in ALONE)
+CASES = tuple((*network, False) for network in PAIRS) + tuple((*network, True) for network in ALONE)
 
 
 @cache
 def _formulas() -> tuple[sp.Expr, ...]:
-    return tuple(Recursion(*each).expression() for each in CASES)
+    return tuple(Recursion(*case).expression() for case in CASES)
 
 
 def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:

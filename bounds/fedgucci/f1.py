@@ -46,7 +46,7 @@ def _measure(case: CubeNetworks) -> Estimate:
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
-    return Estimate.stacked([*parts, *(each.value for each in largest), farthest.value])
+    return Estimate.stacked([*parts, *(loss.value for loss in largest), farthest.value])
 
 
 STATEMENTS = (

@@ -41,8 +41,8 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (18), (19) and (20)",
-            note="holds for one input and one alpha fixed before the draw, given U_1 and U_2, of which v_1 must be "
-            "independent; k = 6 as in the paper. Both right sides fail together, with probability delta/k at most",
+            note="holds for one input and one alpha fixed before the draw, given U_1 and U_2, which v_1 must not "
+            "depend on; k = 6 as in the paper. Both right sides fail together, with probability delta/k at most",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={Form.STATED: Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart), failure=delta / k)},
