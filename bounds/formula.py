@@ -70,14 +70,13 @@ class Formula:
         once = {part: _evaluated(part, constants, bits, matrices) for part in dict.fromkeys(self.parts)}  # each once
         return tuple(once[part] for part in self.parts)
 
-    def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
+    def evaluate_lower(self, constants: Constants) -> Estimate:
         """The enclosure, in its shape, of the lower end of a two-sided statement.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
-            bits: of the balls; default `PRECISION`.
         """
-        return evaluate(self.lower, constants, bits=bits)
+        return evaluate(self.lower, constants)
 
     def failure_at(self, constants: Constants) -> float:
         """The largest failure probability the form allows on a case.

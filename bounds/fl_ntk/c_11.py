@@ -20,9 +20,9 @@ BOUNDED_LABELS = Hypothesis(
 )
 
 
-def constant_loss(size: int = 120) -> TrainedOnSample:
+def constant_loss() -> TrainedOnSample:
     """A linear target, learnt well, and the loss that is 1 whatever is answered."""
-    return TrainedOnSample(SphereDistribution(), size, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
+    return TrainedOnSample(SphereDistribution(), 120, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
 
 
 def _steep_loss() -> TrainedOnSample:

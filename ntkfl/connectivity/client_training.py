@@ -1,7 +1,5 @@
 """Clients trained apart from a shared start: the networks that model averaging averages."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from jaxtyping import Float
 
@@ -44,8 +42,3 @@ def _trained(x: np.ndarray, y: np.ndarray, setup: Setup, hidden: np.ndarray, sig
             "2 / |H_cc| it is stable"
         )
     return coefficients.T @ x
-
-
-def mean_weights(models: Float[np.ndarray, "N m d"], shares: Sequence[float] | None = None) -> Float[np.ndarray, "m d"]:
-    """The federated average of the models; equal shares unless they are given."""
-    return np.average(models, axis=0, weights=shares)

@@ -12,7 +12,7 @@ from bounds.family import Family
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import kernel_regime
 from ntkfl.connectivity.circle_outputs import circle_outputs
-from ntkfl.connectivity.client_training import mean_weights, trained_clients
+from ntkfl.connectivity.client_training import trained_clients
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
@@ -91,7 +91,7 @@ class GroupLadder(Rungs):
         start = weights.outputs(x)
         setup = Setup(width, eta_local=self.eta_local, local_steps=self.local_steps)
         models = trained_clients(self.problem, setup, weights, y + start)
-        circle = circle_outputs(np.stack([weights.hidden, mean_weights(models), *models]), weights.signs)
+        circle = circle_outputs(np.stack([weights.hidden, models.mean(axis=0), *models]), weights.signs)
         averaged, *clients = circle.outputs[1:] - circle.outputs[0]
         target, ensemble = self.target(circle.angles), np.mean(clients, axis=0)
         difference = averaged - ensemble

@@ -152,9 +152,9 @@ def overshooting_server_in_the_premise() -> FederatedRun:
     return aligned_run(eta_local=0.002, eta_global=2000.0, rounds=1, residual=1e-4)
 
 
-def lone_neuron_far_from_its_label(label: float = 1e5) -> FederatedRun:
+def lone_neuron_far_from_its_label() -> FederatedRun:
     """One neuron with a = -1 and a label it cannot reach: the first step turns it off, and nothing moves any more."""
-    problem = Problem(np.array([[1.0]]), np.array([label]), name="one neuron, a = -1")
+    problem = Problem(np.array([[1.0]]), np.array([1e5]), name="one neuron, a = -1")
     setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=3)
     return federated_run(problem, setup, Weights(np.array([[1.0]]), np.array([-1.0])))
 

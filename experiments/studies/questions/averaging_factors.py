@@ -14,7 +14,7 @@ from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.series import STUDENT_BARS, line, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data
-from ntkfl.connectivity.client_training import mean_weights, trained_clients
+from ntkfl.connectivity.client_training import trained_clients
 from ntkfl.connectivity.five_factors import ErrorFactors, error_factors
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup, Weights
@@ -42,7 +42,7 @@ def measure(point: Point) -> Measured:
     values: dict[str, list[float]] = {name: [] for name in (*FACTORS, GAP, SCALE)}
     for _ in range(ROUNDS):
         models = [trained_clients(problem, setup, weights) for weights in averages]
-        averages = [Weights(mean_weights(model), old.signs) for model, old in zip(models, averages, strict=True)]
+        averages = [Weights(model.mean(axis=0), old.signs) for model, old in zip(models, averages, strict=True)]
         of_clients = np.stack([outputs(model, old.signs) for model, old in zip(models, averages, strict=True)])
         averaged = np.stack([outputs(*weights) for weights in averages])
         factors = error_factors(of_clients, averaged, problem.y, problem.owner, np.full(CLIENTS, 1 / CLIENTS))

@@ -18,13 +18,11 @@ LARGEST_NEGATIVE = {
 }
 
 
-def ntk_network(
-    weights: Weights, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu", sigma: float = 1.0
-) -> Model:
+def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Model:
     """f(x) = signs . relu(hidden x) / sqrt(m) with these signs; "hidden" (m, d) is trained.
 
     Seed 0 gives these hidden weights whatever they are, so that a run starts where the simulator's does; other seeds
-    draw Gaussians of standard deviation `sigma`, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
+    draw standard Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
     """
@@ -32,7 +30,7 @@ def ntk_network(
     scale = torch.as_tensor(signs / np.sqrt(len(signs)), dtype=dtype, device=device)
 
     def initial(seed: int) -> Params:
-        chosen = hidden if seed == 0 else draw(len(signs), hidden.shape[1], seed, sigma).hidden
+        chosen = hidden if seed == 0 else draw(len(signs), hidden.shape[1], seed, 1.0).hidden
         return {"hidden": torch.as_tensor(np.array(chosen), dtype=dtype, device=device)}
 
     return Model(
@@ -97,12 +95,6 @@ def to_networks(rows: Params) -> list[TwoLayer]:
         rows: hidden and readout of each client, one a row, as `RoundResult.ends` has them.
     """
     return [to_network(row_of(rows, row)) for row in range(len(rows["hidden"]))]
-
-
-def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:
-    """The inverse of `to_network`, exact in float64."""
-    weights = {"hidden": network.hidden, "readout": network.readout}
-    return {name: torch.tensor(value, dtype=dtype, device=device) for name, value in weights.items()}
 
 
 def ntk(request: Request) -> Model:

@@ -5,7 +5,7 @@ import pytest
 
 from ntkfl import simulate
 from ntkfl.connectivity.circle_outputs import circle_outputs
-from ntkfl.connectivity.client_training import mean_weights, trained_clients
+from ntkfl.connectivity.client_training import trained_clients
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 
@@ -48,7 +48,7 @@ def test_their_mean_is_the_first_round_of_algorithm_1():
     problem = Problem(x / np.linalg.norm(x, axis=1, keepdims=True), rng.normal(size=7), np.array([0, 0, 0, 1, 1, 2, 2]))
     setup, weights = Setup(32, eta_local=0.4, local_steps=5, rounds=1), draw(32, 3, 4)
     models = trained_clients(problem, setup, weights)
-    assert mean_weights(models) == pytest.approx(simulate(problem, setup, weights, keep=(1,)).weights[1], abs=1e-13)
+    assert models.mean(axis=0) == pytest.approx(simulate(problem, setup, weights, keep=(1,)).weights[1], abs=1e-13)
 
 
 def test_bad_input():

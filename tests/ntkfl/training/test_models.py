@@ -16,7 +16,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Average, Method
 from ntkfl.training.model import applied, from_modules
 from ntkfl.training.models import build, catalogue
-from ntkfl.training.models.two_layer import from_network, to_network
+from ntkfl.training.models.two_layer import to_network
 from ntkfl.training.objectives import CrossEntropy, half_squares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
@@ -292,7 +292,7 @@ def test_the_transformer_is_torchs():
 
 
 @pytest.mark.parametrize("outputs", [None, 3])
-def test_two_layer_networks_go_to_connectivity_and_back(outputs):
+def test_two_layer_networks_go_to_connectivity(outputs):
     rng = np.random.default_rng(0)
     x = torch.tensor(rng.standard_normal((5, 4)))
     y = torch.zeros(5, dtype=torch.float64) if outputs is None else torch.zeros(5, outputs, dtype=torch.float64)
@@ -301,8 +301,7 @@ def test_two_layer_networks_go_to_connectivity_and_back(outputs):
     network = to_network(params)
     assert isinstance(network, TwoLayer)
     assert np.allclose(network.outputs(x.numpy()), model.outputs(params, x).numpy(), rtol=0, atol=1e-14)
-    back = from_network(network)
-    assert all(torch.equal(back[name], params[name]) for name in params)
+    assert all(np.array_equal(getattr(network, name), params[name].numpy()) for name in params)
 
 
 @pytest.mark.method("fl-ntk")
