@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from ntkfl import networks as networks
     from ntkfl.algorithm1.simulation import simulate as simulate
     from ntkfl.any_order import AnyOrderCertificate as AnyOrderCertificate
+    from ntkfl.any_order import MethodCertificate as MethodCertificate
     from ntkfl.any_order import certify_any_order as certify_any_order
+    from ntkfl.any_order import certify_method as certify_method
     from ntkfl.estimate import Estimate as Estimate
     from ntkfl.exact_dynamics import kernel_regime as kernel_regime
     from ntkfl.exact_dynamics import random_rounds as random_rounds

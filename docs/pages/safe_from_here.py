@@ -184,8 +184,8 @@ print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 #   All numbers that decide have proven errors, so it cannot hold by rounding alone. Rounding in later training is not
 #   covered.
 # - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
-#   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint, or a
-#   readout that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
+#   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint:
+#   `ntkfl.certify_method` does, for one method with given steps, and proves its rate. Nor a readout that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
 # - It says that the *training* loss tends to 0, and what the network will answer. It does not say that the answers are
 #   right.
 # - `NOT CERTIFIED` proves nothing: train on, and ask again.

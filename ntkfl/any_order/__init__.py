@@ -32,8 +32,8 @@ Held pairs cost one row each, as before: w*_r.x_i = 0 holds them for all outputs
 Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is off by
 sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i, of either sign and quadratic in the distance, which does not fall with r_i: the
 zero-loss set is curved, and the distance to a point of it grows along most runs. Nor momentum or control variates after
-the checkpoint, server steps above 1, or frozen biases as features (a frozen bias is covered by the same proof with
-w*_r.x_i + b_r for w*_r.x_i, but not implemented).
+the checkpoint (`certify_method` has those, for one method with given steps), server steps above 1, or frozen biases as
+features (a frozen bias is covered by the same proof with w*_r.x_i + b_r for w*_r.x_i, but not implemented).
 
 What is certified is a statement of real arithmetic on the stored floats; rounding of the training itself is not in it.
 
@@ -50,5 +50,13 @@ Source: docs/proofs/any_order.md#the-theorem.
 from ntkfl.any_order.adversary import attack_any_order
 from ntkfl.any_order.certificate import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.export import export_any_order
+from ntkfl.any_order.method_certificate import MethodCertificate, certify_method
 
-__all__ = ["AnyOrderCertificate", "attack_any_order", "certify_any_order", "export_any_order"]
+__all__ = [
+    "AnyOrderCertificate",
+    "MethodCertificate",
+    "attack_any_order",
+    "certify_any_order",
+    "certify_method",
+    "export_any_order",
+]

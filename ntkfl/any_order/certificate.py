@@ -1,5 +1,6 @@
 """`certify_any_order` and its certificate: what is proved, with step limits, or what is in the way."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed, weighted_pairs
 from ntkfl.any_order.predictions import fitted_point, future_outputs, settled
-from ntkfl.any_order.rounding import above, gamma, length
+from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.affine_network import AffineTwoLayer, with_constant
@@ -104,8 +105,68 @@ def _largest(matrix: Estimate) -> float:
     return float(largest_eigenvalue(matrix).hi)
 
 
+class LaterModels(ABC):
+    """What a certificate of a two-layer network says of the outputs of all later models."""
+
+    problem: Problem
+    network: Weights | TwoLayer | AffineTwoLayer
+
+    @abstractmethod
+    def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
+        """C, and W* with the distance from it that no later model goes beyond; None if nothing is proved."""
+
+    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
+        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        x = self.inputs(x)
+        shape = (len(x), *self.problem.y.shape[1:])
+        reached = self._reached()
+        if reached is None:
+            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
+        outputs = future_outputs(*reached, x) + self.output_bias
+        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), outputs.method)
+
+    def inputs(self, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k D"]:
+        """These inputs as `weights` takes them: with a constant feature if the network's hidden layer has biases.
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        constant = isinstance(self.network, AffineTwoLayer) and self.network.bias is not None
+        x, features = finite_array("x", x), self.problem.d - constant
+        if x.ndim != 2 or x.shape[1] != features:
+            raise ValueError(f"x has shape {x.shape}; it must be (k, {features})")
+        return with_constant(x) if constant else x
+
+    @property
+    def output_bias(self) -> Float[np.ndarray, " C"]:
+        """What is added to the outputs, and is not trained; zeros where there is no such bias."""
+        given = self.network.output_bias if isinstance(self.network, AffineTwoLayer) else None
+        return np.zeros(self.problem.y[0].size) if given is None else given
+
+    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
+        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: as `enclosure`.
+        """
+        return settled(self.enclosure(x))
+
+
 @dataclass(frozen=True, eq=False)
-class AnyOrderCertificate:
+class AnyOrderCertificate(LaterModels):
     """Whether the theorem of `ntkfl.any_order` holds for a network on its data, and with which numbers.
 
     Args:
@@ -185,48 +246,14 @@ class AnyOrderCertificate:
         lengths = np.sqrt(above((1 + gamma(net.width)) * (net.readout**2).sum(axis=1))).max() * float(net.factor)
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
-    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: inputs of another number of features, or not finite.
-        """
-        x = self.inputs(x)
-        shape = (len(x), *self.problem.y.shape[1:])
-        if not self.certified or self._grown is None or self._grown.nearest is None:
-            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
-        outputs = future_outputs(self._grown.rows, self._grown.nearest, x) + self.output_bias
-        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), outputs.method)
-
-    def inputs(self, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k D"]:
-        """These inputs as `weights` takes them: with a constant feature if the network's hidden layer has biases.
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: inputs of another number of features, or not finite.
-        """
-        constant = isinstance(self.network, AffineTwoLayer) and self.network.bias is not None
-        x, features = finite_array("x", x), self.problem.d - constant
-        if x.ndim != 2 or x.shape[1] != features:
-            raise ValueError(f"x has shape {x.shape}; it must be (k, {features})")
-        return with_constant(x) if constant else x
-
-    @property
-    def output_bias(self) -> Float[np.ndarray, " C"]:
-        """What is added to the outputs, and is not trained; zeros where there is no such bias."""
-        given = self.network.output_bias if isinstance(self.network, AffineTwoLayer) else None
-        return np.zeros(self.problem.y[0].size) if given is None else given
-
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
         """W* in long precision, as far as float64 has found it; None where there is none."""
         if self._grown is None or self._grown.nearest is None:
             return None
         return fitted_point(self._grown.rows, self._grown.nearest)
+
+    def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
+        return self.proof if self.certified else None
 
     @property
     def proof(self) -> tuple[ConstraintRows, Nearest]:
@@ -257,17 +284,6 @@ class AnyOrderCertificate:
         except Dependent:
             raise ValueError(f"there is no W*: {self.why}") from None
         return fitted_point(rows, nearest), nearest
-
-    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
-        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: as `enclosure`.
-        """
-        return settled(self.enclosure(x))
 
     @cached_property
     def shortfall(self) -> float | None:
@@ -340,7 +356,7 @@ def certify_any_order(
     """
     require_size("most_held", most_held, least=0)
     given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
-    problem, plain, label_error = _without_biases(problem, given)
+    problem, plain, label_error = without_biases(problem, given)
     try:
         network = scaled(problem, plain, label_error)
     except Unreachable as error:
@@ -365,7 +381,7 @@ def certify_any_order(
         margin=search.margin,
         distance=_UNKNOWN if nearest is None else nearest.distance,
         held=np.stack([neuron, network.sample[row]], axis=1),
-        residual=_residual(neurons),
+        residual=residuals(neurons).norm(),
         smallest_eigenvalue=None if nearest is None else search.rows.smallest,
         width=network.width,
         problem=problem,
@@ -376,7 +392,7 @@ def certify_any_order(
     )
 
 
-def _without_biases(
+def without_biases(
     problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
 ) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
     """Data with a constant feature and labels less the output's bias, their network, and what the labels are off by."""
@@ -407,16 +423,14 @@ def _refused(
     )
 
 
-def _residual(neurons: Pass) -> Estimate:
-    """|y - f(W0)| over all given samples."""
+def residuals(neurons: Pass) -> Estimate:
+    """y - f(W0) of all given samples, (N, C)."""
     net = neurons.network
     scale = (net.exponent - net.gain)[:, None]
     residual = np.ldexp((net.y - net.factor * neurons.sums).astype(float)[net.row], scale)
     error = float(net.factor) * neurons.sums_error + net.y_error + gamma(2) * np.abs(net.y)
     error = np.ldexp(error[net.row], scale)
-    error = length(error + gamma(2) * np.abs(residual))
-    norm = float(np.linalg.norm(residual))
-    return Estimate(norm, above(error + gamma(residual.size) * norm), "rounding bound")
+    return Estimate(residual, above(error + gamma(2) * np.abs(residual)), "rounding bound")
 
 
 def _limit(bound: float) -> float:

@@ -36,7 +36,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
         try:
             nearest = rows.nearest(scale)
         except Dependent as error:
-            return Grown(_dependent(rows, error.vector), rows, None, -np.inf, failing)
+            return Grown(dependent(rows, error.vector), rows, None, -np.inf, failing)
         except (ValueError, FloatingPointError) as error:  # a NaN or an overflow: nothing is known
             return Grown(f"the system for W* could not be solved in float64: {error}", rows, None, -np.inf, failing)
         distance = float(nearest.distance.hi)
@@ -56,10 +56,10 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
         count = len(failing)
         if len(rows.neuron) + count > most_held:
             why = f"A is too large: {len(rows.neuron) + count} or more pairs would be held, the limit is {most_held}"
-            return Grown(f"{why}; {_named(neurons, failing)}", rows, nearest, margin, failing)
+            return Grown(f"{why}; {named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ and count > max(first, FEW):
             why = f"a chain reaction: {first} pairs failed at first, and with {len(rows.neuron)} held {count} more fail"
-            return Grown(f"{why}; {_named(neurons, failing)}", rows, nearest, margin, failing)
+            return Grown(f"{why}; {named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ == ROUNDS - 1:
             break  # the next A would have no W*
         first = max(first, count) if round_ == 0 else first
@@ -67,7 +67,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
         order = np.lexsort((row, neuron))
         rows = ConstraintRows(neurons, neuron[order], row[order])
     return Grown(
-        f"no end after {ROUNDS} rounds of adding pairs; {_named(neurons, failing)}", rows, nearest, margin, failing
+        f"no end after {ROUNDS} rounds of adding pairs; {named(neurons, failing)}", rows, nearest, margin, failing
     )
 
 
@@ -116,14 +116,14 @@ def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.nd
     return np.where(margin > 0, below(margin / above(norms)), margin / norms)
 
 
-def _named(neurons: Pass, failing: Pairs, most: int = 3) -> str:
+def named(neurons: Pass, failing: Pairs, most: int = 3) -> str:
     """The first of some pairs, in words."""
     sample = neurons.network.sample[failing.row[:most]]
     named = ", ".join(f"({r}, {i})" for r, i in zip(failing.neuron[:most].tolist(), sample.tolist(), strict=True))
     return f"the first pairs (neuron, sample) that fail are {named}"
 
 
-def _dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
+def dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
     """Which rows of C depend on each other, by the eigenvector of the smallest eigenvalue."""
     net = rows.neuron_pass.network
     if not np.isfinite(vector).all():

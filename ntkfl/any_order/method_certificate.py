@@ -1,0 +1,346 @@
+"""`certify_method` and its certificate: a method with memory, begun at a checkpoint, converges at a proved rate.
+
+The norm |S z| of states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is found in
+float64; what it proves is enclosed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.any_order.certificate import MEMORY, MOST_NEAR, LaterModels, gradient_products, residuals, without_biases
+from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
+from ntkfl.any_order.held_pairs import dependent, failures, named
+from ntkfl.any_order.method_maps import COVERED, RoundMatrices, round_matrices
+from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
+from ntkfl.any_order.rounding import above, below
+from ntkfl.any_order.scaled_network import Unreachable, scaled
+from ntkfl.connectivity.affine_network import AffineTwoLayer
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.problem import Problem, Setup, Weights, require_size
+
+if TYPE_CHECKING:
+    from ntkfl.training.method import Method
+
+HALVINGS = 20  # of the residual, where it is too large
+SLOWER = (0.01, 0.1, 0.3, 0.6, 0.9)  # rates that are tried, as parts of the way from the spectral radius to 1
+
+
+@dataclass(frozen=True)
+class StateNorm:
+    """A norm |S z| in which a round contracts, and what it says of models; the numbers are upper bounds."""
+
+    rate: float  # q
+    reach: float  # e: every model of a round is within e |S z| of W*
+    start: float  # |S z_0|
+
+    @property
+    def radius(self) -> float:
+        """B."""
+        return float(above(self.reach * self.start))
+
+
+@dataclass(frozen=True, eq=False)
+class MethodCertificate(LaterModels):
+    """Whether a method, begun at a network, is proved to converge on its data, and with which numbers.
+
+    Args:
+        certified: whether it is proved.
+        why: what is in the way; empty if certified.
+        method: its name.
+        rate: q, by which a norm of residual and memory falls in every round, at least; 1 if not certified.
+        spectral_radius: of the round's map on the linear model, an ESTIMATE; no method is faster in the long run.
+        radius: B: no later model, of the server or of a client, is farther than this from the weights that fit.
+        distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
+        margin: the least (sign w*_r.x_i - B kappa_ri) / |x_i| over all pairs, rounded down; above 0 if certified.
+        residual: |y - f(W0)|, enclosed.
+        problem: the data as `weights` takes them, as in `AnyOrderCertificate`.
+        weights: the network without biases.
+        network: the network that was given.
+    """
+
+    certified: bool
+    why: str
+    method: str
+    rate: float
+    spectral_radius: float
+    radius: float
+    distance: Estimate
+    margin: float
+    residual: Estimate
+    problem: Problem = field(repr=False)
+    weights: Weights | TwoLayer = field(repr=False)
+    network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
+    _rows: ConstraintRows | None = field(repr=False, default=None)
+    _norms: tuple[StateNorm, ...] = field(repr=False, default=())  # of the smallest ball, and of the fastest rate
+
+    def within(self, rounds: int) -> float:
+        """From round t on no model is farther than this from the weights that fit; infinite if not certified.
+
+        Args:
+            rounds: t, from the checkpoint on, 0 or more.
+
+        Raises:
+            ValueError: a number of rounds that is no integer, or below 0.
+        """
+        require_size("rounds", rounds, least=0)
+        if not self.certified:
+            return float("inf")
+        return min(float(above(norm.radius * norm.rate**rounds)) for norm in self._norms)
+
+    @cached_property
+    def needed_residual(self) -> float | None:
+        """About the largest |y - f| that would certify, an ESTIMATE; None where none, or no step like this, would."""
+        if self.certified:
+            return float(self.residual.hi)
+        if self._rows is None or not self._norms:
+            return None
+        for halvings in range(1, HALVINGS + 1):
+            if not _ball(self._rows, self._norms[0].radius, 0.5**halvings)[0]:
+                return float(self.residual.hi) * 0.5**halvings
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        numbers = {
+            "rate": self.rate,
+            "spectral_radius": self.spectral_radius,
+            "radius": self.radius,
+            "distance": float(self.distance.hi),
+            "margin": self.margin,
+            "residual": float(self.residual.hi),
+            "needed_residual": self.needed_residual,
+        }
+        finite = {name: value if value is not None and np.isfinite(value) else None for name, value in numbers.items()}
+        sizes = {"method": self.method, "width": len(self.weights.hidden), "n": self.problem.n}
+        return {"certified": self.certified, "why": self.why} | finite | sizes
+
+    def __str__(self) -> str:
+        if not self.certified:
+            hint = (
+                f" A residual of about {self.needed_residual:.3g} would do (an estimate)."
+                if self.needed_residual
+                else ""
+            )
+            return f"NOT CERTIFIED for {self.method}: {self.why}.{hint}"
+        return (
+            f"CERTIFIED for {self.method}: begun here, it fits every label; a bound of the error falls by the factor "
+            f"{self.rate:.6g} a round.\nNo later model is farther than {self.radius:.6g} from weights that fit."
+        )
+
+    def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
+        if not self.certified or self._rows is None:
+            return None
+        return self._rows, _at_most(self._rows.nearest(), self.radius)
+
+
+def certify_method(
+    problem: Problem,
+    weights: Weights | TwoLayer | AffineTwoLayer,
+    setup: Setup,
+    method: str = "fl-ntk",
+    options: Mapping[str, Any] | None = None,
+    *,
+    memory: float = MEMORY,
+) -> MethodCertificate:
+    """Whether a linear method, begun at these weights with an empty memory, fits every label, and at which rate.
+
+    Args:
+        problem: data, labels (n,) or (n, C), on full batches of each client; no two samples of one direction.
+        weights: as `certify_any_order` takes them.
+        setup: eta_local, on sums of squares, local_steps and eta_global, the server_rate of a method that has one.
+        method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn.
+        options: of the method, as in training.
+        memory: bytes that may be taken.
+
+    Raises:
+        ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it
+            does not have, or more memory needed than may be taken.
+    Source: docs/proofs/any_method.md#the-theorem
+
+    Example:
+        >>> import ntkfl
+        >>> from ntkfl.initialisation import draw
+        >>> data, setup = ntkfl.data.sphere(n=2), ntkfl.Setup(eta_local=0.5)
+        >>> ntkfl.certify_method(data, draw(256, 8, 0), setup, "fedavgm").certified
+        False
+    """
+    given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
+    chosen = _built(method, dict(options or {}), setup)
+    problem, plain, label_error = without_biases(problem, given)
+
+    def answer(why: str, residual: Estimate, **known: Any) -> MethodCertificate:
+        unknown: dict[str, Any] = {"rate": 1.0, "spectral_radius": np.nan, "radius": np.inf, "margin": -np.inf}
+        unknown["distance"] = Estimate.between(0, np.inf, "not found")
+        of = {"problem": problem, "weights": plain, "network": given, "method": chosen.name}
+        return MethodCertificate(certified=not why, why=why, residual=residual, **(unknown | of | known))
+
+    try:
+        network = scaled(problem, plain, label_error)
+    except Unreachable as error:
+        return answer(str(error), Estimate.between(0, np.inf, "not found"))
+    p = problem.n * network.n_outputs
+    needed = network.n * network.width / 8 + 2.0**28 + 8.0 * p * p * (60 + 8 * problem.n_clients * setup.local_steps)
+    if not needed <= memory:
+        raise ValueError(
+            f"the certificate of {p} labels and {problem.n_clients} clients of {setup.local_steps} steps takes "
+            f"{needed / 1e9:.3g} GB, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+        )
+    neurons = passed(network)
+    left = residuals(neurons)
+    rows = ConstraintRows(neurons, NO_PAIRS.neuron, NO_PAIRS.row)
+    if network.n < problem.n:
+        twin = int(np.flatnonzero(network.sample[network.row] != np.arange(problem.n))[0])
+        first = int(network.sample[network.row[twin]])
+        return answer(f"samples {first} and {twin} have one direction: this certificate takes no such", left.norm())
+    try:
+        distance = rows.nearest().distance
+    except Dependent as error:
+        return answer(dependent(rows, error.vector), left.norm())
+    kernel = gradient_products(rows).entries
+    owner = np.repeat(problem.owner, network.n_outputs)
+    known: dict[str, Any] = {"distance": distance}
+    try:
+        maps = round_matrices(chosen, kernel, owner, setup.eta_local, setup.local_steps)
+        known["spectral_radius"] = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
+        norms = state_norms(maps, kernel, Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method))
+    except (ValueError, FloatingPointError) as error:  # a NaN, an overflow or a singular matrix: nothing is known
+        norms = f"the round could not be enclosed in float64: {error}"
+    if isinstance(norms, str):
+        return answer(norms, left.norm(), **known)
+    why, margin = _ball(rows, norms[0].radius)
+    proved = {} if why else {"rate": min(norm.rate for norm in norms), "radius": norms[0].radius}
+    return answer(why, left.norm(), **known, **proved, margin=margin, _rows=rows, _norms=norms)
+
+
+def _built(name: str, options: dict[str, Any], setup: Setup) -> Method:
+    """The engine's method with its options, eta_global in place of a server_rate that is not given."""
+    from ntkfl.training.methods import build
+    from ntkfl.training.methods import options as options_of
+    from ntkfl.training.objectives import HalfSquares
+
+    has_rate = "server_rate" in options_of(name)
+    if setup.eta_global != 1 and (not has_rate or "server_rate" in options):
+        what = f"a server_rate of {options['server_rate']} is given too" if has_rate else f"{name} has no server_rate"
+        raise ValueError(f"eta_global is {setup.eta_global:g}, and {what}; leave eta_global at 1")
+    built = build(name, HalfSquares("sum"), **({"server_rate": float(setup.eta_global)} if has_rate else {}) | options)
+    if built.name not in COVERED:
+        raise ValueError(f"the method is {built.name}; this certificate covers {', '.join(COVERED)}")
+    return built
+
+
+def state_norms(maps: RoundMatrices, kernel: Estimate, residual: Estimate) -> tuple[StateNorm, ...] | str:
+    """Of the norms that are tried that of the smallest ball, and that of the fastest rate; or why there is none."""
+    spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
+    if not spectral < 1:
+        return f"a round's map has the spectral radius {spectral:.6g}: the steps are too long, or the method diverges"
+    guesses: list[tuple[float, float, np.ndarray]] = []
+    for candidate in _candidates(maps, kernel.value, spectral):
+        interruption.check()
+        radius, rate = _guessed(maps, kernel.value, residual.value, candidate)
+        guesses += [(radius, rate, candidate)] if rate < 1 - 1e-12 else []
+    if not guesses:
+        return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
+    nearest, fastest = min(guesses, key=lambda guess: guess[0]), min(guesses, key=lambda guess: guess[1])
+    chosen = [nearest] if nearest is fastest else [nearest, fastest]
+    judged = [enclosed_norm(maps, kernel, residual, s) for _, _, s in chosen]
+    return tuple(norm for norm in judged if isinstance(norm, StateNorm)) or str(judged[0])
+
+
+def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
+    """S: lengths of weights themselves, then the roots of Lyapunov matrices for some rates."""
+    p, s = maps.models[0].value.shape
+    root = np.linalg.cholesky(kernel)
+    scale = scipy.linalg.block_diag(np.linalg.inv(root), *([maps.unit * root.T] if s > p else []))
+    yield scale
+    inner = scale @ maps.state.value @ np.linalg.inv(scale)
+    for part in SLOWER:
+        rate = radius + part * (1 - radius)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of systems close to singular: what is found is judged
+            try:
+                lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(s), method="bilinear")
+                lower = np.linalg.cholesky((lyapunov + lyapunov.T) / 2)
+            except (np.linalg.LinAlgError, ValueError):
+                continue
+        yield lower.T @ scale
+
+
+def _guessed(maps: RoundMatrices, kernel: np.ndarray, residual: np.ndarray, s: np.ndarray) -> tuple[float, float]:
+    """About B and q with this S."""
+    x, root = np.linalg.inv(s), np.linalg.cholesky(kernel)
+    reach = max(np.linalg.norm(np.linalg.solve(root, model.value @ x), 2) for model in maps.models)
+    rate = np.linalg.norm(s @ maps.state.value @ x, 2)
+    return float(reach * np.linalg.norm(s[:, : len(kernel)] @ residual)), float(rate)
+
+
+def enclosed_norm(
+    maps: RoundMatrices, kernel: Estimate, residual: Estimate, s: Float[np.ndarray, "s s"]
+) -> StateNorm | str:
+    """What any float64 matrix S proves; or why it proves nothing.
+
+    Source: docs/proofs/any_method.md#the-certificate-from-numbers.
+    """
+    p, x = len(kernel.value), np.linalg.inv(s)
+    skew = _spectral(Estimate.exact(s) @ x - np.eye(len(s)))
+    witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
+    least = float(smallest_eigenvalue(witness @ kernel @ witness.T).lo)
+    if not (skew < 1 and least > 0):
+        return "the kernel or the norm of states is too ill-conditioned for float64"
+    rest = below(1 - skew)
+    rate = float(above(_spectral(s @ maps.state @ x) / rest))
+    if not rate < 1:
+        return f"rounding hides the contraction: a round's factor is only shown to be at most {rate:.9g}"
+    reach = 0.0
+    for model in maps.models:
+        interruption.check()
+        reach = max(reach, float(above(_spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))))
+    start = float(above((Estimate.exact(s[:, :p]) @ residual).norm().hi))
+    return StateNorm(rate, reach, start)
+
+
+def _spectral(matrix: Estimate) -> float:
+    """At least the largest singular value."""
+    squared = float(largest_eigenvalue(_transposed(matrix) @ matrix).hi)
+    return float(above(np.sqrt(max(squared, 0.0))))
+
+
+def _transposed(h: Estimate) -> Estimate:
+    return Estimate(h.value.T, h.error.T, h.method, h.rigour)
+
+
+def _at_most(nearest: Nearest, radius: float) -> Nearest:
+    """W* with this distance from it."""
+    return Nearest(nearest.solution, nearest.slack, Estimate(radius, 0.0, "rounding bound"))
+
+
+def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str, float]:
+    """Why some pattern may change within the ball about W*, empty if none can; and the least margin.
+
+    With a scale below 1 residual and radius are so much smaller.
+    """
+    nearest, neurons = rows.nearest(scale), rows.neuron_pass
+    near = _at_most(nearest, radius * scale)
+    far = float(above(float(nearest.distance.hi) + radius * scale))
+    if not np.isfinite(far):
+        return "the distance to W* has no bound in float64", -np.inf
+    reach = 3 * far
+    pairs = near_pairs(neurons, reach, MOST_NEAR)
+    if pairs is None:
+        return f"W* is too far: more than {MOST_NEAR} pairs lie within {reach:.2g} |x_i| of their kinks", -np.inf
+    least, failing = failures(rows, near, pairs, 0)
+    margin = float(np.minimum(least, reach - far))  # NaN stays
+    if margin > 0 and not len(failing):
+        return "", margin
+    return f"neurons may reach their kinks within {radius * scale:.3g} of W*; {named(neurons, failing)}", margin

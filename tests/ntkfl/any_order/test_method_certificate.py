@@ -1,0 +1,260 @@
+"""Methods with memory from a checkpoint: their maps, real training inside the ball, and every hypothesis needed."""
+
+import numpy as np
+import pytest
+from exact_certificate import fitted
+
+from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_method, kernel_regime
+from ntkfl.any_order import method_certificate
+from ntkfl.any_order.method_certificate import enclosed_norm
+from ntkfl.any_order.method_maps import round_matrices
+from ntkfl.connectivity.affine_network import AffineTwoLayer
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import HalfSquares
+
+LONG = np.longdouble
+METHODS = {
+    "fl-ntk": {"server_rate": 1.3},
+    "fedavg": {},
+    "fedavgm": {"momentum": 0.6},
+    "fedavgm, Nesterov": {"momentum": 0.6, "nesterov": True, "server_rate": 0.7},
+    "fedprox": {"mu": 0.3},
+    "scaffold": {},
+    "scaffold, option I": {"option": "I"},
+    "feddyn": {"alpha": 0.8},
+}
+
+
+def named(kind):
+    return kind.split(",")[0], METHODS[kind]
+
+
+class Training:
+    """The method itself on the network's weights, in long precision; `models` are all that were met in the last round.
+
+    Written from the methods' papers, with no matrix of coefficients.
+    """
+
+    def __init__(self, problem, weights, kind, eta, steps):
+        self.name, self.options = named(kind)
+        self.x, self.y = problem.x.astype(LONG), problem.y.astype(LONG)
+        self.clients, self.eta, self.steps = problem.clients(), LONG(eta), steps
+        self.signs = weights.signs.astype(LONG) / np.sqrt(LONG(len(weights.signs)))
+        self.w = weights.hidden.astype(LONG)
+        self.server = np.zeros_like(self.w)
+        self.own = [np.zeros_like(self.w) for _ in self.clients]
+        self.patterns = weights.hidden @ problem.x.T > 0
+        self.frozen = True
+        self.models = [self.w]
+
+    def gradient(self, w, members):
+        z = self.x[members] @ w.T
+        self.frozen &= bool(((z > 0).T == self.patterns[:, members]).all())
+        left = self.y[members] - np.maximum(z, 0) @ self.signs
+        return -((z > 0) * left[:, None]).T @ self.x[members] * self.signs[:, None]
+
+    def residual(self):
+        return float(np.linalg.norm((self.y - np.maximum(self.x @ self.w.T, 0) @ self.signs).astype(float)))
+
+    def client(self, c, members):
+        w = self.w.copy()
+        for _ in range(self.steps):
+            step = self.gradient(w, members)
+            if self.name == "fedprox":
+                step = step + LONG(self.options["mu"]) * (w - self.w)
+            elif self.name == "scaffold":
+                step = step - self.own[c] + self.server
+            elif self.name == "feddyn":
+                step = step + LONG(self.options["alpha"]) * (w - self.w) - self.own[c]
+            w = w - self.eta * step
+            self.models.append(w)
+        return w
+
+    def round(self):
+        self.models = []
+        ends = [self.client(c, members) for c, members in enumerate(self.clients)]
+        moved, n = [w - self.w for w in ends], LONG(len(self.clients))
+        rate = LONG(self.options.get("server_rate", 1.0))
+        size = self.name in ("fedavg", "fedavgm", "fedprox")
+        weight = [LONG(len(m)) / len(self.y) if size else 1 / n for m in self.clients]
+        mean = sum(p * d for p, d in zip(weight, moved, strict=True))
+        if self.name == "fedavgm":
+            self.server = LONG(self.options["momentum"]) * self.server + mean
+            ahead = mean + LONG(self.options["momentum"]) * self.server if self.options.get("nesterov") else self.server
+            self.w = self.w + rate * ahead
+        elif self.name == "scaffold":
+            fresh = [own - self.server - d / (self.steps * self.eta) for own, d in zip(self.own, moved, strict=True)]
+            if self.options.get("option") == "I":
+                fresh = [self.gradient(self.w, members) for members in self.clients]
+            self.own, self.server = fresh, sum(fresh) / n
+            self.w = self.w + rate * mean
+        elif self.name == "feddyn":
+            alpha = LONG(self.options["alpha"])
+            self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
+            self.server = self.server - alpha * mean
+            # the engine's h has the sign of the duals' mean
+            self.w = sum(ends) / n - sum(self.own) / n / alpha
+        else:
+            self.w = self.w + rate * mean
+        self.models.append(self.w)
+
+
+def small(seed, distance=1e-4):
+    problem, weights = fitted(seed, n=4, d=5, width=64, distance=distance)
+    return Problem(problem.x, problem.y, np.array([0, 0, 0, 1])), weights
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_round_is_the_map_of_the_kernel_regime(kind):
+    """Whose maps are made from eigenvectors of the blocks or by the engine: other code for the same recursion."""
+    name, options = named(kind)
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((7, 9))
+    problem = Problem(features, rng.standard_normal(7), np.array([0, 1, 1, 2, 0, 1, 2]))
+    kernel, setup = features @ features.T / 9, Setup(eta_local=0.3, local_steps=3)
+    method = build(name, HalfSquares("sum"), **options)
+    found = round_matrices(method, Estimate.exact(kernel), problem.owner, 0.3, 3)
+    expected = kernel_regime(problem, setup, kernel, name, options).round_map
+    np.testing.assert_allclose(found.state.value, np.asarray(expected), rtol=1e-9, atol=1e-12)
+    assert found.state.error.max() < 1e-11 and len(found.models) == 10
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
+    """Twenty-four problems, none outside."""
+    name, options = named(kind)
+    problem, weights = small(seed)
+    setup = Setup(eta_local=0.3, local_steps=3)
+    found = certify_method(problem, weights, setup, name, options)
+    assert found.certified, found.why
+    assert found.spectral_radius <= found.rate < 0.9 * found.spectral_radius + 0.1 and found.rate < 1
+    assert found.distance.lo <= found.radius and found.within(0) <= found.radius * (1 + 1e-8)
+    point = certify_any_order(problem, weights).fitted_weights()
+    run, seen = Training(problem, weights, kind, 0.3, 3), np.random.default_rng(seed).standard_normal((20, 5))
+    before, outputs = run.residual(), found.enclosure(seen)
+    for t in range(30):
+        farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
+        assert farthest <= found.within(max(t - 1, 0)) + 1e-12
+        later = np.maximum(seen @ run.w.T, 0) @ run.signs
+        assert ((outputs.lo <= later) & (later <= outputs.hi)).all()
+        run.round()
+    assert run.frozen and run.residual() < before
+
+
+def test_the_memory_is_needed():
+    """FedAvg's norm, without momentum, contracts for steps at which heavy ball does not, and the other way round."""
+    problem, weights = small(0)
+    largest = float(np.linalg.eigvalsh(kernel_of(problem, weights))[-1])
+    owner = np.zeros(4, int)
+    one = Problem(problem.x, problem.y, owner)
+    long = Setup(eta_local=2.4 / largest, local_steps=1)
+    assert "spectral radius" in certify_method(one, weights, long, "fedavg").why
+    assert certify_method(one, weights, long, "fedavgm", {"momentum": 0.5}).spectral_radius < 1
+    longer = Setup(eta_local=1.7 / largest, local_steps=1)
+    assert certify_method(one, weights, longer, "fedavg").certified
+    nesterov = certify_method(one, weights, longer, "fedavgm", {"momentum": 0.9, "nesterov": True})
+    assert not nesterov.certified and "spectral radius" in nesterov.why
+    run = Training(one, weights, "fedavgm", longer.eta_local, 1)
+    run.options = {"momentum": 0.9, "nesterov": True}
+    start = run.residual()
+    for _ in range(40):
+        run.round()
+    assert run.residual() > start
+
+
+def kernel_of(problem, weights):
+    active = (problem.x @ weights.hidden.T > 0).astype(float)
+    return problem.x @ problem.x.T * (active @ active.T) / len(weights.signs)
+
+
+def test_neurons_near_their_kinks_are_named_and_change_sides():
+    """The margins are needed: of networks with one pair near its kink some change a pattern, and those are refused."""
+    problem, weights = small(1, distance=1e-3)
+    setup, options = Setup(eta_local=0.3, local_steps=3), {"momentum": 0.9}
+    point = certify_any_order(problem, weights).fitted_weights()
+    push = (point - weights.hidden).astype(float) @ problem.x.T
+    changed = 0
+    for place in np.abs(push).argsort(axis=None)[::-1][:6]:
+        r, i = np.unravel_index(place, push.shape)
+        for side in (1, -1):
+            w, x = weights.hidden.copy(), problem.x[i]
+            w[r] -= (w[r] @ x - side * 0.1 * abs(push[r, i])) / (x @ x) * x
+            moved = Weights(w, weights.signs)
+            outputs = moved.outputs(problem.x)
+            near = Problem(problem.x, outputs + problem.y - weights.outputs(problem.x), problem.owner)
+            found = certify_method(near, moved, setup, "fedavgm", options)
+            assert not found.certified and f"({r}, {i})" in found.why and found.needed_residual is not None
+            run = Training(near, moved, "fedavgm", 0.3, 3)
+            run.options = options
+            for _ in range(10):
+                run.round()
+            changed += not run.frozen
+    assert changed
+    assert (found.final(problem.x) == "open").all() and np.isinf(found.enclosure(problem.x).error).all()
+    nearer = Problem(near.x, outputs + (near.y - outputs) * found.needed_residual / found.residual.hi, near.owner)
+    assert certify_method(nearer, moved, setup, "fedavgm", options).certified
+
+
+@pytest.mark.parametrize("kind", ["fedavgm", "scaffold"])
+def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
+    """Against eigenvectors of the exact quantities, for norms that nobody would choose."""
+    name, options = named(kind)
+    rng = np.random.default_rng(5)
+    features = rng.standard_normal((4, 6))
+    kernel, residual = features @ features.T / 6, rng.standard_normal(4)
+    maps = round_matrices(
+        build(name, HalfSquares("sum"), **options), Estimate.exact(kernel), np.array([0, 0, 1, 1]), 0.1, 2
+    )
+    for candidate in method_certificate._candidates(maps, kernel, 0.999):
+        s = candidate @ (np.eye(8) + 0.02 * rng.standard_normal((8, 8)))
+        found = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+        if isinstance(found, str):
+            assert np.linalg.norm(s @ maps.state.value @ np.linalg.inv(s), 2) > 1 - 1e-9
+            continue
+        z = rng.standard_normal((8, 2000))
+        size = np.linalg.norm(s @ z, axis=0)
+        assert (np.linalg.norm(s @ (maps.state.value @ z), axis=0) <= found.rate * size).all()
+        for model in maps.models:
+            left = model.value @ z
+            assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= found.reach * size).all()
+        assert found.start == pytest.approx(np.linalg.norm(s[:, :4] @ residual), rel=1e-8)
+
+
+def test_several_outputs_and_a_torch_head():
+    problem, network = fitted(2, n=3, d=5, width=80, distance=1e-4, outputs=2)
+    setup = Setup(eta_local=0.2, local_steps=2)
+    found = certify_method(problem, network, setup, "scaffold")
+    assert found.certified, found.why
+    head = AffineTwoLayer(network.hidden, network.readout, np.zeros(80), np.array([0.5, -1.0]))
+    y = problem.y + head.output_bias
+    biased = certify_method(Problem(problem.x, y, problem.owner), head, setup, "scaffold")
+    assert biased.certified and biased.enclosure(problem.x).value == pytest.approx(y, abs=1e-2)
+    assert found.to_dict()["rate"] == found.rate and "CERTIFIED for scaffold" in str(found)
+
+
+def test_what_is_no_question_is_refused():
+    problem, weights = small(0)
+    setup = Setup(eta_local=0.3)
+    for method, options, message in (
+        ("fedadam", {}, "the method is fedadam; this certificate covers fl-ntk"),
+        ("fedavgm", {"momentum": 1.5}, "momentum"),
+        ("fedavg", {"speed": 2}, "no option 'speed'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            certify_method(problem, weights, setup, method, options)
+    with pytest.raises(ValueError, match="feddyn has no server_rate; leave eta_global at 1"):
+        certify_method(problem, weights, Setup(eta_global=2.0), "feddyn")
+    with pytest.raises(ValueError, match=r"takes .* GB, and memory is"):
+        certify_method(problem, weights, setup, memory=1e6)
+    x, y = problem.x.copy(), problem.y.copy()
+    x[3], y[3] = 2 * x[1], 2 * y[1]
+    twin = certify_method(Problem(x, y, problem.owner), weights, setup)
+    assert not twin.certified and twin.why.startswith("samples 1 and 3 have one direction")
+    y[3] += 1
+    assert "no network has both" in certify_method(Problem(x, y, problem.owner), weights, setup).why
+    far = certify_method(problem, weights, Setup(eta_local=1e200, local_steps=9))
+    assert not far.certified and "NOT CERTIFIED" in str(far)
+    one = TwoLayer(np.ones((1, 5)), np.ones(1))
+    assert "full row rank" in certify_method(problem, one, setup).why
