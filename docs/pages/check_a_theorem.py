@@ -35,6 +35,22 @@ with open("mine.csv", "w", newline="") as file:
 # `owner` holds names of clients, or whole numbers from 0 on, every client having at least one row. Without the column,
 # the rows are dealt out at random to four clients; `--clients 6 --partition dirichlet:0.3` deals them otherwise.
 #
+# ## A first look
+#
+# Which of the statements say something here? `ntkfl check` looks at every statement that is about data, with a step of
+# its own where its hypotheses ask for one, and puts those that say most on one screen:
+
+# %% tags=["timing"]
+# !ntkfl check mine.csv --unit
+
+# %% [markdown]
+# - **outcome**: on how many of five networks the statement was tested, and what came out.
+# - **left/right**: how much of the bound the left side takes, at most; near 1 the bound says much.
+# - **step**: where the statement asks for a smaller one than the others.
+#
+# `ntkfl applies --data mine.csv --unit` lists all of them, with what each one misses. `ntkfl verify fl-ntk --data
+# mine.csv --unit` checks a whole paper in the same way: it names what cannot be tested before it runs the rest.
+#
 # ## The command
 #
 # Lemma B.12 of FL-NTK bounds how far any neuron moves during training. It asks for small steps, so we take small
