@@ -142,7 +142,10 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
         f"eta_global {limits.eta_global:.3g} at this eta_local"
     )
     lines = _wrapped(text)
-    best = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
+    try:
+        best = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
+    except ModuleNotFoundError:
+        return [*lines, *_wrapped("how fast momentum at the server trains: that needs PyTorch"), ""]
     if best and best[0].rounds is not None:
         lines += _wrapped(
             f"fedavgm, one local step, momentum {best[0].options['momentum']:.4g} and the step in closed form: "

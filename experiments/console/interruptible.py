@@ -7,9 +7,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from experiments.console.bad_input import STATUS
 from ntkfl import interruption
 
 NOTHING = "nothing new is kept"
+NO_TORCH = (
+    "this needs PyTorch, which is not installed: https://pytorch.org/get-started/locally/ has the command for this "
+    "machine, and a small build for one without a GPU. list, show, rate without --method, gram, simulate, check and "
+    "most of verify do without it"
+)
 REPORTED = "what was counted until then is reported"
 
 
@@ -27,6 +33,11 @@ class Interruptible(TyperGroup):
             if not error.exit_code or not interruption.pending():
                 raise
             kept = []  # the command has said why it ends
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "torch":
+                raise
+            typer.echo(f"error: {NO_TORCH}", err=True)
+            raise typer.Exit(STATUS) from None
         except Exception:
             if not interruption.pending():
                 raise

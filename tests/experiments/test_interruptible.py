@@ -45,3 +45,28 @@ def test_the_exit_status_is_that_of_the_signal_unless_the_command_was_done(end, 
     program = PROGRAM.format(end=end)
     ended = subprocess.run([sys.executable, "-c", program, "work"], cwd=ROOT, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (status, said)
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from typer.testing import CliRunner
+from experiments.command_line import app
+for words in {commands}:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == {status}, (words, done.output, done.exception)
+    assert {said!r} in done.output, (words, done.output)
+"""
+WITHOUT = [["list"], ["show", "fl-ntk/X.1"], ["rate", "--n", "8"], ["gram", "--n", "8"]]
+WITHOUT += [["verify", "fl-ntk/X.1", "--trials", "5", "--width", "16"]]
+TRAINS = [["train", "--epochs", "1"], ["fastest", "--n", "8"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("commands", "status", "said"), [(WITHOUT, 0, ""), (TRAINS, 2, "error: this needs PyTorch, which is not installed")]
+)
+def test_what_trains_says_that_it_needs_torch_and_the_rest_does_without(commands, status, said):
+    program = WITHOUT_TORCH.format(commands=commands, status=status, said=said)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
