@@ -1,9 +1,9 @@
 """`ntkfl train`: train a federation with one of the methods, measure every round, keep and resume runs."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -14,6 +14,35 @@ from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
     from ntkfl.training.runs.training_run import PreparedRun, Run
+
+
+def method_lines() -> Iterator[str]:
+    """Every method by name: what it does and where it is from; its options with their defaults below it."""
+    from ntkfl.training.methods import catalogue, options
+
+    for name, module in sorted(catalogue().items()):
+        yield f"{name}: {(inspect.getdoc(module) or '').partition(chr(10))[0]}"
+        given = [f"--option {key}={_default(option)}" for key, option in options(name).items()]
+        if given:
+            yield f"    {'  '.join(given)}"
+
+
+def _default(option: inspect.Parameter) -> str:
+    """The default as `--option` takes it; behind it, of words, which there are."""
+    words = sorted(set(_words(option.annotation)))
+    shown = "null" if option.default is None else str(option.default)
+    shown = shown.lower() if isinstance(option.default, bool) else shown
+    return f"{shown} ({', '.join(words)})" if words else shown
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """The literals in a type."""
+    if get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    else:
+        for part in get_args(annotation):
+            yield from _words(part)
+
 
 LIST = "list"
 NOTHING_LEARNED = 1  # exit status
@@ -116,8 +145,6 @@ def train(
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
     if method == LIST:
-        from experiments.console.method_pages import method_lines
-
         return typer.echo("\n".join(method_lines()))
     from experiments.console.progress_bar import RunProgress
     from ntkfl.training.config import checked, read_toml
