@@ -110,18 +110,36 @@ move=> off; case: (kap_bound off) => [|[h]]; apply: le_trans; first by apply: su
 by apply: le_trans (energy_bound definite misses h _); exact: norm2_ge0.
 Qed.
 
-Lemma fitted_near_computed r l : ~~ A r l ->
-  (pre (input l) fitted r - pre (input l) computed r) ^+ 2 <= slack ^+ 2 * kap2 r l.
+Lemma fitted_apart : exists2 b, fitted - computed = comb row b & norm2 (comb row b) <= slack ^+ 2.
 Proof.
-move=> off; pose b p := solution row wanted p - alpha p.
+pose b p := solution row wanted p - alpha p.
 have apart : fitted - computed = comb row b.
   have split_up : comb row (solution row wanted) = comb row alpha + comb row b.
     by rewrite -combD; apply: eq_bigr => p _; rewrite addrCA subrr addr0.
   by rewrite /fitted /computed split_up opprD addrACA subrr add0r addrAC subrr add0r.
 have products p : dot (row p) (comb row b) = error p.
   by rewrite -apart /computed dotBr reaches /error dotDr /wanted opprD addrA.
-rewrite -preB apart; apply: (le_trans (kappa_comb b off)); rewrite mulrC ler_wpmul2r ?kap2_ge0 //.
-exact: le_trans (misses products) slack_bound.
+by exists b => //; exact: le_trans (misses products) slack_bound.
+Qed.
+
+Lemma fitted_near_computed r l : ~~ A r l ->
+  (pre (input l) fitted r - pre (input l) computed r) ^+ 2 <= slack ^+ 2 * kap2 r l.
+Proof.
+move=> off; have [b apart near] := fitted_apart.
+by rewrite -preB apart; apply: (le_trans (kappa_comb b off)); rewrite mulrC ler_wpmul2r ?kap2_ge0.
+Qed.
+
+(* every model of the ball is near the computed point *)
+Lemma around_computed V : ball span fitted (D ^+ 2) V -> norm2 (V - computed) <= (D + slack) ^+ 2.
+Proof.
+case/andP=> _ near; have [b apart] := fitted_apart; rewrite -apart => rest.
+have -> : V - computed = (V - fitted) + (fitted - computed) by rewrite addrA subrK.
+have cross : dot (V - fitted) (fitted - computed) <= D * slack.
+  apply: (le_trans (ler_norm _)).
+  rewrite -(ler_pexpn2r (n := 2)) ?nnegrE ?normr_ge0 ?mulr_ge0 // real_normK ?num_real // exprMn.
+  by apply: (le_trans (cauchy_dot _ _)); rewrite ler_pmul ?norm2_ge0.
+have -> : (D + slack) ^+ 2 = D ^+ 2 + (D * slack) *+ 2 + slack ^+ 2 by rewrite mulr2n; ring.
+by rewrite norm2D !ler_add // ler_pmuln2r.
 Qed.
 
 Theorem certified : certificate input readout target s A span fitted W0 (D ^+ 2) kap2.
@@ -148,7 +166,20 @@ Theorem checkpoint_safe eps U w (b : 'I_m -> R) (z : 'I_d -> R) : 0 <= eps ->
   eps * w <= D ^+ 2 /\
   (net b z U - net b z W0) ^+ 2 <= 4%:R * D ^+ 2 * (\sum_r b r * b r) * (\sum_j z j * z j).
 Proof. by move=> eps0 U_is; split; [exact: total_work certified eps0 _ _ U_is | exact: predictions_stay certified eps0 _ _ _ _ U_is]. Qed.
+
+(* the class of z is final, by outputs of the point that is computed, where only neurons of Z may be active *)
+Theorem class_is_final eps U w (z : 'I_d -> R) (Z : pred 'I_m) (b b' : 'I_m -> R) e e' : 0 <= eps ->
+  continued input readout target W0 eps U w ->
+  (forall r, ~~ Z r -> pre z computed r <= 0 /\ (D + slack) ^+ 2 * (\sum_j z j * z j) <= pre z computed r ^+ 2) ->
+  0 <= e -> (D + slack) ^+ 2 * (\sum_(r | Z r) b r * b r) * (\sum_j z j * z j) <= e ^+ 2 ->
+  0 <= e' -> (D + slack) ^+ 2 * (\sum_(r | Z r) b' r * b' r) * (\sum_j z j * z j) <= e' ^+ 2 ->
+  net b' z computed + e' < net b z computed - e -> net b' z U < net b z U.
+Proof.
+move=> eps0 U_is asleep e0 le e0' le'.
+exact: (final_class certified eps0 around_computed asleep U_is e0 e0' le le').
+Qed.
 End Certificate.
 
 Print Assumptions certified.
 Print Assumptions checkpoint_safe.
+Print Assumptions class_is_final.
