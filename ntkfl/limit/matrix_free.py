@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -20,14 +21,18 @@ from ntkfl.gram import infinite
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
+from ntkfl.limit.round_modes import EXACT_INTEGERS
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
+PRODUCTS = 60  # of a quadrature
+QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
@@ -205,6 +210,113 @@ class MatrixFreeRegime(LinearRegime):
         value = np.stack([each.residual for each in run])
         error = np.broadcast_to(np.array([each.entry_error for each in run])[:, None, None], value.shape)
         return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
+
+    def left_estimate(
+        self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
+    ) -> Estimate:
+        """(r(t)' P r(t))^(1/2) over that of round 0, of rounds' shape, by quadrature, whatever the rounds are.
+
+        No round is run. r(t + 1) = r(t) - H P r(t): in this norm no round of plain averaging lengthens the residual.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+            products: with H, by which the interval narrows; default 60.
+
+        Raises:
+            ValueError: no residual at the start; another method than plain averaging, or steps for which no bound is
+                proved.
+
+        Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
+        """
+        left = self._left(initial_outputs, products)
+        ends = np.array([left(int(t)) for t in checked_rounds(rounds)]).reshape(*np.shape(rounds), 2)
+        rigour = Rigour.ENCLOSED if self.kernel is infinite else Rigour.MEASURED
+        middle, half = ends.mean(axis=-1), np.ptp(ends, axis=-1) / 2
+        return Estimate(middle, half * (1 + 4 * UNIT) + UNIT, "Gauss and Lobatto quadrature", rigour)
+
+    def rounds_between(
+        self, eps: float, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
+    ) -> tuple[int, int | None]:
+        """Two numbers of rounds between which `rounds_to` lies, found without a round.
+
+        Args:
+            eps: positive.
+            initial_outputs: y(0), 0 unless given.
+            products: with H; default 60.
+
+        Returns:
+            The least and the most rounds; None for the second where it is not known.
+
+        Raises:
+            ValueError: as `left_estimate`; eps that is not positive.
+
+        Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        initial, left = self._initial_residual(initial_outputs), self._left(initial_outputs, products)
+        start = float(norm(self._clients.apply(np.sqrt(cast(np.ndarray, self.round.response)), initial)))
+        share = eps * float(norm(initial)) / start * np.sqrt(np.array([self._margins.most, self._margins.least]))
+
+        def first(end: int, target: float) -> int | None:
+            """The first round in which this end of the interval is at most the target."""
+            if left(0)[end] <= target:
+                return 0
+            low, high = 0, 1
+            while left(high)[end] > target:
+                interruption.check()
+                low, high = high, 2 * high
+                if high > EXACT_INTEGERS:
+                    return None
+            while high - low > 1:
+                interruption.check()
+                middle = (low + high) // 2
+                low, high = (low, middle) if left(middle)[end] <= target else (middle, high)
+            return high
+
+        soonest = first(0, float(share[0]) * SAFE)
+        return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
+
+    def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
+        """Of a round: the interval of `left_estimate`."""
+        initial, margins = self._initial_residual(initial_outputs), self._margins
+        local, response = margins.local, self.round.response
+        if response is None or self.round.memory or self.round.in_turn is not None:
+            raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
+        if not initial.any():
+            raise ValueError("the residual is 0 from the start: there is nothing of which something is left")
+        if products < 1:
+            raise ValueError(f"products is {products}; it must be at least 1")
+        root = np.sqrt(response)
+        starts = self._clients.apply(root, initial[:, initial.any(axis=0)])
+        runs = Lanczos.of(
+            lambda v: self._clients.apply(root, self.tiles @ self._clients.apply(root, v)), starts, products
+        )
+        of_root = local.response / (2 * np.sqrt(margins.least)) + 2 * local.rounded * np.sqrt(margins.most)
+        noise = margins.most * local.product + 3 * np.sqrt(margins.most) * local.size * of_root
+        rules, skew = [], max(run.skew for run in runs)
+        shares = (starts**2).sum(axis=0) / (starts**2).sum()
+        off = 3 * max(run.residual for run in runs) + 6 * skew * margins.largest + 3 * noise
+        for run in runs:
+            rules.append(run.rules(-SAFE * off, margins.largest + SAFE * off))
+        inexact = 2 * of_root / np.sqrt(margins.least)
+
+        def left(rounds: int) -> tuple[float, float]:
+            with np.errstate(over="ignore"):
+                grown = (1 + np.float64(off)) ** (2.0 * rounds)
+                sums = [
+                    sum(
+                        share * float(weights @ np.minimum(np.abs(1 - nodes) ** (2.0 * rounds), LARGE))
+                        for share, (nodes, weights) in zip(shares, rule, strict=True)
+                    )
+                    for rule in zip(*rules, strict=True)
+                ]
+                slack = SAFE * (2 * rounds * off * float(grown) + 3 * skew + QUADRATURE)
+            lowest = float(np.sqrt(max(sums[0] - slack, 0.0))) - inexact
+            return max(lowest, 0.0), min(float(np.sqrt(sums[1] + slack)) + inexact, 1.0)
+
+        return left
 
     def predict_estimate(self, x: ArrayLike, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
         """f(x, t) from f(x, 0) = 0 with a bound of its error, of the shape of `predict`.

@@ -10,6 +10,7 @@ from linear_methods import EACH, quietly, ragged
 from threadpoolctl import threadpool_limits
 
 from ntkfl import gram, kernel_regime, memory, random_rounds
+from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
 from ntkfl.gram import tiles
 from ntkfl.gram.tiles import Tiles
@@ -146,6 +147,61 @@ def test_many_rounds_take_few_products(rate, monkeypatch):
     np.testing.assert_allclose(found.movement(t), whole.movement(t), rtol=1e-10)
     estimate = found.residual_estimate(t)
     assert (np.abs(estimate.value - whole.residual(t)) <= estimate.error).all() and estimate.error.max() < 1e-6
+
+
+def left_exactly(whole, rounds):
+    """(r(t)' P r(t))^(1/2) over that of round 0, of every output together, by the whole matrix."""
+    basis = np.sqrt(whole.round.response)
+    sizes = np.array(
+        [np.linalg.norm(whole._clients.apply(basis, r.reshape(len(r), -1))) for r in whole.residual(rounds)]
+    )
+    return sizes / np.linalg.norm(whole._clients.apply(basis, whole._labels))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rate", [1.0, 2.2])
+def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
+    monkeypatch.setattr(tiles, "SLAB", 512)
+    monkeypatch.setattr(tiles, "TILE", 256)
+    problem, setup = ragged([60, 90, 100, 50], d=6, seed=2), Setup(eta_local=0.05, local_steps=3)
+    t, options = [0, 1, 10, 100, 1000], {"server_rate": rate}
+    whole, tiled = (kernel_regime(problem, setup, None, "fedavg", options, matrix_free=free) for free in (False, dtype))
+    exact, estimate = left_exactly(whole, t), tiled.left_estimate(t)
+    assert (estimate.lo <= exact).all() and (exact <= estimate.hi).all() and estimate.rigour == Rigour.ENCLOSED
+    assert estimate.error[:4].max() < (1e-6 if dtype == "float64" else 1e-3)
+    wide = tiled.left_estimate(t, products=4)
+    assert (wide.lo <= exact).all() and (exact <= wide.hi).all() and (wide.error[3:] > estimate.error[3:]).any()
+    for eps, loose in ((0.9, 1e3), (0.3, 2), (2.0, 1)):
+        soonest, latest = tiled.rounds_between(eps)
+        assert soonest <= whole.rounds_to(eps) <= latest <= loose * max(1, soonest)
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 99), repeated=st.booleans(), products=st.integers(1, 30))
+def test_few_samples_are_exhausted_by_few_products(seed, repeated, products):
+    problem, t = ragged([1, 2, 5], seed=seed, repeated=repeated), [0, 3, 40, 2**40]
+    whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, True))
+    estimate, exact = tiled.left_estimate(t, products=products), left_exactly(whole, t[:3])
+    assert (estimate.lo[:3] <= exact).all() and (exact <= estimate.hi[:3]).all()
+    assert -1e-12 <= estimate.lo[3] <= estimate.hi[3] <= 1 + 1e-12
+    if products >= problem.n:
+        assert estimate.error[:3].max() < 1e-6
+
+
+@quietly
+@pytest.mark.parametrize(
+    ("method", "call", "said"),
+    [
+        ("scaffold", lambda regime: regime.left_estimate(3), "that is for plain averaging"),
+        ("fedavg", lambda regime: regime.left_estimate(3, products=0), "products is 0"),
+        ("fedavg", lambda regime: regime.left_estimate(3, regime.problem.y), "0 from the start"),
+        ("fedavg", lambda regime: regime.rounds_between(-1.0), "it must be positive"),
+    ],
+)
+def test_quadrature_says_what_it_is_not_for(method, call, said):
+    regime = kernel_regime(ragged([3, 5]), STEPS, None, method, matrix_free=True)
+    with pytest.raises(ValueError, match=said):
+        call(regime)
 
 
 def test_steps_beyond_the_limit_are_warned_of():
