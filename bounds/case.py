@@ -102,6 +102,10 @@ class Case:
         """
         return None
 
+    def first_look(self) -> Case:
+        """The same case with fewer networks, where fewer often decide; itself where they do not."""
+        return self
+
     def fresh(self) -> Case | None:
         """Other networks of the same kind, for a second opinion on what is seen over many; None where it has none."""
         return None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -25,7 +26,8 @@ class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
 
     A class of ladders is a dataclass, and has a `problem` beside these. `spacing`: seeds between two widths; the
-    second opinion's begin `other` later.
+    second opinion's begin `other` later. `halved`: half of the networks often decide, so that a first look at
+    them is worth its time.
     """
 
     widths: tuple[int, ...]
@@ -33,6 +35,7 @@ class Rungs(Case):
     seed: int
     spacing: ClassVar[int] = SPACING
     other: ClassVar[int] = OTHER
+    halved: ClassVar[bool] = False
 
     def seeds(self, row: int) -> range:
         """The seeds of the networks of one width."""
@@ -48,6 +51,11 @@ class Rungs(Case):
     def n_runs(self) -> int:
         """Number of networks."""
         return sum(self.counts)
+
+    def first_look(self) -> Self:
+        """The first half of the networks of each width, where `halved`."""
+        ladder: Any = self
+        return replace(ladder, counts=tuple(ceil(count / 2) for count in self.counts)) if self.halved else self
 
     def fresh(self) -> Self:
         """The same ladder with other networks, for a second opinion."""

@@ -160,3 +160,17 @@ def test_flips_that_are_not_seen_have_no_coefficient():
     ladder = SimpleNamespace(sizes=ladder.sizes, samples=seen.__getitem__, split=lambda name: (means, []))
     with pytest.raises(NoSlope, match=r"the coefficient of the share of flips, .*, is not told from 0"):
         measure(ladder)
+
+
+@pytest.mark.parametrize("halved", [False, True])
+def test_a_first_look_has_the_first_half_of_the_networks_where_these_often_decide(halved):
+    class Ladder(WidthLadder):
+        pass
+
+    Ladder.halved = halved
+    whole = Ladder(**{name: getattr(small(counts=(3, 2)), name) for name in WidthLadder.__dataclass_fields__})
+    first = whole.first_look()
+    assert first.counts == ((2, 1) if halved else (3, 2)) and (first is whole) is not halved
+    for row in range(2):
+        assert first.seeds(row) == whole.seeds(row)[: first.counts[row]]
+        assert first.fresh().seeds(row) == whole.fresh().seeds(row)[: first.fresh().counts[row]]

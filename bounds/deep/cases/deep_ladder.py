@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -62,6 +62,7 @@ class DeepLadder(Rungs):
     # widths, counts, seed: as `Rungs`
     widths: tuple[int, ...]
     counts: tuple[int, ...]
+    halved: ClassVar[bool] = True
 
     @cached_property
     def wide(self) -> WideNetwork:

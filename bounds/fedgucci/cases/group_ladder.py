@@ -54,6 +54,7 @@ class GroupLadder(Rungs):
     seed: int  # where their seeds begin
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
+    halved: ClassVar[bool] = True
 
     @cached_property
     def problem(self) -> Problem:
