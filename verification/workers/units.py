@@ -25,6 +25,8 @@ LONG: dict[str, float] = {
     "fl-ntk/W-gram": 9,
     "fedgucci/X3": 8,
     "fl-ntk/X.13b": 6,
+    "fl-ntk/any-order": 6,
+    "fl-ntk/averaging-maps": 4,  # with two others on its cases
     "fl-ntk/L6.1": 5,
     "fedgucci/F9": 4,
     "fl-ntk/block-conditioning": 3,
