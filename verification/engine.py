@@ -81,7 +81,7 @@ def settled(
 ) -> list[Verdict]:
     """The verdicts of claims in their order, each with the options of its cases, which all begin at one seed."""
     places, before, cases = list(range(len(claims))), 0, Cases()
-    verdicts: dict[int, Verdict] = {}
+    counted: dict[int, tuple[Check, list[str]]] = {}  # with the families of which cases are missing
     for share in looks:
         checks = {place: claims[place][0](share=share, looks=len(looks)) for place in places}
         done: Counter[AnyFamily] = Counter()
@@ -92,21 +92,29 @@ def settled(
             interruption.taken()
             last = True
         before += done.total()
-        places = [] if last else [place for place, check in checks.items() if not check.decided]
-        if progress is not None and not (places or last):
-            progress("decided", before, before)
-        try:
-            with interruption.released():
-                for place, check in checks.items():
-                    missing = [family.name for family in check.drawn if done[family] < family.trials]
-                    if place not in places and (check.tally.trials or not missing):
-                        verdicts[place] = check.verdict(claims[place][1], missing, cases)
-        except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
-            interruption.taken()
-            break
+        for place, check in checks.items():
+            seen = check, check.missing(done)
+            counted[place] = max(seen, counted.get(place, seen), key=_worth)
+        places = [] if last else [place for place in places if counted[place][1]]
         if not places:
+            if progress is not None and not last:
+                progress("decided", before, before)
             break
-    return [verdicts[place] for place in sorted(verdicts)]
+    verdicts = []
+    try:
+        with interruption.released():
+            for place, (check, missing) in counted.items():
+                if check.tally.trials or not missing:
+                    verdicts.append(check.verdict(claims[place][1], missing, cases))
+    except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
+        interruption.taken()
+    return verdicts
+
+
+def _worth(seen: tuple[Check, list[str]]) -> tuple[bool, bool, int]:
+    """Of two looks, the second cut short say: the whole one, else one that refutes the form, else that of more."""
+    (check, missing), trials = seen, seen[0].tally.trials
+    return not missing, check.tally.refuted(trials), trials
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:

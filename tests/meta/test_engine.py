@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.case import Case, prepared
+from bounds.family import needed
 from bounds.mutants import scaled
 from bounds.options import Options
 from bounds.statement import Claim, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
@@ -128,6 +129,63 @@ def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
     large = Hypothesis("large", "x >= 100", lambda case: case.value - 100)
     (verdict,) = verify(claim(families=(Numbers(trials=200),), hypotheses=(large,)), Options(until_decided=True))
     assert (verdict.outcome, verdict.trials, verdict.rejected) == (Outcome.HOLDS, 101, {"large": 99})
+
+
+def interrupts_at(stop):
+    """What is told of progress, interrupting when it is told so often."""
+    told = []
+
+    def progress(*step):
+        told.append(step)
+        if len(told) == stop:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@dataclass(frozen=True)
+class Everyday(Numbers):
+    """Numbers of which a verdict needs as many as `Family` says, by the seeds."""
+
+    trials: int = 60
+    required: int = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "required", needed(self.trials))
+
+
+def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
+    even = Hypothesis("even", "x is even", lambda case: -(case.value % 2))
+    statement = claim(families=(Everyday(),), hypotheses=(even,))
+    (thorough,), (decided,) = (verify(statement, Options(until_decided=until)) for until in (False, True))
+    assert (thorough.trials, decided.trials) == (30, 30)  # 10 of the first look's 20 are not enough
+    assert (thorough.outcome, decided.outcome) == (Outcome.HOLDS, Outcome.HOLDS)
+    assert len(built) == 60
+
+
+def test_cases_that_are_all_drawn_at_first_are_not_drawn_again():
+    survives = Mutant("survives", lambda formula: 2 * formula, Change.OTHER)
+    (verdict,) = verify(claim(mutants=(survives,), families=(Numbers(trials=20),)), Options(until_decided=True))
+    assert (verdict.trials, verdict.mutants_killed, verdict.complete) == (20, 0, True)
+    assert set(built.values()) == {1}
+
+
+@pytest.mark.parametrize(("stop", "trials"), [(10, 10), (25, 25), (26, 25), (49, 25), (75, 50)])
+def test_an_interruption_of_the_second_look_keeps_what_the_first_one_counted(stop, trials):
+    late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
+    statement = claim(formula=2 * X, mutants=(late,), families=(Numbers(trials=200),))
+    (verdict,) = verify_all([statement], Options(until_decided=True), progress=interrupts_at(stop))
+    assert (verdict.trials, verdict.complete) == (trials, False)
+    assert verdict.notes[0] == "interrupted: the cases of numbers were not all run"
+
+
+def test_a_violation_on_the_first_look_outlives_an_interruption_of_the_second():
+    right = Mutant("right", lambda formula: 1000 * formula, Change.OTHER)
+    statement = claim(
+        formula=sp.Integer(20), mutants=(right,), families=(Numbers("first", 200), Numbers("second", 200))
+    )
+    (verdict,) = verify_all([statement], Options(until_decided=True), progress=interrupts_at(60))
+    assert (verdict.outcome, verdict.complete) == (Outcome.VIOLATED, False)
 
 
 def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():

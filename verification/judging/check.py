@@ -1,6 +1,6 @@
 """One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Check:
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # the cases are of the user's data
     wrong: bool = True  # whether the mutants are judged too
+    share: float = 1.0  # of the cases, which are drawn; how many a verdict needs goes by all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
@@ -92,13 +93,13 @@ class Check:
 
     @property
     def drawn(self) -> tuple[AnyFamily, ...]:
-        """The families whose cases are drawn: none where the first case is known to be rejected."""
-        return () if self.unmet else self.families
+        """What is drawn of each family: nothing where the first case is known to be rejected."""
+        return () if self.unmet else tuple(part(family, self.share) for family in self.families)
 
     @property
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
-        return sum(family.trials for family in self.families)
+        return sum(part(family, self.share).trials for family in self.families)
 
     @property
     def decided(self) -> bool:
@@ -112,6 +113,14 @@ class Check:
     @property
     def _of_mutants(self) -> list[Outcome]:
         return [tally.settle(self.statement.kind, 1)[0] for tally in self.mutants]
+
+    def missing(self, done: Mapping[AnyFamily, int]) -> list[str]:
+        """The families of which cases are still to be drawn, when so many were; none where these decide."""
+        whole = all(done[family] == family.trials for family in self.drawn)
+        if whole and self.decided:
+            return []
+        pairs = zip(self.families, self.drawn, strict=False)
+        return [family.name for family, drawn in pairs if drawn != family or done[drawn] < family.trials]
 
     def fail(self, error: Exception, where: str = "") -> None:
         """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
@@ -378,8 +387,7 @@ def begun(
 ) -> Check:
     """The check of one form on a share of its cases, without one so far; failed where no family can be made."""
     try:
-        chosen, own_data = families(statement, form, options)
-        return Check(statement, form, tuple(part(family, share) for family in chosen), own_data, wrong, looks)
+        return Check(statement, form, *families(statement, form, options), wrong, share, looks)
     except Exception as error:
         check = Check(statement, form, ())
         check.fail(error)
