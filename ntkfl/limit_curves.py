@@ -126,8 +126,8 @@ def limit_curves(
         progress: is told how many rounds, or terms of a series, are done, of how many.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run; a participation outside
-            (0, 1], or below 1 with a method whose mean over draws is not this.
+        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run, or in no folder; a
+            participation outside (0, 1], or below 1 with a method whose mean over draws is not this.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -138,6 +138,8 @@ def limit_curves(
         raise ValueError("rounds is empty; name at least one round")
     if tiles not in (True, "float64", "float32"):
         raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
+    if keep is not None and not keep.parent.is_dir():
+        raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = infinite if gram is None else in_float64(gram)
     held = tiles_of(problem, kernel, tiles)
     assert held is not None
@@ -157,7 +159,7 @@ def limit_curves(
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
     said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype} {t.tolist()}"
-    said += f" {client_steps} {some}"
+    said += f" {None if client_steps is None else list(client_steps)} {some}"
     run = _run(regime, t, keep, said, progress)
     return LimitCurves(
         problem.name,
@@ -176,7 +178,7 @@ def limit_curves(
 def _run(
     regime: MatrixFreeRegime, t: np.ndarray, keep: Path | None, said: str, progress: Progress | None
 ) -> list[BoundedRound]:
-    last, labels, mark = int(t[-1]), regime._labels, _mark(regime.problem, said)
+    last, labels, mark = int(t[-1]), regime._labels, _mark(regime, said)
     errors: Carried | None = None
     margins: Margins | None = None
     try:
@@ -221,10 +223,10 @@ def _run(
     return [BoundedRound(*states[now], *bounds[now].tolist()) for now in t.tolist()]
 
 
-def _mark(problem: Problem, said: str) -> str:
-    """The key that identifies a run, by which a file of another run is refused."""
-    digest = hashlib.sha256(said.encode())
-    for part in (problem.x, problem.y, problem.owner):
+def _mark(regime: MatrixFreeRegime, said: str) -> str:
+    """The key that identifies a run, by which a file of another run is refused; the last row stands for the kernel."""
+    digest, problem = hashlib.sha256(said.encode()), regime.problem
+    for part in (problem.x, problem.y, problem.owner, regime.tiles.slabs[-1][-1]):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 
@@ -247,7 +249,9 @@ def _read(keep: Path, mark: str) -> dict[str, np.ndarray]:
     except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
     if not same:
-        raise ValueError(f"{keep} is of another run (data, method, steps or rounds); name another file, or remove it")
+        raise ValueError(
+            f"{keep} is of another run (data, kernel, method, steps or rounds); name another file, or remove it"
+        )
     return kept
 
 

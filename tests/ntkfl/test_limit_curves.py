@@ -1,11 +1,13 @@
 """Curves of whole data sets: the regime with its matrix is the judge; a killed run goes on where it was."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl import data, kernel_regime, random_rounds
+from ntkfl import data, gram, kernel_regime, random_rounds
 from ntkfl.limit_curves import accuracy, limit_curves
 from ntkfl.problem import Problem, Setup
 
@@ -65,6 +67,35 @@ def test_a_file_of_another_run_is_refused(tmp_path):
         limit_curves(problem, ROUNDS, method="feddyn", keep=keep)
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, [1, 2, 30], method="scaffold", keep=keep)
+    limit_curves(problem, ROUNDS, method="scaffold", eta_local=0.01, keep=(own := tmp_path / "own.npz"))
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, ROUNDS, lambda x, z: gram.infinite(x, z) / 2, "scaffold", eta_local=0.01, keep=own)
+    with pytest.raises(ValueError, match="there is no folder"):
+        limit_curves(problem, ROUNDS, keep=tmp_path / "none" / "run.npz")
+
+
+@pytest.mark.parametrize("cohort", [1, 2])
+@pytest.mark.parametrize("counts", [[1, 4, 2], [3, 3, 3]])
+def test_fednova_of_drawn_clients_is_the_mean_over_all_draws(cohort, counts):
+    rng, eta = np.random.default_rng(0), 0.05
+    problem = Problem(rng.standard_normal((8, 3)), rng.uniform(-1, 1, 8), np.repeat([0, 1, 2], [1, 2, 5]))
+    h, moves, residual = gram.infinite(problem.x), [], problem.y
+    for drawn in combinations(range(3), cohort):
+        move, of_drawn = np.zeros((8, 8)), sum(np.sum(problem.owner == client) for client in drawn)
+        weights = {client: np.sum(problem.owner == client) / of_drawn for client in drawn}
+        walked = sum(weight * counts[client] for client, weight in weights.items())
+        for client, weight in weights.items():
+            own = np.ix_(*[np.flatnonzero(problem.owner == client)] * 2)
+            step = np.eye(len(own[0])) - eta * h[own]
+            local = sum(eta * np.linalg.matrix_power(step, k) for k in range(counts[client]))
+            move[own] = weight * walked / counts[client] * local
+        moves.append(move)
+    for _ in range(4):
+        residual = residual - h @ np.mean(moves, axis=0) @ residual
+    (point,) = limit_curves(
+        problem, [4], method="fednova", eta_local=eta, client_steps=counts, participation=cohort / 3
+    ).points
+    assert point.residual.value == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(problem.y), rel=1e-12)
 
 
 @pytest.mark.parametrize(("method", "options"), [("fedavg", {"server_rate": 1.2}), ("fedavgm", {"momentum": 0.5})])

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
@@ -49,11 +50,14 @@ class EffectiveSteps(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedProx's map at server rate 1 with (sum_c p_c a_c) p_c / a_c for p_c.
+    """FedProx's map at server rate 1 with E[(sum_d p_d a_d) p_c] / a_c for p_c, the mean over draws of clients.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
     pull = method.local.pull
-    shares, lengths = blocks.shares(method.weighting), blocks.lengths(pull)
-    mean = sum(shares[owned[0]] * lengths[owned[0]] for owned in blocks.clients.members)
-    return averaging(blocks, mean * shares / lengths * blocks.response(pull), pull=pull)
+    weights, lengths, shares = blocks.weights(method.weighting), blocks.lengths(pull), np.empty(len(blocks.gram))
+    each = np.array([lengths[owned[0]] for owned in blocks.clients.members])
+    together = weights.covariance + np.outer(weights.mean, weights.mean)
+    for owned, share in zip(blocks.clients.members, together @ each / each, strict=True):
+        shares[owned] = share
+    return averaging(blocks, shares * blocks.response(pull), pull=pull)
