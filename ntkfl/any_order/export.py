@@ -28,7 +28,7 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
     Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`,
-        `eigenvalue` (no later J J' has a smaller one), `final`.
+        `eigenvalue` (no later J J' has a smaller one, multiples of a sample counted once), `final`.
 
     Raises:
         ValueError: a certificate that does not hold; the checker cannot confirm it, and what it says.

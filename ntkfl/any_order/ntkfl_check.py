@@ -10,9 +10,9 @@ for each held pair: (c_ur x_i)_r in both cases. W* is the point nearest W with C
 a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository): if |W - W*| <= D, and every other pair has
 w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|, then all further
 training with steps below the limits printed here, in any order of batches and clients, with means of clients' models,
-stays within D of W*; the matrix J J' of all gradients' products has no smaller eigenvalue than is printed. Residuals
-tend to 0 if every sample comes again and again, with steps above one fixed number and below another that is less than
-the limits, and each client that trains has at least some fixed weight in its mean.
+stays within D of W*; the matrix J J' of all gradients' products, multiples of a sample counted once, has no smaller
+eigenvalue than is printed. Residuals tend to 0 if every sample comes again and again, with steps above one fixed number
+and below another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
 
 How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
 eigenvalues of Y K Y' are at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With

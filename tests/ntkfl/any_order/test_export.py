@@ -110,6 +110,19 @@ def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
         assert claimed <= np.linalg.eigvalsh(rows @ rows.T)[0] * (1 + 1e-9)
 
 
+def test_the_eigenvalue_is_that_of_samples_that_are_no_multiples(tmp_path):
+    """A repeated sample makes the products of all gradients singular."""
+    problem, network = fitted(distance=1e-3, width=50, size=100.0, seed=2)
+    rows = [*range(problem.n), 0]
+    repeated = Problem(problem.x[rows], problem.y[rows], problem.owner[rows])
+    claimed = export_any_order(certify_any_order(repeated, network), tmp_path / "folder")["eigenvalue"]
+    readout = np.fromfile(tmp_path / "folder" / "readout.f64", "<f8") / np.sqrt(network.hidden.shape[0])
+    slopes = readout * (repeated.x @ network.hidden.T >= 0)
+    products = (slopes @ slopes.T) * (repeated.x @ repeated.x.T)
+    assert np.linalg.eigvalsh(products)[0] < 1e-12 < 0.01 < claimed
+    assert claimed <= np.linalg.eigvalsh(products[:-1, :-1])[0] * (1 + 1e-9)
+
+
 def test_the_script_runs_alone_from_another_folder(exported, tmp_path):
     folder = exported[0]
     command = [sys.executable, "-I", "-S", str(folder / CHECKER), str(folder)]
