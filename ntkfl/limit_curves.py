@@ -18,6 +18,7 @@ from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method
 from ntkfl.gram import infinite
+from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
@@ -263,14 +264,15 @@ def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) ->
         tests = list(zip(*regime._predicted_within(problem.x_test, run), strict=True))
     for i, (now, each) in enumerate(zip(t.tolist(), run, strict=True)):
         bounded = bool(np.isfinite(each.norm_error))
-        off = each.norm_error if bounded else np.inf
+        length = float(np.linalg.norm(each.residual))
+        off = each.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # with both norms and the quotient
         test = None
         if tests:
             assert problem.y_test is not None
             test = accuracy(tests[i][0], problem.y_test.reshape(len(problem.y_test), -1), tests[i][1])
         yield CurvePoint(
             now,
-            Estimate(np.linalg.norm(each.residual) / size, off / size, "errors of tiles carried along"),
+            Estimate(length / size, off / size, "errors of tiles carried along"),
             accuracy(y - each.residual, y, np.full(len(y), each.entry_error)),
             test,
             bounded,

@@ -121,9 +121,9 @@ class RunState(NamedTuple):
     sums: tuple[float, ...] = (0.0,) * 4
 
     @classmethod
-    def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...]) -> "RunState":
-        """The run before its first round."""
-        return cls(0, initial, np.zeros_like(initial), memory)
+    def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
+        """The run before its first round, whose residual is off by a vector of at most this norm."""
+        return cls(0, initial, np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0))
 
 
 class Carried(Protocol):

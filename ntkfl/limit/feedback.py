@@ -90,7 +90,7 @@ class Gains(NamedTuple):
         apart = radius - np.abs(1 - b) - wobble.pole  # |w + b| on the circle, at least
         if apart.min() <= 0:
             raise ValueError("no error bound is proved for these steps: clients' blocks are not known closely enough")
-        loose = 1 + wobble.scale
+        loose = 1 / (1 - wobble.scale)
         steep = float((1 + b * np.abs(b - p) / apart**2).max()) * loose
         moved = wobble.zero / float(apart.min()) + (2 * radius + float(p.max())) * wobble.pole / float(apart.min()) ** 2
         own = feedback.share * (clients.values + errors.blocks) / s * loose

@@ -362,10 +362,11 @@ class MatrixFreeRegime(LinearRegime):
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
         initial, margins, last = self._initial_residual(initial_outputs), self._margins, int(t.max(initial=0))
+        wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounded labels less outputs
         if series := self._series(t, margins.largest):
-            return self._powers(series, initial, margins)
+            return self._powers(series, initial, margins, wrong)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
-        start, kept = RunState.start(initial, self._empty(initial)), {}
+        start, kept = RunState.start(initial, self._empty(initial), wrong), {}
         for state, each in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
             interruption.check()
             if state.round in t:
@@ -374,9 +375,11 @@ class MatrixFreeRegime(LinearRegime):
                 break
         return [kept[now] for now in t.tolist()]
 
-    def _powers(self, series: Series, initial: np.ndarray, margins: Margins | None = None) -> list[BoundedRound]:
-        terms = summed(self.tiles, self.round, series, SeriesState.start(series, initial), margins)
-        state = deque(terms, maxlen=1).pop()
+    def _powers(
+        self, series: Series, initial: np.ndarray, margins: Margins | None = None, wrong: float = 0.0
+    ) -> list[BoundedRound]:
+        start = SeriesState.start(series, initial, wrong)
+        state = deque(summed(self.tiles, self.round, series, start, margins), maxlen=1).pop()
         return bounded_powers(self.round, series, state, float(norm(initial)), margins)
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -66,10 +66,10 @@ class SeriesState(NamedTuple):
     far: float
 
     @classmethod
-    def start(cls, series: Series, initial: Float[np.ndarray, "n C"]) -> "SeriesState":
-        """Nothing is summed yet."""
+    def start(cls, series: Series, initial: Float[np.ndarray, "n C"], wrong: float = 0.0) -> "SeriesState":
+        """Nothing is summed yet; the initial residual is off by a vector of at most this norm."""
         nothing = np.zeros((len(series.powers), *initial.shape))
-        return cls(0, np.zeros_like(initial), initial, nothing, nothing, np.zeros((2, len(nothing))), 0.0, 0.0)
+        return cls(0, np.zeros_like(initial), initial, nothing, nothing, np.zeros((2, len(nothing))), 0.0, wrong)
 
 
 def summed(

@@ -1,6 +1,7 @@
 """The error bounds of rounds by tiles: literal local steps in extended precision are the judge."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -177,6 +178,17 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     after_five = next(each for state, each in run if state.round == 5)
     off = np.abs(after_five.residual[:, 0] - exact[2])
     assert off.max() > after_five.entry_error
+
+
+@pytest.mark.parametrize("rounds", [[0, 1], [0, 300]])  # one by one, and as a series
+def test_labels_less_initial_outputs_are_rounded(rounds):
+    problem = ragged([3, 5, 4], seed=1)
+    outputs = np.random.default_rng(0).uniform(-0.1, 0.1, problem.n)
+    regime = kernel_regime(problem, Setup(eta_local=0.05, local_steps=2), method="fedavg", matrix_free=True)
+    estimate = regime.residual_estimate(rounds, outputs)
+    exact = [Fraction(y) - Fraction(f) for y, f in zip(problem.y.tolist(), outputs.tolist(), strict=True)]
+    off = max(abs(Fraction(r) - e) for r, e in zip(estimate.value[0].tolist(), exact, strict=True))
+    assert 0 < off <= estimate.error[0].min() <= 1e-11
 
 
 def test_several_outputs_and_another_kernel_are_bounded_too():
