@@ -4,7 +4,7 @@
 # ---
 
 # %% [markdown]
-# # Ten thousand images of Fashion-MNIST, infinitely wide
+# # All of Fashion-MNIST, infinitely wide
 #
 # `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the 60,000
 # training images of Fashion-MNIST. A round of a linear method needs less: products with $H$ and the blocks of $H$ that
@@ -74,9 +74,27 @@ plt.show()
 # | SCAFFOLD | .691 | .748 | .829 | .845 | | 82 s for 200 rounds |
 #
 # FedAvg's accuracies are proved: they are off by at most .0017 after 1000 rounds, .0001 up to 300. Momentum at the server
-# reaches in 100 rounds what FedAvg reaches in 1000. All 60,000 training images were not run for this page: the tiles
-# take 16.4 GB, or 8.9 GB in float32, and every product 36 times as long; `ntkfl limit` says before the work whether
-# that fits.
+# reaches in 100 rounds what FedAvg reaches in 1000.
+#
+# ## Sixty thousand images
+#
+# 60,000 images and 10,000 others to test on are all of them. The tiles take 16.4 GB, or 8.9 GB in float32; `ntkfl limit`
+# says before the work whether that fits. FedAvg with 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .00398:
+#
+#     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
+#         --tiles float32 --rounds 10000
+#
+# | round | 1 | 10 | 100 | 1000 | 10,000 |
+# |---|---|---|---|---|---|
+# | what is left of the labels | .877 | .663 | .538 | .452 | .328 |
+# | its error is at most | 4e-6 | 3e-5 | 2e-4 | 2e-3 | 2e-2 |
+# | training accuracy | .685 | .756 | .835 | .890 | .959 |
+# | test accuracy | .685 | .752 | .831 | .876 | .901 |
+#
+# All five rounds came out of one run of 464 products, which took 2385 s of processor and 9.7 GB. The bound allows for the
+# worst of 1.8 billion entries that are rounded to float32: it proves the test accuracy to .0001 up to round 10 and to .011
+# at round 100, and says nothing of it from round 1000 on. The numbers themselves agree there with float64 where both fit:
+# at 10,000 images to all digits shown.
 #
 # ## What is not known
 #
