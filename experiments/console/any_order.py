@@ -76,6 +76,11 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
             from ntkfl.connectivity.network_files import load_affine_network
 
             network = load_affine_network(asked.weights)
+            features = network.hidden.shape[1]
+            if features != problem.d:
+                raise ValueError(
+                    f"the network of {asked.weights} takes {features} features; {problem.name} has {problem.d}"
+                )
             setup = replace(setup, width=len(network.hidden))
         if asked.test:
             require_tests(problem)

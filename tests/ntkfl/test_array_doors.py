@@ -96,8 +96,17 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("Weights", lambda **weights: ntkfl.certify_any_order(PROBLEM, ntkfl.Weights(**weights)), WEIGHTS._asdict()),
     ("Weights", lambda **weights: ntkfl.Weights(**weights).outputs(X), WEIGHTS._asdict()),
     ("Weights.outputs", WEIGHTS.outputs, {"x": X}),
-    ("AnyOrderCertificate.enclosure", CERTIFICATE.enclosure, {"x": X}),
-    ("AnyOrderCertificate.final", CERTIFICATE.final, {"x": X}),
+    *(
+        (f"{name}.{question}", getattr(certificate, question), {"x": X})
+        for name, certificate in (
+            ("AnyOrderCertificate", CERTIFICATE),
+            ("LaterModels", CERTIFICATE),
+            ("MethodCertificate", ntkfl.certify_method(PROBLEM, WEIGHTS, SETUP)),
+        )
+        for question in ("enclosure", "final", "inputs")
+    ),
+    ("MatrixFreeRegime.left_estimate", TILED.left_estimate, STARTS | {"initial_outputs": Y / 2}),
+    ("MatrixFreeRegime.rounds_between", TILED.rounds_between, {"eps": 0.5, "initial_outputs": Y / 2}),
     ("NetworkCertificate.enclosure", ntkfl.certify_network(SMOOTH, None, PROBLEM).enclosure, {"x": X}),
     ("NetworkCertificate.final", ntkfl.certify_network(SMOOTH, None, PROBLEM).final, {"x": X}),
     (
@@ -272,7 +281,7 @@ OURS = {
     "exact arithmetic of LinearRounds": r"LinearRounds\.server_mean",
     "what is written, not read": r"infinite.*\bout$",
     "a state of torch": r"TorchNetwork\.(__init__|evaluated)",
-    "a case of conformance": r"ConformanceCase(\..*)?",
+    "a case of conformance": r"(ConformanceCase|Answer)(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
 OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # in training: methods and models get tensors of ours
