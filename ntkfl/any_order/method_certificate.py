@@ -60,7 +60,8 @@ class MethodCertificate(LaterModels):
         why: what is in the way; empty if certified.
         method: its name.
         rate: q, by which a norm of residual and memory falls in every round, at least; 1 if not certified.
-        spectral_radius: of the round's map on the linear model, an ESTIMATE; no method is faster in the long run.
+        spectral_radius: of the round's map on the linear model, an ESTIMATE; no rate below it holds for all residuals
+            and memories.
         radius: B: no later model, of the server or of a client, is farther than this from the weights that fit.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
         margin: the least (sign w*_r.x_i - B kappa_ri) / |x_i| over all pairs, rounded down; above 0 if certified.
@@ -215,7 +216,7 @@ def certify_method(
         maps = round_matrices(chosen, kernel, owner, setup.eta_local, setup.local_steps)
         known["spectral_radius"] = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
         norms = state_norms(maps, kernel, Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method))
-    except (ValueError, FloatingPointError) as error:  # a NaN, an overflow or a singular matrix: nothing is known
+    except (ValueError, ArithmeticError) as error:  # a NaN, an overflow, 1 / 0, a singular matrix: nothing is known
         norms = f"the round could not be enclosed in float64: {error}"
     if isinstance(norms, str):
         return answer(norms, left.norm(), **known)

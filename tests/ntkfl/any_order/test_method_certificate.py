@@ -222,6 +222,57 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
         assert found.start == pytest.approx(np.linalg.norm(s[:, :4] @ residual), rel=1e-8)
 
 
+def test_nothing_rests_on_inverses_of_float64(monkeypatch):
+    """Inverses that are wrong by a factor and some noise make bounds wider, and no number too small."""
+    rng = np.random.default_rng(6)
+    features = rng.standard_normal((4, 6))
+    kernel, residual = features @ features.T / 6, rng.standard_normal(4)
+    maps = round_matrices(
+        build("fedavgm", HalfSquares("sum"), momentum=0.3), Estimate.exact(kernel), np.array([0, 0, 1, 1]), 0.3, 2
+    )
+    inverse, root, shown = np.linalg.inv, np.linalg.cholesky(kernel), 0
+    for s in list(method_certificate._candidates(maps, kernel, 0.95)):
+        rate = np.linalg.norm(s @ maps.state.value @ inverse(s), 2)
+        reach = max(np.linalg.norm(np.linalg.solve(root, model.value @ inverse(s)), 2) for model in maps.models)
+        for factor in (0.6, 0.9):
+            noise = np.eye(8) + 1e-5 * rng.standard_normal((8, 8))
+            with monkeypatch.context() as patch:
+                patch.setattr(np.linalg, "inv", lambda a, by=factor * noise: inverse(a) @ by[: len(a), : len(a)])
+                found = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+            if not isinstance(found, str):
+                shown += 1
+                assert found.rate >= rate and found.reach >= reach
+    assert shown == 10
+
+
+def test_clients_that_overshoot_are_in_the_ball():
+    """Local steps of 2.2 / K swing ever wider while the server's mean converges: clients alone leave |W0 - W*|."""
+    problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
+    setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}
+    found = certify_method(problem, weights, setup, "fedavg", options)
+    assert found.certified, found.why
+    assert found.radius == pytest.approx(1.2**3 * float(found.distance.value), rel=1e-6)
+    point = certify_any_order(problem, weights).fitted_weights()
+    run = Training(problem, weights, "fedavg", setup.eta_local, 3)
+    run.options = options
+    run.round()
+    farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
+    assert run.frozen and 0.999 * found.radius < farthest <= found.radius
+
+    x, push = problem.x[0], (point - weights.hidden).astype(float) @ problem.x[0]
+    r, w = int(push.argmin()), weights.hidden.copy()
+    w[r] -= (w[r] @ x + 2.1 * push[r]) / (x @ x) * x  # active here, at W* and wherever the server goes
+    moved = Weights(w, weights.signs)
+    near = Problem(problem.x, moved.outputs(problem.x) + problem.y - weights.outputs(problem.x))
+    assert certify_any_order(near, moved).certified
+    refused = certify_method(near, moved, setup, "fedavg", options)
+    assert not refused.certified and f"({r}, 0)" in refused.why
+    run = Training(near, moved, "fedavg", setup.eta_local, 3)
+    run.options = options
+    run.round()
+    assert not run.frozen and run.w[r] @ x > 0
+
+
 def test_several_outputs_and_a_torch_head():
     problem, network = fitted(2, n=3, d=5, width=80, distance=1e-4, outputs=2)
     setup = Setup(eta_local=0.2, local_steps=2)
@@ -256,5 +307,7 @@ def test_what_is_no_question_is_refused():
     assert "no network has both" in certify_method(Problem(x, y, problem.owner), weights, setup).why
     far = certify_method(problem, weights, Setup(eta_local=1e200, local_steps=9))
     assert not far.certified and "NOT CERTIFIED" in str(far)
+    least = certify_method(problem, weights, Setup(eta_local=5e-324, local_steps=5), "scaffold")
+    assert not least.certified and "could not be enclosed" in least.why
     one = TwoLayer(np.ones((1, 5)), np.ones(1))
     assert "full row rank" in certify_method(problem, one, setup).why
