@@ -245,11 +245,17 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, residual: Estimate) -> tu
     """Of the norms that are tried that of the smallest ball, and that of the fastest rate; or why there is none."""
     spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
     if not spectral < 1:
-        return f"a round's map has the spectral radius {spectral:.6g}: the steps are too long, or the method diverges"
+        return (
+            f"a round's map has the spectral radius {spectral:.6g}: the steps are too long, or too short for float64, "
+            "or the method diverges"
+        )
     guesses: list[tuple[float, float, np.ndarray]] = []
     for candidate in _candidates(maps, kernel.value, spectral):
         interruption.check()
-        radius, rate = _guessed(maps, kernel.value, residual.value, candidate)
+        try:
+            radius, rate = _guessed(maps, kernel.value, residual.value, candidate)
+        except np.linalg.LinAlgError:  # a candidate that float64 cannot invert
+            continue
         guesses += [(radius, rate, candidate)] if rate < 1 - 1e-12 else []
     if not guesses:
         return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
