@@ -93,8 +93,8 @@ plt.show()
 #
 # All five rounds came out of one run of 464 products, which took 2385 s of processor and 9.7 GB. The bound allows for the
 # worst of 1.8 billion entries that are rounded to float32: it proves the test accuracy to .0001 up to round 10 and to .011
-# at round 100, and says nothing of it from round 1000 on. The numbers themselves agree there with float64 where both fit:
-# at 10,000 images to all digits shown.
+# at round 100, and says nothing of it from round 1000 on. What float32 really does is far less: at 10,000 images float32
+# and float64 tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of each other.
 #
 # ## What is not known
 #
