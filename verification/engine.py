@@ -69,10 +69,10 @@ def verify_all(
     claims = [
         (partial(begun, statement, form, options), options) for statement, form in chosen_forms(statements, forms)
     ]
-    return settled(claims, shares(options), options.seed, progress, threads)
+    return verdicts_of_claims(claims, shares(options), options.seed, progress, threads)
 
 
-def settled(
+def verdicts_of_claims(
     claims: Sequence[tuple[Begin, Options]],
     looks: Sequence[float],
     seed: int,

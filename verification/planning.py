@@ -10,7 +10,7 @@ from bounds.ladders.rungs import WidthFamily
 from bounds.options import Options
 from bounds.statement import AnyFamily, Form, Statement
 from ntkfl import interruption
-from verification.engine import Progress, chosen_forms, settled
+from verification.engine import Progress, chosen_forms, verdicts_of_claims
 from verification.facts import Unmet
 from verification.judging.check import Check, begun
 from verification.judging.families import families
@@ -145,7 +145,7 @@ def verify_planned(plans: Sequence[Plan], progress: Progress | None = None) -> l
         return []
     options, cases = plans[0].options, Cases()
     claims = [(partial(_begun, plan, cases), plan.options) for plan in plans]
-    return settled(claims, shares(options), options.seed, progress)
+    return verdicts_of_claims(claims, shares(options), options.seed, progress)
 
 
 def _begun(plan: Plan, cases: Cases, share: float, looks: int) -> Check:
