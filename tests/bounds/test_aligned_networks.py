@@ -84,8 +84,8 @@ def test_the_chosen_pair_is_aligned_by_an_exchange_and_the_reading_fails_with_ma
     assert cube.side == pytest.approx(1)
     gap = float(largest_gap(*cube.networks, cube.x).value.value)
     assert gap == pytest.approx(100 * np.sqrt(features) / 4, rel=1e-3)  # |a c| / (|a| + |c|), a = -c = sqrt(l) / 2
-    found = judge(get("alignment/cube"), Form.STATED, cube).outcome
-    assert (found is Outcome.VIOLATED) == (features == 1600)
+    outcome = judge(get("alignment/cube"), Form.STATED, cube).outcome
+    assert (outcome is Outcome.VIOLATED) == (features == 1600)
 
 
 @pytest.mark.parametrize("power, outcome", [(-0.5, Outcome.HOLDS), (0.5, Outcome.VIOLATED)])
@@ -96,13 +96,11 @@ def test_the_conjecture_is_judged_by_the_power_of_the_width(power, outcome):
 
 
 def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_barriers():
-    found, again = (trained(widths, pairs=1, passes=8, seed=1) for widths in ((12, 24), (12, 24, 30)))
-    for barrier, other in zip(
-        (*found.barriers, *found.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True
-    ):
+    pair, again = (trained(widths, pairs=1, passes=8, seed=1) for widths in ((12, 24), (12, 24, 30)))
+    for barrier, other in zip((*pair.barriers, *pair.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True):
         np.testing.assert_array_equal(barrier, other)
-    assert found.aligned.sum() < found.barriers.sum()
-    assert found.describe() == {"widths": [12.0, 24.0], "pairs": 2}
+    assert pair.aligned.sum() < pair.barriers.sum()
+    assert pair.describe() == {"widths": [12.0, 24.0], "pairs": 2}
 
 
 def test_data_of_a_user_and_rounded_rationals():

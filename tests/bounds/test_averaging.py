@@ -30,9 +30,9 @@ few = settings(deadline=None, max_examples=8)
 
 
 def as_floats(balls):
-    found = estimated(np.asarray(balls, dtype=object))
-    assert (found.error <= 1e-13 * (1 + np.abs(found.value))).all()
-    return found.value
+    estimate = estimated(np.asarray(balls, dtype=object))
+    assert (estimate.error <= 1e-13 * (1 + np.abs(estimate.value))).all()
+    return estimate.value
 
 
 # --- ensembles -------------------------------------------------------------------------------------------------------
@@ -216,10 +216,10 @@ def test_norms_over_the_circle_are_those_of_points_close_together(seed):
     turn = np.append(turn[np.abs(turn) < np.pi], np.pi)
     x = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     outputs = [w * (np.maximum(x @ u.T, 0) @ v) for u, v, w in zip(hidden, readout, weights, strict=True)]
-    gap, found = np.abs(np.sum(outputs, axis=0)), case.relu_norms
-    assert np.isclose(found["mean"][0], np.trapezoid(gap, turn) / (2 * np.pi), rtol=1e-3)
-    assert np.isclose(found["root mean square"][0], np.sqrt(np.trapezoid(gap**2, turn) / (2 * np.pi)), rtol=1e-3)
-    assert np.isclose(found["largest value"][0], gap.max(), rtol=1e-3)
+    gap, norms = np.abs(np.sum(outputs, axis=0)), case.relu_norms
+    assert np.isclose(norms["mean"][0], np.trapezoid(gap, turn) / (2 * np.pi), rtol=1e-3)
+    assert np.isclose(norms["root mean square"][0], np.sqrt(np.trapezoid(gap**2, turn) / (2 * np.pi)), rtol=1e-3)
+    assert np.isclose(norms["largest value"][0], gap.max(), rtol=1e-3)
 
 
 @few

@@ -54,9 +54,9 @@ def test_the_two_tails_overlap_in_their_atom(case):
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(1), Fraction(0), Fraction(1, 3**700), Fraction(2, 7**5)])
 def test_a_rational_lies_in_its_enclosure(value):
-    found = exact(value)
-    assert enclosed(value, found)
-    assert found.error <= 2**-52 * found.value + 1e-320
+    enclosure = exact(value)
+    assert enclosed(value, enclosure)
+    assert enclosure.error <= 2**-52 * enclosure.value + 1e-320
 
 
 def test_every_draw_meets_the_hypotheses_of_bernstein_and_can_be_told_apart():

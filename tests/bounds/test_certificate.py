@@ -113,9 +113,9 @@ SIZES = [(4, 8, 64_000), (6, 24, 32_000), (8, 64, 16_000)]
 @pytest.mark.parametrize(("n", "d", "m"), SIZES)
 def test_random_data_certify(n, d, m):
     setup = Setup(width=m, eta_local=0.02, eta_global=1.0, local_steps=2)
-    found = [a_priori_certificate(sphere(n, d, seed), setup, draw(m, d, seed)) for seed in range(3)]
-    assert sum(c.certified for c in found) >= 2
-    assert all(0.9 < c.beta < 2 for c in found if c.certified)
+    certificates = [a_priori_certificate(sphere(n, d, seed), setup, draw(m, d, seed)) for seed in range(3)]
+    assert sum(c.certified for c in certificates) >= 2
+    assert all(0.9 < c.beta < 2 for c in certificates if c.certified)
 
 
 @pytest.mark.slow
@@ -124,11 +124,11 @@ def test_random_data_certify(n, d, m):
 def test_most_random_data_certify_and_keep_the_promise(n, d, m, labels):
     setup = Setup(width=m, eta_local=0.02, eta_global=1.0, local_steps=2)
     problems = [sphere(n, d, seed, labels) for seed in range(20)]
-    found = [a_priori_certificate(p, setup, draw(m, d, seed)) for seed, p in enumerate(problems)]
-    certified = [seed for seed, c in enumerate(found) if c.certified]
+    certificates = [a_priori_certificate(p, setup, draw(m, d, seed)) for seed, p in enumerate(problems)]
+    certified = [seed for seed, c in enumerate(certificates) if c.certified]
     assert 16 <= len(certified) <= 20
-    assert 1.4 < np.median([found[seed].beta for seed in certified]) < 1.9
-    assert_kept(problems[certified[0]], setup, draw(m, d, certified[0]), found[certified[0]])
+    assert 1.4 < np.median([certificates[seed].beta for seed in certified]) < 1.9
+    assert_kept(problems[certified[0]], setup, draw(m, d, certified[0]), certificates[certified[0]])
 
 
 def reachable_kernel(x, hidden, before, after, pattern):
@@ -229,12 +229,12 @@ def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
         exact = exact_numbers(problem, setup, weights, 0.02)
         assert exact["perturbation"] > 0
         for name, value in exact.items():
-            found, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
+            number, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
             if name in ("perturbation", "h", "beta", "rate", "need"):
                 loose = 1e-5  # what depends on E, whose upper bound is sharp to 1e-6
-            wrong_side = found - value if name in ("lam", "lam_c", "beta", "rho") else value - found
+            wrong_side = number - value if name in ("lam", "lam_c", "beta", "rho") else value - number
             assert wrong_side <= 0, name
-            assert abs(found - value) <= loose * abs(value), name
+            assert abs(number - value) <= loose * abs(value), name
 
 
 def test_digits_do_not_certify_and_the_width_is_named():
@@ -367,6 +367,6 @@ def test_the_stable_step_meets_the_conditions_on_the_steps_and_a_larger_one_does
     step = too_large.stable_step(setup)
     holding = {}
     for factor in (1.0, 1.1):
-        found = a_priori_certificate(problem, replace(setup, eta_local=factor * step), weights)
-        holding[factor] = any(all(c.holds for c in trial.conditions[:2]) for trial in found.trials)
+        certificate = a_priori_certificate(problem, replace(setup, eta_local=factor * step), weights)
+        holding[factor] = any(all(c.holds for c in trial.conditions[:2]) for trial in certificate.trials)
     assert holding == {1.0: True, 1.1: False}

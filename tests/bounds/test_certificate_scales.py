@@ -42,20 +42,20 @@ def rescaled(rows, sigma, eta_local):
 @example(CERTIFICATES[0], -325, -425)
 def test_a_certificate_scales_with_the_rows_and_with_the_weights(certificate, rows, sigma):
     theorem, eta_local = certificate
-    plain, found = theorem(*rescaled(0, 0, eta_local)), theorem(*rescaled(rows, sigma, eta_local))
-    assert plain.certified and found.certified
-    assert found.rate == pytest.approx(plain.rate, rel=1e-12)
+    plain, scaled = theorem(*rescaled(0, 0, eta_local)), theorem(*rescaled(rows, sigma, eta_local))
+    assert plain.certified and scaled.certified
+    assert scaled.rate == pytest.approx(plain.rate, rel=1e-12)
     for name, power in (("radius", sigma), ("need", sigma), ("r0", rows + sigma), ("lam", 2 * rows), ("mu", 2 * rows)):
-        assert np.ldexp(getattr(found, name), -power) == pytest.approx(getattr(plain, name), rel=1e-11), name
+        assert np.ldexp(getattr(scaled, name), -power) == pytest.approx(getattr(plain, name), rel=1e-11), name
 
 
 @settings(deadline=None, max_examples=8)
 @given(st.integers(-325, 325), st.integers(-425, 325))
 @example(0, -60)
 def test_the_quick_look_scales_too(rows, sigma):
-    plain, found = expected(*rescaled(0, 0, 0.4)), expected(*rescaled(rows, sigma, 0.4))
-    assert plain.promising and found.promising
-    assert np.ldexp(found.need, -sigma) == pytest.approx(plain.need, rel=1e-11)
+    plain, scaled = expected(*rescaled(0, 0, 0.4)), expected(*rescaled(rows, sigma, 0.4))
+    assert plain.promising and scaled.promising
+    assert np.ldexp(scaled.need, -sigma) == pytest.approx(plain.need, rel=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_sizes_beyond_the_usable_range_are_refused_with_the_size(theorem, rows, 
 def test_norms_of_matrices_whose_squares_vanish_or_overflow(exponent):
     matrix = np.ldexp(np.array([[3.0, 0.0], [4.0, 5.0]]), exponent)  # singular values sqrt 45 and sqrt 5
     with precision():
-        found = np.ldexp(float(norm(ball_matrix(matrix))), -exponent)
-    assert np.sqrt(45) * (1 - 1e-15) <= found <= np.sqrt(45) * (1 + 1e-12)
+        bound = np.ldexp(float(norm(ball_matrix(matrix))), -exponent)
+    assert np.sqrt(45) * (1 - 1e-15) <= bound <= np.sqrt(45) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("rows", [-20, 20])
 def test_the_largest_certified_step_goes_with_the_squares_of_the_rows(rows):
-    plain, found = (searched(problem, setup, steps=True) for problem, setup, _ in (steps_of(0), steps_of(rows)))
-    assert plain.certified.found.certified and found.certified.found.certified
-    assert np.ldexp(found.setup.eta_local, 2 * rows) == pytest.approx(plain.setup.eta_local)
+    plain, scaled = (searched(problem, setup, steps=True) for problem, setup, _ in (steps_of(0), steps_of(rows)))
+    assert plain.certified.found.certified and scaled.certified.found.certified
+    assert np.ldexp(scaled.setup.eta_local, 2 * rows) == pytest.approx(plain.setup.eta_local)
 
 
 def steps_of(rows):

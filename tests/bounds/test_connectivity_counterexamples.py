@@ -33,10 +33,10 @@ def test_these_are_the_false_ones():
     ],
 )
 def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, seed):
-    found = catalogue()[identifier]
-    claims = {form: replace(claim, witness=None) for form, claim in found.forms.items()}
-    statement = replace(found, forms=claims, necessity={})
-    found = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).found
-    assert found is not None
-    again = rejudge(read(written(statement, form, found)))
+    recorded = catalogue()[identifier]
+    claims = {form: replace(claim, witness=None) for form, claim in recorded.forms.items()}
+    statement = replace(recorded, forms=claims, necessity={})
+    counterexample = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).found
+    assert counterexample is not None
+    again = rejudge(read(written(statement, form, counterexample)))
     assert again.stands and again.same_sides

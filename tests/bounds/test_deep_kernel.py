@@ -107,4 +107,4 @@ def test_rows_are_the_users_where_there_are_some():
 def test_faults_of_the_library_are_noticed():
     own = [mutant for mutant in MUTANTS if mutant.function.startswith("ntkfl.gram.deep:")]
     assert len(own) == 2
-    assert [found.id for found in noticed(own)] == ["deep/kernel"] * 2
+    assert [fault.id for fault in noticed(own)] == ["deep/kernel"] * 2

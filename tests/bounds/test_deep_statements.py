@@ -109,7 +109,7 @@ def farthest(one, other, size: float) -> float:
 def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
     problem, width, seed = equal_points(3), 12, 5
     ladder = DeepLadder(problem, SETUP, network, seed - 2, (width,), (4,))
-    found = ladder.seen[0][2]
+    seen = ladder.seen[0][2]
     plain, owner, size = Plain(network, width, problem.x), problem.owner, np.linalg.norm(problem.y)
     theta = plain.start(seed)
     first = plain.outputs(theta).numpy()
@@ -132,7 +132,7 @@ def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
         pooled=farthest(trained, [plain.outputs(model).numpy() for model in central], size),
     )
     for name, value in expected._asdict().items():
-        assert getattr(found, name) == pytest.approx(value, rel=1e-9), name
+        assert getattr(seen, name) == pytest.approx(value, rel=1e-9), name
 
 
 @pytest.mark.parametrize("network", [RELU, ERF])
@@ -199,12 +199,12 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
     ladder = KinkLadder(problem, SETUP, 3, (width, 2 * width, 4 * width), (2, 2, 2))
     mean, plain = ladder.layers.mean(axis=0), Plain(RELU, width, problem.x)
     assert ladder.layers.shape == (2, 12, 12) and not np.array_equal(*ladder.layers)
-    for found, seed in zip(ladder.along[0], (3, 4), strict=True):
+    for drift, seed in zip(ladder.along[0], (3, 4), strict=True):
         theta = plain.start(seed)
         y = plain.outputs(theta) + torch.tensor(np.array(problem.y))
         models, _ = plain.federated(theta, y, problem.owner, SETUP)
         change = plain.kernel(models[-1]) - plain.kernel(theta)
-        assert found == pytest.approx((change * mean).sum() / (mean**2).sum(), rel=1e-8)
+        assert drift == pytest.approx((change * mean).sum() / (mean**2).sum(), rel=1e-8)
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
@@ -224,8 +224,8 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
     for _ in range(setup.local_steps * setup.rounds):  # of one client, whose steps are those of all
         pull = setup.eta_local * (label - output()) / math.sqrt(m) * (w >= 0)
         w, a = w + pull * a, a + pull * w
-    found = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
-    assert math.sqrt(m) * (kernel() - before) == pytest.approx(moment * found.drift.value[-1, 0, 0], rel=0.02)
+    change = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
+    assert math.sqrt(m) * (kernel() - before) == pytest.approx(moment * change.drift.value[-1, 0, 0], rel=0.02)
     third, _ = integrate.quad(lambda z: 2 * z**3 * stats.norm.pdf(z), 0, np.inf)
     assert float(kinks.THIRD) == pytest.approx(third)
 
@@ -235,8 +235,8 @@ def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():
     one, other = (
         pattern_change(problem, SETUP, gram=matrix, draws=32, starts=4) for matrix in (None, gram.infinite(problem.x))
     )
-    for found, named in zip(one, other, strict=True):
-        np.testing.assert_allclose(found.value, named.value, rtol=0, atol=1e-12)
+    for default, named in zip(one, other, strict=True):
+        np.testing.assert_allclose(default.value, named.value, rtol=0, atol=1e-12)
     both = pattern_change(problem, SETUP, gram=gram.deep(problem.x, depth=2), draws=32, starts=4)
     assert np.abs(both.drift.value - one.drift.value).max() > 1e-3
 

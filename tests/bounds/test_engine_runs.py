@@ -115,13 +115,18 @@ def clients(width, beta, seed=1):
 @pytest.mark.parametrize("width", [8, 64])
 def test_barriers_of_trained_clients_obey_r2(width, beta):
     """Clients of one start, and of two starts, between which there is a barrier for the bound to hold against."""
-    problem, found = clients(width, beta)
+    problem, trained = clients(width, beta)
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")
     judged = [
         judge(statement, Form.NEW, NetworkPair(first, other, problem.x, problem.y, loss))
         for loss in ("absolute", "logistic")
-        for first, other in ((found[0], found[1]), (found[1], found[2]), (found[0], others[0]), (found[1], others[2]))
+        for first, other in (
+            (trained[0], trained[1]),
+            (trained[1], trained[2]),
+            (trained[0], others[0]),
+            (trained[1], others[2]),
+        )
     ]
     assert all(seen.outcome in FINE for seen in judged)
     assert max(float(seen.left.value) for seen in judged) > 1e-3
@@ -129,12 +134,12 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
 
 def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
     """In the kernel regime, squared loss: no barrier, and the group's is minus the clients' variance (X3)."""
-    problem, found = clients(2**12, None)
-    outputs = np.stack([network.outputs(problem.x) for network in found])
-    variance = ((outputs - ensemble_outputs(found, problem.x)) ** 2).mean()
-    assert abs(float(group_barrier(found, problem.x, problem.y).value) / variance + 1) < 0.02
+    problem, trained = clients(2**12, None)
+    outputs = np.stack([network.outputs(problem.x) for network in trained])
+    variance = ((outputs - ensemble_outputs(trained, problem.x)) ** 2).mean()
+    assert abs(float(group_barrier(trained, problem.x, problem.y).value) / variance + 1) < 0.02
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        assert loss_barrier(found[i], found[j], problem.x, problem.y).value.hi < 1e-12
+        assert loss_barrier(trained[i], trained[j], problem.x, problem.y).value.hi < 1e-12
 
 
 @pytest.mark.slow

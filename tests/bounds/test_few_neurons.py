@@ -25,9 +25,9 @@ def test_what_is_observed_encloses_the_ball_run(width, seed, rounds):
     except Undecided:
         return
     for name in OBSERVED:
-        found = run.observed(name)
-        assert (np.abs(found.value - sure[name].value) <= found.error + sure[name].error).all(), name
-        assert found.error.max() <= 1e-11 * (1 + np.abs(found.value).max()), "it says more than nothing"
+        observed = run.observed(name)
+        assert (np.abs(observed.value - sure[name].value) <= observed.error + sure[name].error).all(), name
+        assert observed.error.max() <= 1e-11 * (1 + np.abs(observed.value).max()), "it says more than nothing"
 
 
 @pytest.mark.parametrize(("width", "method"), [(FEW_NEURONS - 1, "extended"), (FEW_NEURONS, "two summation orders")])

@@ -83,10 +83,10 @@ def contains(estimate, value):
 @given(expression=EXPRESSIONS, values=st.tuples(POSITIVE, POSITIVE, POSITIVE))
 def test_scalar_expressions(expression, values):
     symbolic, numeric = expression
-    found = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)))
+    evaluated = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)))
     value = fifty_digits(numeric, values)
     assume(abs(value) < 1e200)
-    assert contains(found, value)
+    assert contains(evaluated, value)
     finer = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)), bits=1024)
     assert contains(finer, value)
     if abs(value) > 1e-30:  # with bits enough nothing but the rounding to float64 is left
@@ -103,11 +103,11 @@ def test_scalar_expressions(expression, values):
 def test_errors_of_inputs_are_carried(expression, values, errors, seed):
     symbolic, numeric = expression
     inputs = {s: Estimate(v, e, "test") for s, v, e in zip(SYMBOLS, values, errors, strict=True)}
-    found = evaluate(symbolic, inputs)
+    evaluated = evaluate(symbolic, inputs)
     corners = [[v + sign * e for v, e in zip(values, errors, strict=True)] for sign in (-0.999999, 0, 0.999999)]
     inside = np.random.default_rng(seed).uniform(-1, 1, (10, 3)) * errors + values
     for point in corners + inside.tolist():
-        assert contains(found, fifty_digits(numeric, point)), point
+        assert contains(evaluated, fifty_digits(numeric, point)), point
 
 
 def test_how_inputs_are_known_is_said():
@@ -130,17 +130,17 @@ def positive_definite(size, seed):
 def test_a_matrix_expression_against_50_digits_and_numpy(steps):
     h, d, r = positive_definite(4, 0), positive_definite(4, 1), np.arange(4.0)[:, None] - 1.3
     expression = (IDENTITY - eta / 3 * H * D**-1 * (IDENTITY - (IDENTITY - eta * D) ** K)) * R
-    found = evaluate(expression, {H: h, D: d, R: r, eta: 0.3, K: steps})
-    assert found.value.shape == (4,)
+    evaluated = evaluate(expression, {H: h, D: d, R: r, eta: 0.3, K: steps})
+    assert evaluated.value.shape == (4,)
     with mpmath.workdps(DIGITS):
         one, big, block = mpmath.eye(4), mpmath.matrix(h.tolist()), mpmath.matrix(d.tolist())
         step, column = mpmath.mpf(0.3), mpmath.matrix(r.tolist())
         exact = (one - step / 3 * big * block**-1 * (one - (one - step * block) ** steps)) * column
         for i in range(4):
-            assert contains(found[i], exact[i])
+            assert contains(evaluated[i], exact[i])
     power = np.linalg.matrix_power(np.eye(4) - 0.3 * d, steps)
-    assert np.allclose(found.value, (r - 0.1 * h @ np.linalg.solve(d, r - power @ r))[:, 0], atol=1e-13, rtol=0)
-    assert found.error.max() < 1e-14
+    assert np.allclose(evaluated.value, (r - 0.1 * h @ np.linalg.solve(d, r - power @ r))[:, 0], atol=1e-13, rtol=0)
+    assert evaluated.error.max() < 1e-14
 
 
 @settings(deadline=None, max_examples=15)
@@ -169,12 +169,12 @@ def test_arrays_are_run_through_elementwise():
     t = sp.Symbol("t", positive=True)
     expression = (1 - lam / 2) ** t * r0**2
     times, starts = np.arange(1.0, 6.0), Estimate(np.array([[1.0], [3.0]]), np.array([[0.0], [0.1]]), "test")
-    found = evaluate(expression, {lam: 0.3, t: times, r0: starts})
-    assert found.value.shape == (2, 5)
+    evaluated = evaluate(expression, {lam: 0.3, t: times, r0: starts})
+    assert evaluated.value.shape == (2, 5)
     for i in range(2):
         for j in range(5):
             alone = evaluate(expression, {lam: 0.3, t: times[j], r0: starts[i, 0]})
-            assert (found.value[i, j], found.error[i, j]) == (alone.value, alone.error)
+            assert (evaluated.value[i, j], evaluated.error[i, j]) == (alone.value, alone.error)
     assert evaluate(expression, {lam: 5.0, t: np.array([1.0, 2.0]), r0: 1.0}).value.tolist() == [-1.5, 2.25]
 
 
@@ -182,10 +182,10 @@ def test_every_function_runs_through_arrays_as_through_numbers():
     expression = sp.Max(lam, r0, K) + sp.Min(sp.exp(-lam), r0) * sp.erf(r0) + sp.Abs(lam - r0) / sp.log(K) + sp.sqrt(r0)
     expression += sp.cosh(lam) - sp.sinh(r0) + sp.atan(K * lam) + K**3
     first, second = Estimate(np.array([0.2, 2.5, 9.0]), np.array([0.0, 0.1, 0.0]), "test"), np.array([1.5, 0.7, 3.0])
-    found = evaluate(expression, {lam: first, r0: second, K: 4})
+    evaluated = evaluate(expression, {lam: first, r0: second, K: 4})
     alone = [evaluate(expression, {lam: first[i], r0: second[i], K: 4}) for i in range(3)]
-    assert found.value.tolist() == [float(single.value) for single in alone]
-    assert found.error.tolist() == [float(single.error) for single in alone]
+    assert evaluated.value.tolist() == [float(single.value) for single in alone]
+    assert evaluated.error.tolist() == [float(single.error) for single in alone]
     assert evaluate(expression, {lam: first[:0], r0: second[:0], K: 4}).value.shape == (0,)
 
 
@@ -254,10 +254,10 @@ def test_failure_probability_is_the_largest_one_rounded_up():
 
 
 def test_premise_gives_its_numbers_by_symbol():
-    found = BOUND.premise_at(VALUES)
-    assert set(found) == {"m", "eta_l"}
-    assert abs(found["m"] / (8**4 / 0.2**4) - 1) < 1e-14
-    assert abs(found["eta_l"] - 2e-4) < 1e-18
+    premise = BOUND.premise_at(VALUES)
+    assert set(premise) == {"m", "eta_l"}
+    assert abs(premise["m"] / (8**4 / 0.2**4) - 1) < 1e-14
+    assert abs(premise["eta_l"] - 2e-4) < 1e-18
     assert Formula(r0).premise_at(VALUES) == {}
 
 
@@ -297,8 +297,8 @@ def test_failure_symbols_are_evaluated_in_balls():
 @pytest.mark.parametrize("exponent", [1, 2, 3, 4])
 def test_a_power_of_what_may_be_0_is_finite(exponent):
     x = sp.Symbol("x")
-    found = evaluate(x**exponent, {x: Estimate(0.0, 0.5, "exact")})
-    assert found.lo <= -(0.5**exponent) * (exponent % 2) and 0.5**exponent <= found.hi < 0.5**exponent * 1.01
+    evaluated = evaluate(x**exponent, {x: Estimate(0.0, 0.5, "exact")})
+    assert evaluated.lo <= -(0.5**exponent) * (exponent % 2) and 0.5**exponent <= evaluated.hi < 0.5**exponent * 1.01
 
 
 def test_an_expression_may_be_made_when_it_is_first_asked_for():

@@ -100,13 +100,13 @@ def test_no_member_of_a_class_of_networks_beats_the_upper_end(seed, n, radius, b
     (hidden, a), x, rng = case.weights, case.problem.x, np.random.default_rng(seed)
     best = []
     for signs in product([-1.0, 1.0], repeat=n):
-        found = []
+        outputs = []
         for _ in range(30):
             move = rng.normal(size=hidden.shape) + 3 * a[:, None] * (np.array(signs) @ x)
             move *= np.minimum(1, radius / np.linalg.norm(move, axis=1, keepdims=True))
             move *= min(1, budget / np.linalg.norm(move))
-            found.append(np.maximum((hidden + move) @ x.T, 0).T @ a @ signs / np.sqrt(len(a)))
-        best.append(max(found))
+            outputs.append(np.maximum((hidden + move) @ x.T, 0).T @ a @ signs / np.sqrt(len(a)))
+        best.append(max(outputs))
     assert np.mean(best) / n <= case.rademacher.hi
     assert case.rademacher.lo >= 0
 
@@ -208,7 +208,7 @@ def test_every_family_has_a_strategy_whose_cases_can_be_judged(statement):
         met = [h.met(case) for h in statement.required(form)]
         if all(met):
             with suppress(NoSlope):  # a loss that is 0 has no power of n
-                found = judge(statement, form, case)
-                assert np.isfinite([found.left.value, found.right.value]).all()
+                comparison = judge(statement, form, case)
+                assert np.isfinite([comparison.left.value, comparison.right.value]).all()
 
     holds_or_not()

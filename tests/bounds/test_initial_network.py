@@ -89,9 +89,9 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
     for own in distances:
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
-    found, largest = share - slope * radius, max(excess)
+    excess_at, largest = share - slope * radius, max(excess)
     if largest > 0:  # below that the largest excess is the 0 of the empty ball
-        assert abs(found - largest) < 1e-9
+        assert abs(excess_at - largest) < 1e-9
     assert any(abs((own <= radius * (1 + 1e-12)).mean() - share) < 1e-12 for own in distances)
 
 
@@ -100,9 +100,9 @@ def test_deviation_from_the_limit_against_the_formulas():
     x, w = case.problem.x, case.weights.hidden
     inner = np.clip(x @ x.T, -1, 1)
     limit = inner * (np.pi - np.arccos(inner)) / (2 * np.pi)
-    found = case.gram_deviation
-    assert abs(found.value - np.linalg.norm(gram(x, w, w) - limit)) < 1e-7
-    assert found.error < 1e-12
+    deviation = case.gram_deviation
+    assert abs(deviation.value - np.linalg.norm(gram(x, w, w) - limit)) < 1e-7
+    assert deviation.error < 1e-12
 
 
 def test_draws_give_their_networks_and_radii_apart_from_the_weights():

@@ -21,9 +21,9 @@ def _samples(rng, counts, power):
 def test_the_interval_covers_the_coefficient_and_is_short():
     rng, missed = np.random.default_rng(0), 0
     for _ in range(40):
-        found = leading_coefficient(SIZES, _samples(rng, [40] * 5 + [30, 20, 10, 5], -0.5), -0.5)
-        missed += np.any((found.lo > (2, -1, 0)) | (found.hi < (2, -1, 0)))
-        assert found.error.max() < 0.2
+        coefficients = leading_coefficient(SIZES, _samples(rng, [40] * 5 + [30, 20, 10, 5], -0.5), -0.5)
+        missed += np.any((coefficients.lo > (2, -1, 0)) | (coefficients.hi < (2, -1, 0)))
+        assert coefficients.error.max() < 0.2
     assert missed <= 1
 
 
@@ -32,7 +32,7 @@ def test_order_and_scale_of_the_sizes_do_not_matter():
     one, other = leading_coefficient(SIZES, samples, -0.5), leading_coefficient(SIZES[::-1], samples[::-1], -0.5)
     assert np.allclose(one.value, other.value, rtol=1e-9, atol=1e-12)
     assert np.allclose(one.error, other.error, rtol=1e-9)
-    tripled = leading_coefficient(SIZES, [3 * found for found in samples], -0.5)
+    tripled = leading_coefficient(SIZES, [3 * sample for sample in samples], -0.5)
     assert np.allclose(tripled.value, 3 * one.value, rtol=1e-9, atol=1e-12)
 
 

@@ -49,9 +49,9 @@ def test_sampled_shares_are_what_another_sample_finds(seed):
     spread = 4 * np.sqrt(0.25 / 3000)
     assert abs(seen.mean() - float(case.probability().value)) < spread + float(case.probability().error)
     share = np.mean(case.losses(points_in_cube(case, case.domain, 3000, 8)) < case.epsilon)
-    found = (case.low_loss_size.value / case.domain) ** case.size
-    assert abs(share - found) < spread
-    assert 0.01 < found < 0.9  # the region is a part of Omega, not all of it
+    sampled = (case.low_loss_size.value / case.domain) ** case.size
+    assert abs(share - sampled) < spread
+    assert 0.01 < sampled < 0.9  # the region is a part of Omega, not all of it
 
 
 def test_a_client_is_judged_by_its_own_inputs():

@@ -29,11 +29,11 @@ def plain(run, update):
         z = x[own] @ w.T
         return ((z >= 0) * (np.maximum(z, 0) @ signs - y[own])[:, None] * signs).T @ x[own]
 
-    w, memory, found = run.weights.hidden, None, []
+    w, memory, residuals = run.weights.hidden, None, []
     for _ in range(run.setup.rounds + 1):
-        found.append(y - np.maximum(x @ w.T, 0) @ signs)
+        residuals.append(y - np.maximum(x @ w.T, 0) @ signs)
         w, memory = update(w, [lambda v, own=own: gradient(own, v) for own in run.problem.clients()], memory)
-    return np.array(found)
+    return np.array(residuals)
 
 
 def test_heavy_ball_and_feddyn_are_their_plain_loops(ladder):
@@ -71,8 +71,8 @@ def test_heavy_ball_and_feddyn_are_their_plain_loops(ladder):
 def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
     rounds = np.arange(ladder.setup.rounds + 1)
     for name, variant in ((name, variants(ladder.setup.eta_global)[name]) for name in METHODS):
-        for row, found, runs in zip(ladder.residuals[name], ladder.samples(name), ladder.runs, strict=True):
-            for residual, sample, run in zip(row, found, runs, strict=True):
+        for row, samples, runs in zip(ladder.residuals[name], ladder.samples(name), ladder.runs, strict=True):
+            for residual, sample, run in zip(row, samples, runs, strict=True):
                 outputs = run.problem.y - residual
                 steps = replace(run.setup, eta_global=1.0)
                 regime = kernel_regime(
@@ -93,8 +93,8 @@ def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
 def test_the_formulas_are_the_library_s_limits(ladder):
     constants = method_limits._constants(ladder)
     for name, formula in method_limits.RESIDUAL.items():
-        found = evaluate(formula, constants)
-        assert np.abs(found.value + ladder.limits[name][-1]).max() <= 1e-13 + found.error.max(), name
+        evaluated = evaluate(formula, constants)
+        assert np.abs(evaluated.value + ladder.limits[name][-1]).max() <= 1e-13 + evaluated.error.max(), name
 
 
 def test_every_method_with_a_linear_limit_is_there_and_each_is_another():

@@ -35,8 +35,8 @@ def test_gradients_are_those_of_the_outputs(seed):
     """f is linear in each weight where no pattern changes: J^T vec(U) = f."""
     case = _case(seed)
     path = weight_path(case)
-    found = jacobian(path, path.rounds[0].active[0]).T @ path.rounds[0].start.ravel()
-    np.testing.assert_allclose(found.astype(float), case.observed("outputs").value[0], rtol=0, atol=1e-13)
+    outputs = jacobian(path, path.rounds[0].active[0]).T @ path.rounds[0].start.ravel()
+    np.testing.assert_allclose(outputs.astype(float), case.observed("outputs").value[0], rtol=0, atol=1e-13)
 
 
 @settings(deadline=None, max_examples=2)
@@ -88,10 +88,10 @@ def test_powers_of_the_printed_map(seed, factor):
     first = replace(drawn, problem=replace(drawn.problem, y=labels))
     for scale in (1.0, 0.5):  # powers are kept for the next run of the same data: its step may be another
         case = replace(first, setup=replace(first.setup, eta_local=scale * first.setup.eta_local))
-        found = printed_powers(case)
+        powers = printed_powers(case)
         plain = [np.linalg.matrix_power(_linear(case), int(t)) @ labels for t in case.rounds]
-        np.testing.assert_allclose(found.value, plain, rtol=0, atol=1e-12)
-        assert found.error.max() < 1e-11
+        np.testing.assert_allclose(powers.value, plain, rtol=0, atol=1e-12)
+        assert powers.error.max() < 1e-11
 
 
 @settings(deadline=None, max_examples=2)
@@ -130,8 +130,8 @@ def test_the_three_parts_add_up_to_the_movement(seed):
 @given(kernel_cases(), st.integers(1, 6))
 def test_with_one_local_step_nothing_remains_at_the_limit(case, rounds):
     case = replace(case, setup=replace(case.setup, local_steps=1))
-    found = remaining_norm_at_limit(case, rounds)
-    assert float(found.hi) < 1e-30
+    remaining = remaining_norm_at_limit(case, rounds)
+    assert float(remaining.hi) < 1e-30
 
 
 def test_with_more_local_steps_something_remains_for_a_while():

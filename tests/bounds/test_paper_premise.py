@@ -143,15 +143,15 @@ def test_rounds_do_not_depend_on_how_a_ladder_is_read():
 
 def test_requirements_on_orthonormal_points():
     """There H_inf = I/2."""
-    found = requirements(Problem(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])))
-    assert found.smallest_eigenvalue == pytest.approx(0.5)
-    assert found.condition_number == pytest.approx(1)
-    assert found.width == pytest.approx(6.4e7 * 64 * 6 * 16)
-    assert found.local_time == pytest.approx(0.5 / 16000)
-    assert found.stable_step == pytest.approx(4)
-    assert found.rounds == pytest.approx(2 * 2 / (0.5 * found.local_time) * np.log(1e6))
-    output = float(STATED_OUTPUT.subs({m: found.width_by_lemma, n: 4, delta: sp.Rational(1, 10)}))
-    assert found.width_by_lemma == pytest.approx(6.4e7 * 64 * 4 * (1 + output) ** 2 * 16, rel=1e-6)
+    required = requirements(Problem(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])))
+    assert required.smallest_eigenvalue == pytest.approx(0.5)
+    assert required.condition_number == pytest.approx(1)
+    assert required.width == pytest.approx(6.4e7 * 64 * 6 * 16)
+    assert required.local_time == pytest.approx(0.5 / 16000)
+    assert required.stable_step == pytest.approx(4)
+    assert required.rounds == pytest.approx(2 * 2 / (0.5 * required.local_time) * np.log(1e6))
+    output = float(STATED_OUTPUT.subs({m: required.width_by_lemma, n: 4, delta: sp.Rational(1, 10)}))
+    assert required.width_by_lemma == pytest.approx(6.4e7 * 64 * 4 * (1 + output) ** 2 * 16, rel=1e-6)
 
 
 def test_a_larger_server_step_leaves_the_rounds_and_shrinks_the_local_step():

@@ -34,7 +34,7 @@ def unsaid(register, statements, changelog):
     said = " ".join(changelog.split())
     for name, forms in register.items():
         for form, hashes in forms.items():
-            gone = name not in statements or form not in {found.value for found in statements[name].forms}
+            gone = name not in statements or form not in {known.value for known in statements[name].forms}
             if gone and f"`{name}` ({form}) is withdrawn" not in said:
                 yield f"`{name}` ({form}) is withdrawn"
             if len(hashes) > 1 and f"`{name}` ({form}), version {len(hashes)}" not in said:

@@ -37,7 +37,7 @@ def borrowed(root: Path) -> list[str]:
         for path in sorted(root.rglob("*.py"))
     }
     lenders = {name for name, tree in trees.items() if _has_statements(tree)}
-    return [f"{name} <- {found}" for name, tree in trees.items() for found in _imported(tree) if found in lenders]
+    return [f"{name} <- {module}" for name, tree in trees.items() for module in _imported(tree) if module in lenders]
 
 
 def test_no_module_imports_a_module_with_statements():

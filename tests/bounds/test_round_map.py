@@ -23,9 +23,9 @@ def matrix(case, **how):
         return enclosure(round_map(case, **how)).value
 
 
-def assert_encloses(found, expected, most=1e-10):
-    assert (np.abs(found.value - expected) <= found.error).all()
-    assert found.error.max() <= most * max(1, np.abs(expected).max())
+def assert_encloses(estimate, expected, most=1e-10):
+    assert (np.abs(estimate.value - expected) <= estimate.error).all()
+    assert estimate.error.max() <= most * max(1, np.abs(expected).max())
 
 
 def test_it_is_the_map_of_the_kernel_regime():
@@ -37,12 +37,12 @@ def test_it_is_the_map_of_the_kernel_regime():
 @given(kernel_cases())
 def test_errors_cover_the_map_in_balls_whatever_the_data_and_the_steps(case):
     try:
-        found = case.round_map
+        estimate = case.round_map
     except (OverflowError, np.linalg.LinAlgError):
         return  # steps far beyond the limit, or a factor that float64 cannot take
     with precision(BITS):
         exact = enclosure(round_map(case))
-    assert (np.abs(found.value - exact.value) <= found.error + exact.error).all()
+    assert (np.abs(estimate.value - exact.value) <= estimate.error + exact.error).all()
 
 
 def test_rate_and_spectrum_are_those_of_the_map_in_balls():
@@ -55,9 +55,9 @@ def test_rate_and_spectrum_are_those_of_the_map_in_balls():
 def test_the_residual_after_many_rounds_is_a_power_of_the_map():
     with precision(BITS):
         end = enclosure(round_map(CASE) ** ROUNDS * ball_matrix(CASE.problem.y)).value[:, 0]
-    found = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
-    assert (np.abs(found.value - end) <= found.error).all()
-    assert found.error.max() < 1e-11 * np.abs(end).max()  # of its own size, small as it is
+    residual = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
+    assert (np.abs(residual.value - end) <= residual.error).all()
+    assert residual.error.max() < 1e-11 * np.abs(end).max()  # of its own size, small as it is
 
 
 def test_many_local_steps_come_to_the_limit_whatever_the_step():

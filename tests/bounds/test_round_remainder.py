@@ -49,9 +49,9 @@ def _staying(problem, setup):
 
 def test_what_stays_is_the_exact_limit_at_every_width():
     ladder = CircleLadder()
-    for run, found in zip(ladder.runs, ladder.remainders.value, strict=True):
+    for run, remainder in zip(ladder.runs, ladder.remainders.value, strict=True):
         r = run.problem.y - run.observed("outputs").value[0]
-        assert found == pytest.approx(np.linalg.norm(_staying(run.problem, run.setup) @ r), rel=1e-10)
+        assert remainder == pytest.approx(np.linalg.norm(_staying(run.problem, run.setup) @ r), rel=1e-10)
         assert run.observed("flips").value.max() == 0
         np.testing.assert_allclose(run.initial_gram.value, gram.infinite(run.problem.x), atol=1e-15)
     assert abs(float(ladder.rate.value)) < 1e-10

@@ -14,15 +14,15 @@ SIZES = 2.0 ** np.arange(8, 15)
 @settings(deadline=None, max_examples=60)
 @given(exponent=st.floats(-3, 3), scale=st.floats(1e-100, 1e100))
 def test_an_exact_power_is_found_with_hardly_any_error(exponent, scale):
-    found = slope(SIZES, scale * SIZES**exponent)
-    assert found.lo <= exponent <= found.hi  # rounding is covered
-    assert found.error < 1e-9
+    fit = slope(SIZES, scale * SIZES**exponent)
+    assert fit.lo <= exponent <= fit.hi  # rounding is covered
+    assert fit.error < 1e-9
 
 
 def test_a_constant_has_slope_zero():
-    found = slope(SIZES, np.full(7, 3.0))
-    assert found.value == 0
-    assert found.error < 1e-14
+    fit = slope(SIZES, np.full(7, 3.0))
+    assert fit.value == 0
+    assert fit.error < 1e-14
 
 
 @settings(deadline=None, max_examples=40)
@@ -48,14 +48,14 @@ def test_least_squares_against_scipy(seed, count):
     sizes, values = np.sort(rng.uniform(1, 1e4, count)), np.exp(rng.standard_normal(count))
     fit = stats.linregress(np.log(sizes), np.log(values))
     tail = stats.linregress(np.log(sizes[2:]), np.log(values[2:]))
-    found = slope(sizes, values)
+    exponent = slope(sizes, values)
     logs = np.log(sizes)
     design = np.column_stack([np.ones(count), logs, np.sqrt(sizes[0] / sizes)])
     next_order = (np.linalg.pinv(design) @ np.log(values))[1] if count >= 6 else fit.slope
     shift = max(abs(fit.slope - tail.slope), abs(fit.slope - next_order))
     half = stats.t.ppf(0.995, count - 2) * fit.stderr + shift
-    assert abs(found.value - fit.slope) < 1e-9 * (1 + abs(fit.slope))
-    assert abs(found.error - half) < 1e-6 * (1 + half)
+    assert abs(exponent.value - fit.slope) < 1e-9 * (1 + abs(fit.slope))
+    assert abs(exponent.error - half) < 1e-6 * (1 + half)
 
 
 @settings(deadline=None, max_examples=40)
@@ -63,23 +63,23 @@ def test_least_squares_against_scipy(seed, count):
 def test_a_correction_that_decays_like_the_root_of_the_size_is_admitted(bias, exponent):
     """value = size^e (1 + b sqrt(smallest / size)): a smooth but biased ladder must not exclude e."""
     sizes = 2.0 ** np.arange(8, 14)
-    found = slope(sizes, sizes**exponent * (1 + bias * np.sqrt(sizes[0] / sizes)))
-    assert found.lo <= exponent <= found.hi
+    fit = slope(sizes, sizes**exponent * (1 + bias * np.sqrt(sizes[0] / sizes)))
+    assert fit.lo <= exponent <= fit.hi
 
 
 @settings(deadline=None, max_examples=40)
 @given(bias=st.floats(-0.8, 1), exponent=st.floats(-1, 1))
 def test_a_leading_power_with_a_correction_lies_inside(bias, exponent):
     """value = size^e (1 + b smallest / size): the exponent that holds in the limit is not excluded."""
-    found = slope(SIZES, SIZES**exponent * (1 + bias * SIZES[0] / SIZES))
-    assert found.lo <= exponent <= found.hi
+    fit = slope(SIZES, SIZES**exponent * (1 + bias * SIZES[0] / SIZES))
+    assert fit.lo <= exponent <= fit.hi
 
 
 def test_noise_is_covered_about_as_often_as_claimed():
     rng = np.random.default_rng(0)
     covered = [
-        float(found.lo) <= -0.5 <= float(found.hi)
-        for found in (slope(SIZES, SIZES**-0.5 * np.exp(0.2 * rng.standard_normal(7))) for _ in range(400))
+        float(fit.lo) <= -0.5 <= float(fit.hi)
+        for fit in (slope(SIZES, SIZES**-0.5 * np.exp(0.2 * rng.standard_normal(7))) for _ in range(400))
     ]
     assert np.mean(covered) > 0.98
 
@@ -95,11 +95,11 @@ def test_sizes_may_have_different_numbers_of_samples():
     rng = np.random.default_rng(2)
     counts = [48, 32, 24, 16, 8, 4, 3]
     samples = [size**-0.5 * rng.standard_normal(count) for size, count in zip(SIZES, counts, strict=True)]
-    found = slope(SIZES, samples)
-    assert found.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value  # RMS, size by size
+    fit = slope(SIZES, samples)
+    assert fit.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value  # RMS, size by size
     back = slope(SIZES[::-1], samples[::-1])
-    assert abs(back.value - found.value) < 1e-12
-    assert abs(back.error - found.error) < 1e-12
+    assert abs(back.value - fit.value) < 1e-12
+    assert abs(back.error - fit.error) < 1e-12
 
 
 def test_many_samples_leave_less_noise_than_few():

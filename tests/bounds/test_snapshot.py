@@ -56,10 +56,10 @@ def direct_gram(k, neurons=None):
 
 def test_grams_against_their_definition():
     for neurons in (None, INSIDE.safe, ~INSIDE.safe):
-        found = INSIDE.grams(neurons)
+        grams = INSIDE.grams(neurons)
         expected = np.hstack([direct_gram(k, neurons) for k in range(3)])
-        assert (np.abs(found.value - expected) <= found.error).all()
-        assert found.error.max() < 1e-13
+        assert (np.abs(grams.value - expected) <= grams.error).all()
+        assert grams.error.max() < 1e-13
     first = INSIDE.grams().value[:, :6]
     assert np.array_equal(first, first.T)  # k = 0 sees one set of weights
     assert not np.array_equal(INSIDE.grams().value[:, 12:], INSIDE.grams().value[:, 12:].T)
@@ -98,10 +98,10 @@ def test_mean_slopes_are_patterns_where_nothing_flips_and_lie_between():
     before = RUN.problem.x @ INSIDE.hidden.T >= 0
     after = RUN.problem.x @ INSIDE.next_hidden.T >= 0
     assert (before != after).any()
-    found, patterns = INSIDE.mean_slope_grams, INSIDE.grams()
+    slopes, patterns = INSIDE.mean_slope_grams, INSIDE.grams()
     calm = (before == after).all(axis=1)
-    assert np.abs((found.value - patterns.value)[calm]).max(initial=0) < 1e-14
-    moved = np.abs(found.value - patterns.value)
+    assert np.abs((slopes.value - patterns.value)[calm]).max(initial=0) < 1e-14
+    moved = np.abs(slopes.value - patterns.value)
     flips = (before != after).sum(axis=1)[:, None] / RUN.setup.width
     inner = np.tile(np.abs(RUN.problem.x @ RUN.problem.x.T), 3)
     assert (moved <= flips * inner + 1e-14).all()

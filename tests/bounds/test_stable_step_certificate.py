@@ -38,25 +38,25 @@ def fitted(seed, setup, distance, n=4, d=6, clients=2, unit=True):
     return Problem(x, y, np.minimum(np.arange(n), clients - 1)), weights
 
 
-def promises(problem, setup, weights, found, rounds):
+def promises(problem, setup, weights, certificate, rounds):
     """Of the run in extended precision: worst |S^-1 r(t)| / (q^t z0), and the largest movement / need.
 
     Each promise is given what the comparison itself rounds, so that a residual of 0 and a rate of 0 can be compared.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T
-    sizes = np.linalg.norm(np.linalg.solve(found.root, residual), axis=0)
+    sizes = np.linalg.norm(np.linalg.solve(certificate.root, residual), axis=0)
     # What float64 can tell: outputs are known to 1e-18, but are rounded once when they are read.
-    rounding = 1e-14 * np.linalg.norm(np.linalg.inv(found.root), 2) * (1 + np.abs(problem.y).max())
-    promised = found.norm * found.rate ** np.arange(rounds + 1)
+    rounding = 1e-14 * np.linalg.norm(np.linalg.inv(certificate.root), 2) * (1 + np.abs(problem.y).max())
+    promised = certificate.norm * certificate.rate ** np.arange(rounds + 1)
     moved = max(run.movement.value.max(), run.local_movement.value.max())
-    return float((sizes / (promised + rounding)).max()), float(moved / (found.need + 1e-14))
+    return float((sizes / (promised + rounding)).max()), float(moved / (certificate.need + 1e-14))
 
 
-def assert_kept(problem, setup, weights, found, rounds=60):
-    shrunk, moved = promises(problem, setup, weights, found, rounds)
+def assert_kept(problem, setup, weights, certificate, rounds=60):
+    shrunk, moved = promises(problem, setup, weights, certificate, rounds)
     assert shrunk <= 1 + 1e-9
-    assert moved <= 1 and found.need <= found.radius
+    assert moved <= 1 and certificate.need <= certificate.radius
 
 
 STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sampled_from([0.5, 1.0, 2.0])}
@@ -76,9 +76,9 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
     setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for distance in (0.1, 0.02, 3e-3, 3e-4):
         problem, weights = fitted(seed, setup, distance, clients=clients, unit=unit)
-        found = stable_step_certificate(problem, setup, weights, powers=(power,))
-        if found.certified:
-            assert_kept(problem, setup, weights, found)
+        certificate = stable_step_certificate(problem, setup, weights, powers=(power,))
+        if certificate.certified:
+            assert_kept(problem, setup, weights, certificate)
             break
 
 
@@ -87,9 +87,9 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 def test_no_weights_deceive_it(case):
     """Few groups of equal neurons, neurons exactly on a kink, nearly parallel rows, residuals down to 1e-8."""
     assume(np.abs(case.weights.hidden).max() < 1e6)
-    found = stable_step_certificate(case.problem, case.setup, case.weights)
-    if found.certified:
-        assert_kept(case.problem, case.setup, case.weights, found, rounds=12)
+    certificate = stable_step_certificate(case.problem, case.setup, case.weights)
+    if certificate.certified:
+        assert_kept(case.problem, case.setup, case.weights, certificate, rounds=12)
 
 
 SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
@@ -100,12 +100,12 @@ def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
     """So that the tests above have something to keep: at eta_l = .9, where the a-priori theorem gives up."""
     setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
     problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
-    found = stable_step_certificate(problem, setup, weights)
-    assert found.certified
-    assert_kept(problem, setup, weights, found)
+    certificate = stable_step_certificate(problem, setup, weights)
+    assert certificate.certified
+    assert_kept(problem, setup, weights, certificate)
 
 
-def numbers(problem, setup, weights, found, *, centred=True):
+def numbers(problem, setup, weights, certificate, *, centred=True):
     """q and need in float64 from the definitions, with counts by comparison of every neuron."""
     x, m, n = problem.x, setup.width, problem.n
     distances = weights.hidden @ x.T / np.linalg.norm(x, axis=1)
@@ -113,7 +113,7 @@ def numbers(problem, setup, weights, found, *, centred=True):
     def pairs(active):
         return active.T.astype(float) @ active
 
-    lost, kept = pairs(distances >= -found.radius), pairs(distances >= found.radius)
+    lost, kept = pairs(distances >= -certificate.radius), pairs(distances >= certificate.radius)
     gram = x @ x.T
     h, b = gram * (lost + kept) / (2 * m), np.abs(gram) * (lost - kept) / (2 * m)
     clients = problem.clients()
@@ -121,7 +121,7 @@ def numbers(problem, setup, weights, found, *, centred=True):
     two = lambda matrix: np.linalg.norm(matrix, 2)  # noqa: E731
     e, e_c = two(b), max(two(b[np.ix_(c, c)]) for c in clients)
     values, vectors = np.linalg.eigh(h)
-    s = vectors * values ** (found.power / 2)
+    s = vectors * values ** (certificate.power / 2)
     a, share = np.eye(n) - setup.eta_local * blocks, setup.eta_global * setup.eta_local / problem.n_clients
     powers = [np.linalg.matrix_power(a, k) for k in range(setup.local_steps)]
     delta, rho = [0.0], []
@@ -142,19 +142,19 @@ def numbers(problem, setup, weights, found, *, centred=True):
 def test_every_number_agrees_with_its_definition(power):
     setup = Setup(width=150, eta_local=0.4, eta_global=1.5, local_steps=3)
     problem, weights = fitted(2, setup, 0.05, n=5, clients=3, unit=False)
-    found = stable_step_certificate(problem, setup, weights, radii=[0.01], powers=(power,))
-    assert found.perturbation > found.local_perturbation > 0
-    for name, value in numbers(problem, setup, weights, found).items():
-        assert getattr(found, name) == pytest.approx(value, rel=1e-5), name
-        assert getattr(found, name) >= value * (1 - 1e-11), name
+    certificate = stable_step_certificate(problem, setup, weights, radii=[0.01], powers=(power,))
+    assert certificate.perturbation > certificate.local_perturbation > 0
+    for name, value in numbers(problem, setup, weights, certificate).items():
+        assert getattr(certificate, name) == pytest.approx(value, rel=1e-5), name
+        assert getattr(certificate, name) >= value * (1 - 1e-11), name
 
 
 def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
     """X.2: L^T P L is symmetric, so the round map's norm is max |1 - (eta_g/N) nu|; in the Euclidean norm it is not."""
     setup = Setup(width=3000, eta_local=0.8, local_steps=6)
     problem, weights = fitted(1, setup, 1e-9, n=6, clients=3)
-    found = stable_step_certificate(problem, setup, weights, radii=[1e-9], powers=(1.0,))
-    assert found.perturbation == 0  # so H = H(0)
+    certificate = stable_step_certificate(problem, setup, weights, radii=[1e-9], powers=(1.0,))
+    assert certificate.perturbation == 0  # so H = H(0)
     h = (
         problem.x
         @ problem.x.T
@@ -164,12 +164,12 @@ def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
     blocks = h * (problem.owner[:, None] == problem.owner)
     p = 0.8 * sum(np.linalg.matrix_power(np.eye(6) - 0.8 * blocks, k) for k in range(6))
     radius = np.abs(np.linalg.eigvals(np.eye(6) - h @ p / 3)).max()
-    assert found.frozen_rate == pytest.approx(radius, rel=1e-10) and found.rate == found.frozen_rate
+    assert certificate.frozen_rate == pytest.approx(radius, rel=1e-10) and certificate.rate == certificate.frozen_rate
 
 
-def violating(change, found):
+def violating(change, certificate):
     """A record with some of its promises loosened."""
-    return replace(found, **change(found))
+    return replace(certificate, **change(certificate))
 
 
 MUTANTS = {
@@ -187,10 +187,10 @@ def test_a_theorem_made_wrong_is_caught(name):
     for seed in range(4):
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(seed, setup, 3e-4)
-        found = stable_step_certificate(problem, setup, weights)
-        assert found.certified
-        assert_kept(problem, setup, weights, found)
-        caught.append(max(promises(problem, setup, weights, violating(MUTANTS[name], found), 40)) > 1 + 1e-9)
+        certificate = stable_step_certificate(problem, setup, weights)
+        assert certificate.certified
+        assert_kept(problem, setup, weights, certificate)
+        caught.append(max(promises(problem, setup, weights, violating(MUTANTS[name], certificate), 40)) > 1 + 1e-9)
     assert any(caught)
 
 
@@ -200,26 +200,26 @@ def test_no_condition_can_be_dropped(condition):
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)
-        found = stable_step_certificate(problem, setup, weights, radii=[1e-3])
-        assert found.rate < 1 and not found.certified
-        assert promises(problem, setup, weights, found, 40)[1] * found.need > found.radius
+        certificate = stable_step_certificate(problem, setup, weights, radii=[1e-3])
+        assert certificate.rate < 1 and not certificate.certified
+        assert promises(problem, setup, weights, certificate, 40)[1] * certificate.need > certificate.radius
         return
     if condition == "stability":
         setup = Setup(width=400, eta_local=0.3, eta_global=400.0, local_steps=2)
         problem, weights = fitted(0, setup, 3.0, n=3, clients=1)
-        found = stable_step_certificate(problem, setup, weights)
+        certificate = stable_step_certificate(problem, setup, weights)
     else:  # near the limit of the frozen kernel, labels so far that patterns change and the kernel with them
         setup = Setup(width=16, local_steps=1)
         problem, weights = fitted(7, setup, 30.0, n=3, clients=1)
         active = (weights.hidden @ problem.x.T >= 0).astype(float)
         largest = np.linalg.eigvalsh(problem.x @ problem.x.T * (active.T @ active) / 16)[-1]
         setup = replace(setup, eta_local=float(1.8 / largest))
-        found = stable_step_certificate(problem, setup, weights, radii=[1.0])
-        assert found.frozen_rate < 1
-    assert {c.name: c.holds for c in found.conditions}[condition] is False
-    assert found.need is None and found.shortfall == np.inf
+        certificate = stable_step_certificate(problem, setup, weights, radii=[1.0])
+        assert certificate.frozen_rate < 1
+    assert {c.name: c.holds for c in certificate.conditions}[condition] is False
+    assert certificate.need is None and certificate.shortfall == np.inf
     run = plain_run(problem, replace(setup, rounds=12), weights, EXTENDED)
-    sizes = np.linalg.norm(np.linalg.solve(found.root, (problem.y - run.outputs.value).T), axis=0)
+    sizes = np.linalg.norm(np.linalg.solve(certificate.root, (problem.y - run.outputs.value).T), axis=0)
     assert (sizes[1:] > sizes[:-1]).any()
 
 
@@ -267,9 +267,9 @@ def test_norms_are_upper_bounds_and_sharp():
     assert root @ root.T == pytest.approx(h)
     assert norm_root(h, 0.0) @ norm_root(h, 0.0).T == pytest.approx(np.eye(7), abs=1e-12)
     vectors = np.random.default_rng(1).standard_normal((7, 3))
-    found = weighted_norm(root, Estimate(vectors, np.full(vectors.shape, 1e-9), "given"))
+    norms = weighted_norm(root, Estimate(vectors, np.full(vectors.shape, 1e-9), "given"))
     exact = np.sqrt(np.einsum("it,ij,jt->t", vectors, np.linalg.inv(h), vectors))
-    assert (np.abs(found.value - exact) <= found.error).all() and (found.error < 1e-6 * exact.max() * 10).all()
+    assert (np.abs(norms.value - exact) <= norms.error).all() and (norms.error < 1e-6 * exact.max() * 10).all()
 
 
 def test_the_record_survives_json_and_says_what_would_help():
@@ -280,11 +280,15 @@ def test_the_record_survives_json_and_says_what_would_help():
         (fitted(7, setup, 1.0), replace(setup, eta_global=400.0), "NOT CERTIFIED: the steps are too large"),
     ]
     for (problem, weights), chosen, verdict in cases:
-        found = stable_step_certificate(problem, chosen, weights)
-        record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-        assert record["certified"] is found.certified and record["radius"] == found.radius and "root" not in record
+        certificate = stable_step_certificate(problem, chosen, weights)
+        record = json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
+        assert (
+            record["certified"] is certificate.certified
+            and record["radius"] == certificate.radius
+            and "root" not in record
+        )
         assert [c["name"] for c in record["conditions"]] == ["stability", "contraction", "movement"]
-        assert str(found).startswith(verdict), str(found)
+        assert str(certificate).startswith(verdict), str(certificate)
 
 
 def test_powers_outside_the_unit_interval_are_refused():

@@ -15,17 +15,17 @@ def symmetric(seed: int, n: int = 5) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 def test_every_eigenvalue_of_every_matrix_within_the_errors_is_enclosed(seed):
     middle, error = symmetric(seed), np.abs(symmetric(seed + 100)) / 10
-    found = eigenvalues(Estimate(middle, error))
+    spectrum = eigenvalues(Estimate(middle, error))
     for other in range(20):
         shift = np.triu(np.random.default_rng([seed, other]).uniform(-1, 1, middle.shape))
         values = np.linalg.eigvalsh(middle + error * (shift + np.triu(shift, 1).T))
-        assert (found.lo <= values).all() and (values <= found.hi).all()
+        assert (spectrum.lo <= values).all() and (values <= spectrum.hi).all()
 
 
 def test_an_exact_matrix_has_a_sharp_spectrum_with_multiplicities():
-    found = eigenvalues(Estimate.exact(np.diag([2.0, -1.0, 2.0, 0.5])))
-    assert found.error.max() < 1e-14
-    assert np.allclose(found.value, [-1, 0.5, 2, 2], atol=1e-14)
+    spectrum = eigenvalues(Estimate.exact(np.diag([2.0, -1.0, 2.0, 0.5])))
+    assert spectrum.error.max() < 1e-14
+    assert np.allclose(spectrum.value, [-1, 0.5, 2, 2], atol=1e-14)
 
 
 def test_eigenvalues_are_trusted_no_further_than_the_entries():

@@ -57,36 +57,36 @@ def test_only_the_shared_ladder_goes_to_the_largest_widths():
 
 def test_statistics_against_their_definitions_in_weight_space():
     ladder = small(counts=(1, 1))
-    run, found = ladder.runs[0][0], ladder.statistics[0][0]
+    run, statistics = ladder.runs[0][0], ladder.statistics[0][0]
     x, first, last = run.problem.x, run.weights.hidden, run.trajectory.weights[run.setup.rounds]
     moved = np.linalg.norm(last - first, axis=1)
-    assert found.movement == pytest.approx(moved.max(), rel=1e-10)
-    assert found.total_movement == pytest.approx(np.linalg.norm(last - first), rel=1e-10)
-    assert found.flips == ((x @ last.T >= 0) != (x @ first.T >= 0)).mean()
-    assert np.allclose(found.gram_drift, gram.finite(x, last) - gram.finite(x, first), atol=1e-15)
+    assert statistics.movement == pytest.approx(moved.max(), rel=1e-10)
+    assert statistics.total_movement == pytest.approx(np.linalg.norm(last - first), rel=1e-10)
+    assert statistics.flips == ((x @ last.T >= 0) != (x @ first.T >= 0)).mean()
+    assert np.allclose(statistics.gram_drift, gram.finite(x, last) - gram.finite(x, first), atol=1e-15)
     local, _ = Snapshot(run).local
     columns = [local[-2, c] for c in run.problem.owner]
     jacobian = [
         np.outer((w @ point >= 0).astype(float) - (first @ point >= 0), point) / np.sqrt(len(first))
         for w, point in zip(columns, x, strict=True)
     ]
-    assert found.jacobian == pytest.approx(np.sqrt(sum((block**2).sum() for block in jacobian)), rel=1e-12)
+    assert statistics.jacobian == pytest.approx(np.sqrt(sum((block**2).sum() for block in jacobian)), rel=1e-12)
     here = Snapshot(run).hidden
     pairs = list(zip(columns, x, strict=True))
     full = np.array([[a @ b * ((here @ a >= 0) & (w @ b >= 0)).mean() for w, b in pairs] for a in x])
-    assert np.allclose(found.asymmetry, full - full.T, atol=1e-14)
-    assert np.allclose(found.local_gram_drift, full - gram.finite(x, first), atol=1e-14)
-    assert found.linearised.shape == run.trajectory.outputs.shape
-    assert np.abs(found.linearised[0]).max() < 1e-12
+    assert np.allclose(statistics.asymmetry, full - full.T, atol=1e-14)
+    assert np.allclose(statistics.local_gram_drift, full - gram.finite(x, first), atol=1e-14)
+    assert statistics.linearised.shape == run.trajectory.outputs.shape
+    assert np.abs(statistics.linearised[0]).max() < 1e-12
 
 
 def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
     """With labels next to the start nothing flips, and the largest movement is that of the best fixed pattern."""
     ladder = small(widths=(2**13,), counts=(2,))
     ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
-    for found in ladder.statistics[0]:
-        assert found.movement == pytest.approx(found.movement_limit, rel=0.1)
-        assert found.total_movement == pytest.approx(found.total_movement_limit, rel=0.05)
+    for statistics in ladder.statistics[0]:
+        assert statistics.movement == pytest.approx(statistics.movement_limit, rel=0.1)
+        assert statistics.total_movement == pytest.approx(statistics.total_movement_limit, rel=0.05)
 
 
 class Drawn(WidthLadder):
@@ -138,9 +138,9 @@ def test_a_power_is_measured_with_its_coefficient(coefficient):
     def values(ladder):
         return coefficient * ladder.sizes ** float(HALF)
 
-    found = Quantity("power", HALF, values).exponent_on(ladder)
-    assert float(found.lo) <= -0.5 <= float(found.hi)
-    assert SYSTEMATIC <= found.error < SYSTEMATIC + 1e-9
+    exponent = Quantity("power", HALF, values).exponent_on(ladder)
+    assert float(exponent.lo) <= -0.5 <= float(exponent.hi)
+    assert SYSTEMATIC <= exponent.error < SYSTEMATIC + 1e-9
     exact = Quantity("power", HALF, values, exact=True)
     assert exact.exponent_on(ladder).error < 1e-9
     assert exact.coefficient_on(ladder) == pytest.approx(coefficient)
@@ -155,8 +155,8 @@ def test_flips_that_are_not_seen_have_no_coefficient():
         measure(still)
     seen = {"flips": [np.array([width**-0.5, 3 * width**-0.5]) for width in rungs["widths"]]}
     ladder = replace(SHARED, **rungs).case(0)
-    seen["gram_drift"] = [np.multiply.outer(found, np.ones((2, 2))) for found in seen["flips"]]
-    means = np.array([found.mean() for found in seen["flips"]])
+    seen["gram_drift"] = [np.multiply.outer(sample, np.ones((2, 2))) for sample in seen["flips"]]
+    means = np.array([sample.mean() for sample in seen["flips"]])
     ladder = SimpleNamespace(sizes=ladder.sizes, samples=seen.__getitem__, split=lambda name: (means, []))
     with pytest.raises(NoSlope, match=r"the coefficient of the share of flips, .*, is not told from 0"):
         measure(ladder)

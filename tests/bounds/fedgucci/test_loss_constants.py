@@ -71,8 +71,8 @@ def test_no_output_is_farther_from_its_label_than_said(kind, seed, count):
     for shares in rng.dirichlet(np.ones(count), 20):
         averaged = combination(case.networks, list(shares)).outputs(case.x)
         line = np.tensordot(shares, [net.outputs(case.x) for net in case.networks], 1)
-        for found in (averaged, line):
-            far = found - (labels if found.ndim == labels.ndim else labels[:, None])
+        for values in (averaged, line):
+            far = values - (labels if values.ndim == labels.ndim else labels[:, None])
             assert np.linalg.norm(far.reshape(len(far), -1), axis=1).max() <= reach
     assert loss != "squared" or case.reach >= reach
 

@@ -88,15 +88,15 @@ def test_the_tail_of_vectors_averaged_over_data(outputs):
 @given(CubeFamily(h=3, l=2, side=1.5, n=4, outputs=3, loss="cross-entropy").strategy())
 def test_the_gap_of_vectors_is_that_of_a_grid(case):
     first, second = case.networks[:2]
-    found, largest = vector_gap(first, second, case.x).value, 0.0
+    gap, largest = vector_gap(first, second, case.x).value, 0.0
     for alpha in np.linspace(0, 1, 101):
         z = between(first, second, alpha).outputs(case.x)
         z -= alpha * first.outputs(case.x) + (1 - alpha) * second.outputs(case.x)
         largest = max(largest, np.linalg.norm(z, axis=1).mean())
     size = case.anchor_norm + np.linalg.norm(case.anchor.hidden) + case.side
-    assert largest <= found.hi + 1e-13 * (1 + size**2 * case.b)
+    assert largest <= gap.hi + 1e-13 * (1 + size**2 * case.b)
     steepest = sum(np.linalg.norm(net.hidden) * np.linalg.norm(net.readout) for net in (first, second)) * case.b
-    assert found.lo <= largest + 8 * steepest / 100
+    assert gap.lo <= largest + 8 * steepest / 100
 
 
 def test_the_gap_of_vectors_is_exact_where_one_output_alone_has_one():

@@ -36,12 +36,12 @@ def valley_loss(case, x, y):
 @given(VALLEYS.strategy())
 def test_the_supremum_on_a_segment_encloses_a_fine_grid(case):
     alpha = np.linspace(0, 1, 20_001)
-    for end, found in ((case.anchor, case.old_supremum), (case.moved_anchor, case.new_supremum)):
+    for end, supremum in ((case.anchor, case.old_supremum), (case.moved_anchor, case.new_supremum)):
         x, y = (alpha * a + (1 - alpha) * b for a, b in zip(case.model, end, strict=True))
         largest = valley_loss(case, x, y).max()
-        assert found.hi >= largest * (1 - 1e-12)
+        assert supremum.hi >= largest * (1 - 1e-12)
         step = np.hypot(case.model[0] - end[0], case.model[1] - end[1]) / 20_000
-        assert found.lo <= largest + float(case.smoothness.hi) * step**2 / 8 + 1e-9 * largest
+        assert supremum.lo <= largest + float(case.smoothness.hi) * step**2 / 8 + 1e-9 * largest
 
 
 @settings(deadline=None, max_examples=8)
@@ -86,8 +86,8 @@ def test_a_group_of_two_is_the_middle_of_the_segment(seed, count):
 
 def test_the_worst_input_beats_the_bound_in_every_draw():
     statement = get("fedgucci/F9-all-x")
-    found = [judge(statement, next(iter(statement.forms)), WORST_INPUTS.case(seed)).tightness for seed in range(3)]
-    assert min(found) > 1.1
+    ratios = [judge(statement, next(iter(statement.forms)), WORST_INPUTS.case(seed)).tightness for seed in range(3)]
+    assert min(ratios) > 1.1
 
 
 def test_volumes_of_a_table_are_counted():
