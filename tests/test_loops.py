@@ -57,7 +57,7 @@ ENDLESS = {
 
 def loops(text):
     """(function, whether it is `while True`, whether it asks for an interrupt) of every `while` in this code."""
-    found = []
+    seen = []
 
     def visit(node, function):
         for child in ast.iter_child_nodes(node):
@@ -66,11 +66,11 @@ def loops(text):
                 body = "\n".join(map(ast.unparse, child.body))
                 asks = "interruption.check()" in body
                 generator = any(isinstance(part, ast.Yield) for part in ast.walk(child))
-                found.append((inner, isinstance(child.test, ast.Constant) and not (generator and asks), asks))
+                seen.append((inner, isinstance(child.test, ast.Constant) and not (generator and asks), asks))
             visit(child, inner)
 
     visit(ast.parse(text), "")
-    return found
+    return seen
 
 
 @cache

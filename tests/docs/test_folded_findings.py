@@ -19,11 +19,13 @@ def test_headings_of_findings_are_told_from_others():
 def test_a_finding_shows_formulas_and_what_a_reader_needs_and_folds_the_rest():
     names = ("printed", "holds", "why", "for a reader", "evidence", "replay")
     items = nodes.bullet_list("", *(said(name, f"text of {name}") for name in names))
-    found = _folded(items, own()["fl-ntk/B.12"], Form.STATED)
-    drawn = [node.astext() for node in found if isinstance(node, nodes.raw)]
+    nodes_of_item = _folded(items, own()["fl-ntk/B.12"], Form.STATED)
+    drawn = [node.astext() for node in nodes_of_item if isinstance(node, nodes.raw)]
     assert sum("<math" in text for text in drawn) == 2  # as printed, and what holds
-    opened = next(n for n, node in enumerate(found) if "<details>" in node.astext())
-    assert "</details>" in found[-1].astext()
-    before, after = (" ".join(node.astext() for node in part) for part in (found[:opened], found[opened:]))
+    opened = next(n for n, node in enumerate(nodes_of_item) if "<details>" in node.astext())
+    assert "</details>" in nodes_of_item[-1].astext()
+    before, after = (
+        " ".join(node.astext() for node in part) for part in (nodes_of_item[:opened], nodes_of_item[opened:])
+    )
     assert "text of for a reader" in before and "text of printed" not in before + after
     assert [f"text of {name}" in after for name in ("why", "evidence", "replay")] == [True] * 3

@@ -44,8 +44,14 @@ def test_every_form_was_seen_on_some_case():
 @pytest.mark.parametrize("identifier", ["fl-ntk/A.2", "fl-ntk/B.12", "averaging/I3", "fedgucci/F4"])
 def test_a_new_measurement_is_the_one_that_is_kept(identifier):
     """In words and counts; numbers to the noise of rounding, which the differences of identities are."""
-    found = {form: points for (_, form), points in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
+    measured = {form: points for (_, form), points in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
     for form, kept in read()[identifier].items():
-        assert (found[form].families, found[form].cases, found[form].failed) == (kept.families, kept.cases, kept.failed)
-        assert found[form].outcome == kept.outcome and found[form].family == kept.family
-        assert found[form].x == pytest.approx(kept.x, rel=1e-2) and found[form].y == pytest.approx(kept.y, rel=1e-2)
+        assert (measured[form].families, measured[form].cases, measured[form].failed) == (
+            kept.families,
+            kept.cases,
+            kept.failed,
+        )
+        assert measured[form].outcome == kept.outcome and measured[form].family == kept.family
+        assert measured[form].x == pytest.approx(kept.x, rel=1e-2) and measured[form].y == pytest.approx(
+            kept.y, rel=1e-2
+        )

@@ -31,8 +31,8 @@ def absent(code):
         for module, name in wanted:
             if module.partition(".")[0] in OURS:
                 try:
-                    found = importlib.import_module(module)
-                    if name is not None and not hasattr(found, name):
+                    imported = importlib.import_module(module)
+                    if name is not None and not hasattr(imported, name):
                         importlib.import_module(f"{module}.{name}")
                 except ImportError:
                     yield f"{module}.{name}"

@@ -76,9 +76,9 @@ def test_text_is_taken_over_without_running_only_where_no_code_has_changed(tmp_p
         execute.retold("toy")
     nbformat.write(execute.execute("toy"), tmp_path / "toy.ipynb")
     page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(1)\n")
-    found = execute.retold("toy")
-    assert [cell.source for cell in found.cells] == ["New", "print(1)"]
-    assert found.cells[1].outputs[0].text == "1\n"
+    retold_page = execute.retold("toy")
+    assert [cell.source for cell in retold_page.cells] == ["New", "print(1)"]
+    assert retold_page.cells[1].outputs[0].text == "1\n"
     page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(2)\n")
     with pytest.raises(ValueError, match="run it, without --prose"):
         execute.retold("toy")

@@ -27,9 +27,9 @@ def absent(text):
 
 
 def test_a_link_to_a_proof_finds_it():
-    found = {str(path.relative_to(ROOT)): path.read_text() for path in CODE}
-    assert any(LINK.search(text) for text in found.values())
-    assert {where: missing for where, text in found.items() if (missing := absent(text))} == {}
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in CODE}
+    assert any(LINK.search(text) for text in texts.values())
+    assert {where: missing for where, text in texts.items() if (missing := absent(text))} == {}
     assert [statement.id for statement in catalogue().values() if absent(str(statement.source))] == []
 
 

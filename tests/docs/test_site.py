@@ -45,14 +45,14 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        found = dict(attributes)
-        self.ids.add(found.get("id") or "")
+        given = dict(attributes)
+        self.ids.add(given.get("id") or "")
         if tag == "a":
-            self.links.append(found.get("href") or "")
-        elif tag in ("script", "img", "iframe", "source", "video") and found.get("src"):
-            self.loaded.append(found["src"] or "")
-        elif tag == "link" and found.get("rel") not in ("index", "search", "next", "prev", "canonical"):
-            self.loaded.append(found.get("href") or "")
+            self.links.append(given.get("href") or "")
+        elif tag in ("script", "img", "iframe", "source", "video") and given.get("src"):
+            self.loaded.append(given["src"] or "")
+        elif tag == "link" and given.get("rel") not in ("index", "search", "next", "prev", "canonical"):
+            self.loaded.append(given.get("href") or "")
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,7 @@ def test_every_public_name_is_in_the_reference(site):
     """What packages list in `__all__`, and what is said to stand behind a command."""
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     documented = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
-    objects = {id(found) for name in documented if (found := _named(name)) is not None}
+    objects = {id(target) for name in documented if (target := _named(name)) is not None}
     listed = {
         f"{package}.{name}"
         for package in PACKAGES
@@ -183,4 +183,4 @@ def test_search_finds_a_statement_and_leads_to_it(browser, site):
     browser.open(site / "index.html")
     browser.run("location.href = 'search.html?q=B.12'")
     hits = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href.split('/').pop())"
-    browser.until(hits, lambda found: any(name.startswith("b-12.html") for name in found[:5]))
+    browser.until(hits, lambda names: any(name.startswith("b-12.html") for name in names[:5]))

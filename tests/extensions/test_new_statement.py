@@ -25,8 +25,8 @@ def test_the_file_runs_as_it_is_and_is_clean(tmp_path, about):
     assert done.exit_code == 0 and f"ntkfl verify {path}" in done.stdout, done.output
     (statement,) = load(path)
     assert (statement.id, statement.title) == (f"drafts-{about}/T1", "A bound of mine")
-    (found,) = verify(statement, Options(trials=20, width=64, rounds=5))
-    assert found.outcome is Outcome.HOLDS and found.error is None and found.trials >= 20
+    (verdict,) = verify(statement, Options(trials=20, width=64, rounds=5))
+    assert verdict.outcome is Outcome.HOLDS and verdict.error is None and verdict.trials >= 20
     lint = [sys.executable, "-m", "ruff"]
     for how in (
         ("check", "--isolated", "--line-length", "120"),
@@ -71,5 +71,5 @@ def test_in_a_checkout_a_statement_of_its_papers_goes_into_their_folder_and_runs
     exec(compile(code, "z_1.py", "exec"), names)
     (statement,) = names["STATEMENTS"]
     assert (statement.id, statement.source.provenance) == ("fl-ntk/Z.1", Provenance.OURS)
-    (found,) = verify(statement, Options(trials=5, width=64))
-    assert found.error is None and found.trials >= 5
+    (verdict,) = verify(statement, Options(trials=5, width=64))
+    assert verdict.error is None and verdict.trials >= 5

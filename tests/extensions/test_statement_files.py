@@ -22,12 +22,12 @@ def test_they_are_listed_and_shown(ntkfl):
 
 def test_they_are_verified_their_mutants_killed_and_the_verdicts_replayed(ntkfl, folder):
     ntkfl("verify my_theorem.py --json found.json")
-    found = json.loads((folder / "found.json").read_text())["verdicts"]
-    assert [(v["id"], v["outcome"]) for v in found] == [("mine/T1", "holds"), ("mine/T2", "violated")]
-    true = found[0]
+    verdicts = json.loads((folder / "found.json").read_text())["verdicts"]
+    assert [(v["id"], v["outcome"]) for v in verdicts] == [("mine/T1", "holds"), ("mine/T2", "violated")]
+    true = verdicts[0]
     assert true["mutants"] == {"times 1/2": "violated", "without q": "violated"}
     assert true["provenance"]["statement"] == dict(brought_by(bounds.load("my_theorem.py")[0]))
-    for verdict in found:
+    for verdict in verdicts:
         assert verdict["replay"].startswith(f"ntkfl verify my_theorem.py::{verdict['id']} ")
         ntkfl(f"{verdict['replay'].removeprefix('ntkfl ')} --json again.json")
         assert json.loads((folder / "again.json").read_text())["verdicts"] == [verdict]
@@ -46,8 +46,8 @@ def test_an_open_form_that_is_violated_is_neither_as_recorded_nor_against_the_re
     assert "as recorded" not in said and "DIFFERS" not in said
     assert said.splitlines()[-1] == ("2 verdicts: 1 hold, 1 violated, recorded open; 0 differ from what is recorded")
     assert "(recorded open: nobody has settled it)\n  ntkfl verify my_theorem.py::mine/T2 " in said
-    found = json.loads((folder / "found.json").read_text())["verdicts"]
-    assert [(v["outcome"], v["recorded"]) for v in found] == [("holds", "holds"), ("violated", "open")]
+    verdicts = json.loads((folder / "found.json").read_text())["verdicts"]
+    assert [(v["outcome"], v["recorded"]) for v in verdicts] == [("holds", "holds"), ("violated", "open")]
     ntkfl("report --verdicts found.json --out pages --statements my_theorem.py")
     assert "Violated, recorded open" in (folder / "pages" / "index.html").read_text()
     page = (folder / "pages" / "statements" / "mine-t2.html").read_text()
@@ -74,14 +74,14 @@ def test_what_other_processes_cannot_look_up_is_checked_here(folder):
     first, second = bounds.load("my_theorem.py")
     (folder / "my_theorem.py").write_text((folder / "my_theorem.py").read_text() + "\n")
     assert bounds.load("my_theorem.py")[0] is not first
-    found = verify_in_processes([first, second], bounds.Options(), [Form.STATED], processes=2)
-    assert [v.outcome for v in found] == [Outcome.HOLDS, Outcome.VIOLATED]
+    verdicts = verify_in_processes([first, second], bounds.Options(), [Form.STATED], processes=2)
+    assert [v.outcome for v in verdicts] == [Outcome.HOLDS, Outcome.VIOLATED]
 
 
 def test_a_counterexample_is_kept_with_a_case_of_ones_own(ntkfl, folder):
-    found = ntkfl("attack my_theorem.py::mine/T2 --examples 50")
+    output = ntkfl("attack my_theorem.py::mine/T2 --examples 50")
     file = "counterexample_mine_t2_stated.json"
-    assert f"ntkfl attack my_theorem.py --replay {file}" in found
+    assert f"ntkfl attack my_theorem.py --replay {file}" in output
     assert "file_of_the_user_my_theorem:Numbers" in (folder / file).read_text()
     assert "bit for bit" in ntkfl(f"attack my_theorem.py --replay {file}")
     refused = ntkfl(f"attack --replay {file}", status=2)

@@ -61,9 +61,9 @@ TABLE = [
 
 @pytest.mark.parametrize(("kind", "left", "left_error", "right", "right_error", "outcome"), TABLE)
 def test_table(kind, left, left_error, right, right_error, outcome):
-    found = compare(kind, estimate(left, left_error), estimate(right, right_error))
-    assert found.outcome is outcome
-    assert (float(found.left.value), float(found.right.value)) == (left, right)
+    comparison = compare(kind, estimate(left, left_error), estimate(right, right_error))
+    assert comparison.outcome is outcome
+    assert (float(comparison.left.value), float(comparison.right.value)) == (left, right)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_table(kind, left, left_error, right, right_error, outcome):
     [(1.5, 0.1, H), (2.5, 0.1, V), (0.5, 0.1, V), (1.95, 0.1, U), (1.05, 0.1, U), (2, 1e-9, T), (1, 1e-9, T)],
 )
 def test_two_sided_lies_between(value, error, outcome):
-    found = compare(Kind.TWO_SIDED, estimate(value, error), estimate(2, error), estimate(1, error))
-    assert found.outcome is outcome
+    comparison = compare(Kind.TWO_SIDED, estimate(value, error), estimate(2, error), estimate(1, error))
+    assert comparison.outcome is outcome
 
 
 def test_touching_needs_both_sides_fine_on_their_own_scale():
@@ -102,9 +102,9 @@ def known_to_within(draw, truth):
     """An enclosure of a true value: its middle is off by at most the error."""
     error = draw(st.one_of(st.just(0.0), st.floats(0, 1e-7), st.floats(0, 5)))
     middle = truth + draw(st.floats(-1, 1)) * error
-    found = Estimate(np.array(middle), np.array(error), "test")
-    assume(found.lo <= truth <= found.hi)
-    return found
+    estimate = Estimate(np.array(middle), np.array(error), "test")
+    assume(estimate.lo <= truth <= estimate.hi)
+    return estimate
 
 
 @settings(deadline=None, max_examples=400)
@@ -114,14 +114,14 @@ def test_the_truth_is_never_contradicted(data, kind, left, right, width):
     if data.draw(st.booleans(), label="make it tight"):
         left = right
     sides = [data.draw(known_to_within(truth)) for truth in (left, right, lower)]
-    found = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
+    comparison = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
     if SATISFIED[kind](left, right, lower):
-        assert found.outcome is not V
+        assert comparison.outcome is not V
     elif kind is Kind.EQUALITY:  # holds means: known to 1e-6 of the scale, and not seen to differ
-        assert found.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
+        assert comparison.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
     else:
-        assert found.outcome is not H
-    assert not np.isnan([found.tightness, found.margin_in_errors]).any()
+        assert comparison.outcome is not H
+    assert not np.isnan([comparison.tightness, comparison.margin_in_errors]).any()
 
 
 @settings(deadline=None, max_examples=100)
@@ -133,12 +133,12 @@ def test_of_an_array_the_worst_entry_decides(data, kind, size):
     order = [H, T, U, V]
     single = [compare(kind, left[i], right[i]) for i in range(size)]
     worst = max(order.index(comparison.outcome) for comparison in single)
-    found = compare(kind, left, right)
-    assert found.outcome is order[worst]
-    assert found.tightness == max(comparison.tightness for comparison in single)
-    assert found.margin_in_errors == min(comparison.margin_in_errors for comparison in single)
+    whole = compare(kind, left, right)
+    assert whole.outcome is order[worst]
+    assert whole.tightness == max(comparison.tightness for comparison in single)
+    assert whole.margin_in_errors == min(comparison.margin_in_errors for comparison in single)
     deciding = [comparison for comparison in single if order.index(comparison.outcome) == worst]
-    assert (found.left.value, found.right.value) in [
+    assert (whole.left.value, whole.right.value) in [
         (comparison.left.value, comparison.right.value) for comparison in deciding
     ]
 
@@ -163,18 +163,18 @@ def test_a_single_number_is_judged_as_an_array_of_it(kind, values, errors):
 def test_one_bad_entry_of_a_matrix_is_found_and_shown():
     left, right = np.ones((4, 5)), np.full((4, 5), 2.0)
     left[2, 3] = 7.0
-    found = compare(Kind.UPPER, estimate(left, 1e-9), estimate(right, 1e-9))
-    assert (found.outcome, float(found.left.value), float(found.right.value)) == (V, 7.0, 2.0)
-    assert found.tightness == 3.5
+    comparison = compare(Kind.UPPER, estimate(left, 1e-9), estimate(right, 1e-9))
+    assert (comparison.outcome, float(comparison.left.value), float(comparison.right.value)) == (V, 7.0, 2.0)
+    assert comparison.tightness == 3.5
     broadcast = compare(Kind.UPPER, estimate(left, 1e-9), estimate(2.0))
     assert (broadcast.outcome, float(broadcast.left.value)) == (V, 7.0)
 
 
 def test_the_sides_shown_are_those_of_the_worst_entry_however_tight_another_is():
     left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])  # the first is open, its ratio infinite
-    found = compare(Kind.UPPER, left, right)
-    assert (found.outcome, found.tightness) == (V, np.inf)
-    assert (float(found.left.value), float(found.right.value)) == (2.0, 1.5)
+    comparison = compare(Kind.UPPER, left, right)
+    assert (comparison.outcome, comparison.tightness) == (V, np.inf)
+    assert (float(comparison.left.value), float(comparison.right.value)) == (2.0, 1.5)
 
 
 def test_entries_of_an_equality_share_the_scale_of_the_largest():
@@ -193,10 +193,10 @@ def test_tightness_is_never_nan(kind):
         for right in (0.0, -1.0, 1.0):
             for error in (0.0, 1e-9, np.inf):
                 if kind is Kind.TWO_SIDED:
-                    found = compare(kind, estimate(left, error), estimate(right, error), estimate(right, error))
+                    comparison = compare(kind, estimate(left, error), estimate(right, error), estimate(right, error))
                 else:
-                    found = compare(kind, estimate(left, error), estimate(right, error))
-                assert not np.isnan([found.tightness, found.margin_in_errors]).any(), (left, right, error)
+                    comparison = compare(kind, estimate(left, error), estimate(right, error))
+                assert not np.isnan([comparison.tightness, comparison.margin_in_errors]).any(), (left, right, error)
 
 
 def statement(kind, measure, *parts, lower=None):
@@ -215,8 +215,8 @@ def statement(kind, measure, *parts, lower=None):
 
 def test_of_several_parts_the_worst_decides_and_their_number_must_agree():
     two = statement(Kind.UPPER, lambda case: (estimate(1.0), estimate(3.0)), sp.Integer(2), sp.Integer(2))
-    found = judge(two, Form.STATED, None)
-    assert (found.outcome, float(found.left.value)) == (V, 3.0)
+    comparison = judge(two, Form.STATED, None)
+    assert (comparison.outcome, float(comparison.left.value)) == (V, 3.0)
     one = statement(Kind.UPPER, lambda case: estimate(1.0), sp.Integer(2), sp.Integer(2))
     with pytest.raises(ValueError, match="test/S measures 1 parts, its stated formula has 2"):
         judge(one, Form.STATED, None)
@@ -224,8 +224,8 @@ def test_of_several_parts_the_worst_decides_and_their_number_must_agree():
 
 def test_a_two_sided_statement_is_held_against_both_ends():
     for value, outcome in ((1.5, H), (0.5, V), (2.5, V)):
-        found = statement(Kind.TWO_SIDED, lambda case, v=value: estimate(v), sp.Integer(2), lower=sp.Integer(1))
-        assert judge(found, Form.STATED, None).outcome is outcome
+        two_sided = statement(Kind.TWO_SIDED, lambda case, v=value: estimate(v), sp.Integer(2), lower=sp.Integer(1))
+        assert judge(two_sided, Form.STATED, None).outcome is outcome
 
 
 class Ladder:
@@ -237,17 +237,17 @@ class Ladder:
 @pytest.mark.parametrize(("exponent", "outcome"), [(-0.5, H), (0.0, H), (0.2, V), (1.0, V)])
 def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
     claim = statement(Kind.ORDER, lambda ladder: estimate(100 * ladder.sizes**exponent), sp.Integer(1))
-    found = judge(claim, Form.STATED, Ladder())
-    assert found.outcome is outcome  # whatever the constant
-    assert abs(found.left.value - exponent) < 1e-12
+    comparison = judge(claim, Form.STATED, Ladder())
+    assert comparison.outcome is outcome  # whatever the constant
+    assert abs(comparison.left.value - exponent) < 1e-12
 
 
 def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
     """The ratio goes up and down: its slope is above 0, by less than its half-width."""
     wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
-    found = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
-    assert 0 < found.left.value < found.left.error
-    assert found.outcome is H
+    comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
+    assert 0 < comparison.left.value < comparison.left.error
+    assert comparison.outcome is H
 
 
 def test_a_column_is_not_held_against_a_row():
@@ -271,8 +271,8 @@ def test_sides_are_as_near_as_those_of_the_nearest_part(order):
     left, right = zip(*((tight, near)[i] for i in order), strict=True)
     statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)
     formula = SimpleNamespace(evaluate=lambda constants: right, lower=None)
-    found = judge(statement, Form.STATED, None, formula=formula, known=(left, {}))
-    assert (found.outcome, found.tightness) == (H, 0.9)
-    assert found.margin_in_errors == compare(Kind.UPPER, *near).margin_in_errors < 10
+    comparison = judge(statement, Form.STATED, None, formula=formula, known=(left, {}))
+    assert (comparison.outcome, comparison.tightness) == (H, 0.9)
+    assert comparison.margin_in_errors == compare(Kind.UPPER, *near).margin_in_errors < 10
     between = compare(Kind.TWO_SIDED, estimate(0.9, 0.01), estimate(1.0), estimate(0.895))
     assert between.margin_in_errors == compare(Kind.LOWER, estimate(0.9, 0.01), estimate(0.895)).margin_in_errors

@@ -60,17 +60,17 @@ def test_a_false_violation_is_not_confirmed_in_balls():
     false = claim(RATIO * r0, understated)
     seen = judge(false, STATED, RUN)
     assert seen.outcome is VIOLATED
-    found = confirm(false, STATED, RUN, seen)
-    assert not found.stands
-    assert found.how.startswith("run in balls of ")
+    confirmation = confirm(false, STATED, RUN, seen)
+    assert not confirmation.stands
+    assert confirmation.how.startswith("run in balls of ")
 
 
 def test_a_true_violation_is_confirmed_in_balls():
     for factor in (sp.Rational(1, 2), RATIO * (1 - sp.Rational(1, 10**6))):
         true = claim(factor * r0, last)
-        found = confirm(true, STATED, RUN, judge(true, STATED, RUN))
-        assert found.standing is Standing.CONFIRMED
-        assert found.how == "run in balls of 144 bits"
+        confirmation = confirm(true, STATED, RUN, judge(true, STATED, RUN))
+        assert confirmation.standing is Standing.CONFIRMED
+        assert confirmation.how == "run in balls of 144 bits"
 
 
 def test_balls_around_floats_are_not_called_balls():
@@ -79,9 +79,9 @@ def test_balls_around_floats_are_not_called_balls():
         return Estimate(np.linalg.norm(moved), 1e-9, "rounding bound")
 
     looks_inside = claim(r0 / 1000, from_weights)
-    found = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
-    assert found.standing is Standing.CONFIRMED
-    assert found.how == "run in balls of 144 bits; sides known by: rounding bound; ball"
+    confirmation = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
+    assert confirmation.standing is Standing.CONFIRMED
+    assert confirmation.how == "run in balls of 144 bits; sides known by: rounding bound; ball"
 
 
 def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():
@@ -93,9 +93,13 @@ def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():
         with pytest.MonkeyPatch.context() as patch:
             if limit:
                 patch.setattr(module, limit, 0)
-            found = confirm(false, STATED, RUN, judge(false, STATED, RUN))
-        assert not found.stands
-        assert "does not meet floats" in found.how if limit else found.how == "balls of 576 bits do not decide it"
+            confirmation = confirm(false, STATED, RUN, judge(false, STATED, RUN))
+        assert not confirmation.stands
+        assert (
+            "does not meet floats" in confirmation.how
+            if limit
+            else confirmation.how == "balls of 576 bits do not decide it"
+        )
 
 
 @pytest.fixture
@@ -106,9 +110,9 @@ def too_large_for_balls(monkeypatch):
 @pytest.mark.usefixtures("too_large_for_balls")
 def test_extended_precision_needs_a_wide_margin():
     wide, false = claim(r0 / 2, last), claim(RATIO * r0, understated)
-    found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
-    assert found.standing is Standing.CONFIRMED
-    assert found.how.startswith("float64 and extended precision differ by ")
+    confirmation = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
+    assert confirmation.standing is Standing.CONFIRMED
+    assert confirmation.how.startswith("float64 and extended precision differ by ")
     assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).stands
 
     def slightly_off(case):  # violated in both, but by a margin that their difference does not warrant
@@ -124,9 +128,9 @@ def test_extended_precision_needs_a_wide_margin():
 def test_a_run_too_large_to_repeat_confirms_nothing(monkeypatch):
     monkeypatch.setattr(module, "EXTENDED_BUDGET", 0)
     wide = claim(r0 / 2, last)
-    found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
-    assert not found.stands
-    assert "seen in float64 only: 1.5e+03 operations are too many" in found.how
+    confirmation = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
+    assert not confirmation.stands
+    assert "seen in float64 only: 1.5e+03 operations are too many" in confirmation.how
 
 
 def test_the_run_in_balls_is_a_run_of_its_own():
@@ -162,12 +166,12 @@ def test_sides_that_are_balls_already_need_no_second_run():
 
     true = claim(sp.Integer(1), ball_side, constants=lambda case: {})
     case = object()
-    found = confirm(true, STATED, case, judge(true, STATED, case))
-    assert (found.standing, found.how) == (Standing.CONFIRMED, "both sides are balls")
+    confirmation = confirm(true, STATED, case, judge(true, STATED, case))
+    assert (confirmation.standing, confirmation.how) == (Standing.CONFIRMED, "both sides are balls")
     counted = claim(r0, ball_side, constants=lambda case: {r0: Estimate(1.0, 1e-3, "count")})
-    found = confirm(counted, STATED, case, judge(counted, STATED, case))
-    assert found.standing is Standing.SEEN
-    assert found.how == "nothing redid it; sides known by: ball; ball, inputs known by count"
+    confirmation = confirm(counted, STATED, case, judge(counted, STATED, case))
+    assert confirmation.standing is Standing.SEEN
+    assert confirmation.how == "nothing redid it; sides known by: ball; ball, inputs known by count"
 
 
 class Networks(Case):
@@ -191,9 +195,9 @@ class Networks(Case):
 def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others, standing):
     most_1 = claim(sp.Integer(1), lambda case: case.left, constants=lambda case: {})
     case = Networks(Estimate(2.0, 1e-12), others)
-    found = confirm(most_1, STATED, case, judge(most_1, STATED, case))
-    assert found.standing is standing
-    assert found.how == f"other networks {'agree' if found.stands else 'do not agree'}: {others}"
+    confirmation = confirm(most_1, STATED, case, judge(most_1, STATED, case))
+    assert confirmation.standing is standing
+    assert confirmation.how == f"other networks {'agree' if confirmation.stands else 'do not agree'}: {others}"
 
 
 def test_two_claims_that_fail_on_one_case_are_redone_on_the_same_networks():
@@ -215,10 +219,10 @@ def test_two_claims_that_fail_on_one_case_are_redone_on_the_same_networks():
 def test_trust_goes_by_rigour_and_not_by_words(rigour):
     named = claim(sp.Integer(1), lambda case: Estimate(2.0, 1e-12, "ball", rigour), constants=lambda case: {})
     case = object()
-    found = confirm(named, STATED, case, judge(named, STATED, case))
+    confirmation = confirm(named, STATED, case, judge(named, STATED, case))
     enclosed = rigour in (Rigour.EXACT, Rigour.ENCLOSED)
-    assert found.standing is (Standing.CONFIRMED if enclosed else Standing.SEEN)
-    assert found.stands
+    assert confirmation.standing is (Standing.CONFIRMED if enclosed else Standing.SEEN)
+    assert confirmation.stands
 
 
 def test_a_case_is_known_better_until_it_cannot_be():

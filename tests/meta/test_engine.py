@@ -236,9 +236,9 @@ def test_of_several_families_the_one_that_needs_fewest_says_how_many_cases_do():
 )
 def test_a_statement_of_no_case_is_untested(families):
     never = Hypothesis("never", "x < 0", lambda case: -case.value)
-    (found,) = verify(claim(families=families, hypotheses=(never,)))
-    assert (found.outcome, found.trials) == (Outcome.UNTESTED, 0)
-    assert found.notes[0].startswith("0 admitted cases of 1 required")
+    (verdict,) = verify(claim(families=families, hypotheses=(never,)))
+    assert (verdict.outcome, verdict.trials) == (Outcome.UNTESTED, 0)
+    assert verdict.notes[0].startswith("0 admitted cases of 1 required")
 
 
 def test_both_sides_are_taken_at_one_precision():
@@ -543,11 +543,11 @@ def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
     about_data = replace(claim(), families=lambda options: (options,))  # its families change with every option
     words = shlex.split(replay_command(about_data, form, chosen))
     assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]
-    found, rest = {}, words[5:]
+    parsed, rest = {}, words[5:]
     while rest:
         name = rest.pop(0).removeprefix("--").replace("-", "_")
-        found[name] = True if name == "unit" else FLAGS[name](rest.pop(0))
-    assert Options(**found) == chosen
+        parsed[name] = True if name == "unit" else FLAGS[name](rest.pop(0))
+    assert Options(**parsed) == chosen
 
 
 def test_data_that_a_statement_does_not_use_are_said_to_be_unused_and_not_replayed():
@@ -566,6 +566,6 @@ def test_a_margin_is_found_once_a_case_for_all_statements_and_forms():
         return case.value - 3.0
 
     large = Hypothesis("large", "x >= 3", margin)
-    found = verify_all([claim("test/E", hypotheses=(large,)), claim("test/F", hypotheses=(large,))], Options())
+    verdicts = verify_all([claim("test/E", hypotheses=(large,)), claim("test/F", hypotheses=(large,))], Options())
     assert asked == {1.0 + seed: 1 for seed in range(30)}
-    assert [(verdict.trials, verdict.rejected) for verdict in found] == [(28, {"large": 2})] * len(found)
+    assert [(verdict.trials, verdict.rejected) for verdict in verdicts] == [(28, {"large": 2})] * len(verdicts)

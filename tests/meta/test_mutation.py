@@ -69,8 +69,8 @@ def claim(formula=2 * X, kind=Kind.UPPER, families=(Numbers(),), recorded=Outcom
 
 
 def fates(statement, options=FEW):
-    found, _ = mutation_matrix([statement], options)
-    return {mutant.name: mutant for mutant in found}
+    mutants, _ = mutation_matrix([statement], options)
+    return {mutant.name: mutant for mutant in mutants}
 
 
 # --- mutants ---------------------------------------------------------------------------------------------------------
@@ -131,15 +131,15 @@ def test_an_identity_has_no_other_side_and_matrix_powers_stay_whole():
 
 
 def test_fates_are_told_apart():
-    found = fates(claim(2 * X * Y, mutants=(scaled(sp.Rational(1, 4)), scaled(sp.Rational(3, 4)))))
-    assert found["times 1/4"].own and found["times 1/4"].fate is Fate.KILLED
-    assert found["times 3/4"].fate is Fate.SURVIVED
-    assert found["times 3/4"].why == "slack 2x, tightens at most 1.33x"
-    assert not found["times 1/2"].own and found["times 1/2"].fate is Fate.SURVIVED  # 2 x / 2 = x: it is attained
-    assert found["x to the power 3/2"].fate is Fate.WEAKER
-    assert found["x to the power 1/2"].fate is Fate.KILLED
-    assert found["y to the power 1/2"].why == "has the same value on the cases"
-    assert found["inequality reversed"].fate is Fate.KILLED
+    fate_of = fates(claim(2 * X * Y, mutants=(scaled(sp.Rational(1, 4)), scaled(sp.Rational(3, 4)))))
+    assert fate_of["times 1/4"].own and fate_of["times 1/4"].fate is Fate.KILLED
+    assert fate_of["times 3/4"].fate is Fate.SURVIVED
+    assert fate_of["times 3/4"].why == "slack 2x, tightens at most 1.33x"
+    assert not fate_of["times 1/2"].own and fate_of["times 1/2"].fate is Fate.SURVIVED  # 2 x / 2 = x: it is attained
+    assert fate_of["x to the power 3/2"].fate is Fate.WEAKER
+    assert fate_of["x to the power 1/2"].fate is Fate.KILLED
+    assert fate_of["y to the power 1/2"].why == "has the same value on the cases"
+    assert fate_of["inequality reversed"].fate is Fate.KILLED
 
 
 def test_the_form_that_is_violated_as_recorded_is_left_out():
@@ -151,12 +151,12 @@ def test_the_form_that_is_violated_as_recorded_is_left_out():
 
 def test_real_statements_kill_their_own_mutants():
     statements = [get("fl-ntk/A.1"), get("fl-ntk/A.2"), get("fl-ntk/X.7")]
-    found, verdicts = mutation_matrix(statements, FEW)
-    own = [mutant for mutant in found if mutant.own]
+    mutants, verdicts = mutation_matrix(statements, FEW)
+    own = [mutant for mutant in mutants if mutant.own]
     assert [m.name for m in own] == [m.name for s in statements for m in s.mutants]
     assert score(own) == f"{len(own)}/{len(own)}"
     assert not any(verdict.violated for verdict in verdicts)
-    standard = [mutant for mutant in found if not mutant.own]
+    standard = [mutant for mutant in mutants if not mutant.own]
     assert sum(m.fate is Fate.KILLED for m in standard) > 0.7 * sum(m.fate is not Fate.WEAKER for m in standard)
     assert all(m.why for m in standard if m.fate is Fate.SURVIVED)
 
@@ -189,12 +189,12 @@ def nothing_found(statement, form, case, **_):
 
 def test_a_checker_that_always_says_holds_is_exposed_by_its_mutants(monkeypatch):
     monkeypatch.setattr(check, "judge", nothing_found)
-    found, _ = mutation_matrix([get("fl-ntk/A.2"), claim()], FEW)
-    assert not any(mutant.fate is Fate.KILLED for mutant in found)
+    mutants, _ = mutation_matrix([get("fl-ntk/A.2"), claim()], FEW)
+    assert not any(mutant.fate is Fate.KILLED for mutant in mutants)
     alarms = false_alarms([claim()], FEW, runs=1)
-    said = exposed(found, alarms)
-    assert len(said) == sum(mutant.own for mutant in found) and "survived" in said[0]
-    assert matrix_totals(found).startswith("mutants killed: 0/")
+    said = exposed(mutants, alarms)
+    assert len(said) == sum(mutant.own for mutant in mutants) and "survived" in said[0]
+    assert matrix_totals(mutants).startswith("mutants killed: 0/")
 
 
 def test_a_false_statement_recorded_as_true_is_a_false_alarm():
@@ -217,8 +217,8 @@ def test_a_checker_that_cries_wolf_is_counted(monkeypatch):
 
 
 def test_what_is_found_is_strict_json():
-    found, _ = mutation_matrix([claim()], FEW)
-    content = strict_json(meta_json(found, false_alarms([claim()], FEW, runs=1)))
+    mutants, _ = mutation_matrix([claim()], FEW)
+    content = strict_json(meta_json(mutants, false_alarms([claim()], FEW, runs=1)))
     again = json.loads(json.dumps(content, allow_nan=False))
     assert {mutant["fate"] for mutant in again["mutants"]} <= {fate.value for fate in Fate}
     assert again["false_alarms"]["runs"] == 25 and again["false_alarms"]["violated"] == 0

@@ -53,11 +53,11 @@ CHECKED = pytest.mark.parametrize(
 
 @cache
 def _verdicts(slow):
-    found = []
+    verdicts = []
     for options in (NO_RUN, A_RUN, LONG_RUN, MANY_FAMILIES, MANY_RUNS, PAIRS):
         chosen = [s for i, s in catalogue().items() if CHOSEN.get(i, A_RUN) is options and is_slow(i) == slow]
-        found += verify_all(chosen, options)
-    return {(v.id, v.form): v for v in found}
+        verdicts += verify_all(chosen, options)
+    return {(v.id, v.form): v for v in verdicts}
 
 
 def verdict_of(identifier, form):
@@ -92,7 +92,7 @@ def test_every_mutant_is_violated(identifier, form):
         assert verdict.mutants_total == 0
         return
     assert verdict.mutants_total == len(statement.mutants) > 0
-    assert {name for name, found in verdict.mutants.items() if found != "violated"} == set()
+    assert {name for name, outcome in verdict.mutants.items() if outcome != "violated"} == set()
     assert verdict.mutants_killed == verdict.mutants_total
 
 

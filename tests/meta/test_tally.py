@@ -18,13 +18,13 @@ H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATE
 
 
 def tally(counts, failure=None, rejected=None, weight=1):
-    found = Tally()
+    counted = Tally()
     for outcome, count in counts.items():
         for i in range(count):
             side = Estimate.exact(1.0)
-            found.add(Comparison(outcome, side, side, 0.5 + i / 1000, 1.0), {"i": i}, weight, failure)
-    found.rejected.update(rejected or {})
-    return found
+            counted.add(Comparison(outcome, side, side, 0.5 + i / 1000, 1.0), {"i": i}, weight, failure)
+    counted.rejected.update(rejected or {})
+    return counted
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
     for failures in (100, 10):  # above .01 by far; not above .5, or below it by far
-        found = tally({H: 200 - failures}, 0.5)
+        counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
-            found.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
-        assert found.settle(Kind.PROBABILITY, 20)[0] is U
+            counted.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
+        assert counted.settle(Kind.PROBABILITY, 20)[0] is U
 
 
 @pytest.mark.parametrize("allowed", [0.01, 0.1, 0.3])
@@ -126,21 +126,21 @@ def test_a_tiny_probability_is_said_to_be_not_refuted():
 @pytest.mark.parametrize("trials", [20, 60, 150])
 @pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
 def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
-    found = tally({H: trials}, allowed).would_exclude
+    limit = tally({H: trials}, allowed).would_exclude
     at = 1 - 0.025 ** (1 / trials)  # no failure in so many trials has this probability: a two-sided 95%
-    assert found is None if at <= allowed else found == pytest.approx(at, rel=1e-9)
+    assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
     assert tally({H: trials}).would_exclude is None  # a claim that may not fail
     assert float(percent(at).rstrip("%")) / 100 >= at
 
 
 def test_the_worst_case_is_the_most_severe_then_the_tightest():
-    found, side = Tally(), Estimate.exact(1.0)
+    counted, side = Tally(), Estimate.exact(1.0)
     seen = [(H, 0.9, True), (H, 0.5, False), (U, 0.2, True), (H, 7.0, False), (V, 1.1, True), (U, 9.0, False)]
     for i, (outcome, tightness, worse) in enumerate(seen):
-        assert found.add(Comparison(outcome, side, side, tightness, 1.0), {"i": i}, 1, None) is worse
-    assert found.worst_case == {"i": 4}
-    assert found.trials == 6
-    assert found.tightness == [tightness for _, tightness, _ in seen]
+        assert counted.add(Comparison(outcome, side, side, tightness, 1.0), {"i": i}, 1, None) is worse
+    assert counted.worst_case == {"i": 4}
+    assert counted.trials == 6
+    assert counted.tightness == [tightness for _, tightness, _ in seen]
 
 
 def binomial_tail(failures, trials, p, upper):

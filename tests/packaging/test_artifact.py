@@ -24,10 +24,10 @@ SHOWN = ("certificate", "I10", "verdict")
 def run(folder, *words):
     """What claims.py of a folder says, and its exit status; nothing else of this project is on the path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "claims.py", *words], cwd=folder, env=environment, capture_output=True, text=True
     )
-    return found.stdout, found.returncode
+    return process.stdout, process.returncode
 
 
 @pytest.fixture(scope="module")

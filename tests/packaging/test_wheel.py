@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 
 def done(*command, cwd, env=None, status=0):
     """The output of a command that must end so."""
-    found = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
-    assert found.returncode == status, found.stdout + found.stderr
-    return found.stdout
+    process = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
+    assert process.returncode == status, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(built):
-    (found,) = built.glob("*.whl")
-    return found
+    (file,) = built.glob("*.whl")
+    return file
 
 
 @pytest.fixture(scope="module")
