@@ -60,15 +60,15 @@ class Browser:
         self.console()
         for address in ("about:blank", page.as_uri()):  # an answer for the page that is there already may come early
             self._call("POST", f"{self._session}/url", url=address)
-        self.until("return document.readyState + location", lambda found: found == f"complete{page.as_uri()}")
+        self.until("return document.readyState + location", lambda state: state == f"complete{page.as_uri()}")
 
     def until(self, script: str, seen: Callable[[Any], bool]) -> None:
         """Run a script until what it returns is as it should be; looks are counted, as a clock may jump."""
         for _ in range(LOOKS):
-            if seen(found := self.run(script)):
+            if seen(value := self.run(script)):
                 return
             time.sleep(0.02)
-        raise AssertionError(f"in {LOOKS} looks {script!r} did not become right; the last one found {found!r}")
+        raise AssertionError(f"in {LOOKS} looks {script!r} did not become right; the last one found {value!r}")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value that a script returns in the page."""
@@ -102,8 +102,8 @@ class Browser:
         """The port that chromedriver says it took."""
         assert self._driver.stdout is not None
         for line in self._driver.stdout:
-            if found := re.search(r"started successfully on port (\d+)", line):
-                return int(found[1])
+            if match := re.search(r"started successfully on port (\d+)", line):
+                return int(match[1])
         raise RuntimeError(f"chromedriver ended with status {self._driver.wait()}")
 
     def _call(self, method: str, path: str, **body: Any) -> Any:

@@ -46,10 +46,10 @@ class _Reader:
         self.pieces, self.known, self.at, self.bars = pieces, known, 0, 0
 
     def whole(self) -> object:
-        found = self.sum()
+        total = self.sum()
         if self.at < len(self.pieces):
             raise Unreadable(f"what does {look(self.pieces[self.at])} belong to?")
-        return found
+        return total
 
     def sign(self, *texts: str) -> str | None:
         piece = self.pieces[self.at] if self.at < len(self.pieces) else None
@@ -84,8 +84,8 @@ class _Reader:
             return self.enclosed()
         if _function(base):
             self.at += 1
-            found = FUNCTIONS[base.text](*self.arguments())
-            return found ** value(piece[1], self.known) if piece.tag == "msup" else found
+            image = FUNCTIONS[base.text](*self.arguments())
+            return image ** value(piece[1], self.known) if piece.tag == "msup" else image
         if piece.tag == "msup" and base.tag == "mrow":  # a power of something between parentheses
             self.at += 1
             return _raised(value(base, self.known), piece[1], self.known)
@@ -94,26 +94,26 @@ class _Reader:
 
     def enclosed(self) -> object:
         if self.sign("("):
-            found, close = self.sum(), ")"
+            inner, close = self.sum(), ")"
         elif self.sign("|"):
             self.bars += 1
-            found, close = abs(self.sum()), "|"
+            inner, close = abs(self.sum()), "|"
             self.bars -= 1
         else:
             raise Unreadable(f"nothing begins with {look(self.pieces[self.at])}")
         if not self.sign(close):
             raise Unreadable(f"{close} is missing")
-        return found
+        return inner
 
     def arguments(self) -> list[object]:
         if not self.sign("("):
             raise Unreadable("a function without parentheses")
-        found = [self.sum()]
+        values = [self.sum()]
         while self.sign(","):
-            found.append(self.sum())
+            values.append(self.sum())
         if not self.sign(")"):
             raise Unreadable(") is missing")
-        return found
+        return values
 
     def atom(self, piece: Element) -> object:
         if look(piece) in self.known:
@@ -161,5 +161,5 @@ def _raised(base: object, upper: Element, known: Mapping[str, object]) -> object
 
 def _times(left: object, right: object) -> object:
     both = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
-    found = left @ right if both else left * right
-    return float(found[0, 0]) if both and found.shape == (1, 1) else found
+    product = left @ right if both else left * right
+    return float(product[0, 0]) if both and product.shape == (1, 1) else product

@@ -31,19 +31,19 @@ CLAIMS = [
 def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
     """A value of each symbol: Greek ones small, so that logarithms and roots are real; of Latin letters times unit."""
     rng = np.random.default_rng(seed)
-    found = {}
+    values = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):
         if isinstance(symbol, sp.MatrixSymbol):
             shape = [1 if size == 1 else SIZE for size in symbol.shape]
-            found[symbol] = rng.standard_normal(shape) + 4 * np.eye(*shape)
+            values[symbol] = rng.standard_normal(shape) + 4 * np.eye(*shape)
         elif symbol.name == INNER:
-            found[symbol] = 0.7
+            values[symbol] = 0.7
         elif symbol.name in WHOLE:
-            found[symbol] = WHOLE[symbol.name]
+            values[symbol] = WHOLE[symbol.name]
         else:
             small = len(symbol.name.partition("_")[0]) > 1
-            found[symbol] = rng.uniform(0.01, 0.05) if small else unit * rng.uniform(2, 4)
-    return found
+            values[symbol] = rng.uniform(0.01, 0.05) if small else unit * rng.uniform(2, 4)
+    return values
 
 
 def looks(values: dict) -> dict:
@@ -99,8 +99,8 @@ def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form
         assert [cell.text for cell in cells[relations[-1] + 1 :]] == [said]
         return
     factor = CONSTANT if statement.kind is Kind.ORDER else 1
-    found = value(row(*cells[relations[-1] + 1 :]), known)
-    assert found == pytest.approx(factor * _exact(part, values), rel=1e-9)
+    read = value(row(*cells[relations[-1] + 1 :]), known)
+    assert read == pytest.approx(factor * _exact(part, values), rel=1e-9)
     if lower:
         assert value(row(*cells[: relations[0]]), known) == pytest.approx(_exact(lower[0], values), rel=1e-9)
 
@@ -132,8 +132,8 @@ def _real_at(expressions) -> dict:
 
 
 def _exact(expr, values):
-    found = np.asarray(evaluate(expr, values).value, float)
-    return float(found) if found.ndim == 0 else found.reshape(-1, 1) if found.ndim == 1 else found
+    evaluated = np.asarray(evaluate(expr, values).value, float)
+    return float(evaluated) if evaluated.ndim == 0 else evaluated.reshape(-1, 1) if evaluated.ndim == 1 else evaluated
 
 
 @pytest.mark.parametrize("text", ["<script>", "&amp;", "a\\b", "x_{<i>}", "r^{(&)}", "$#%", "{", "é"])

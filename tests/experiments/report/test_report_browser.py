@@ -131,11 +131,11 @@ def test_the_first_tab_stop_leads_past_the_menu_and_is_seen(browser, folder):
     browser.open(folder / "index.html")
     assert browser.run("return document.querySelector('.skip').getBoundingClientRect().left") < 0
     browser.press("\ue004")  # Tab
-    found = browser.run(
+    focused = browser.run(
         "const s = document.activeElement, box = s.getBoundingClientRect();"
         "return [s.className, box.left >= 0 && box.top >= 0, getComputedStyle(s).outlineStyle];"
     )
-    assert found == ["skip", True, "solid"]
+    assert focused == ["skip", True, "solid"]
 
 
 def test_a_picture_is_shown(browser, folder):

@@ -28,12 +28,12 @@ def test_a_run_is_like_itself():
 @pytest.mark.parametrize("now", [o for o in Outcome if o is not Outcome.OPEN])
 def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
     fine = {Outcome.HOLDS, Outcome.TOUCHES}
-    found = changes([replace(HELD, outcome=before)], [replace(HELD, outcome=now)])
-    assert [change.what for change in found.changes] == (["outcome"] if before is not now else [])
+    comparison = changes([replace(HELD, outcome=before)], [replace(HELD, outcome=now)])
+    assert [change.what for change in comparison.changes] == (["outcome"] if before is not now else [])
     if now in fine or before is now:
-        assert not found.worse
+        assert not comparison.worse
     elif before in fine or now is Outcome.VIOLATED:
-        assert found.worse
+        assert comparison.worse
 
 
 @pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
@@ -62,9 +62,9 @@ def test_a_violation_that_became_the_record_is_worse():
 ])  # fmt: skip
 def test_tightness_is_said_to_change_beyond_the_factor(before, now, said):
     old, new = (replace(HELD, tightness={"sharpest": x, "median": 0.1}) for x in (before, now))
-    found = changes([old], [new])
-    assert [change.what for change in found.changes] == ["tightness"] * said
-    assert not found.worse
+    comparison = changes([old], [new])
+    assert [change.what for change in comparison.changes] == ["tightness"] * said
+    assert not comparison.worse
 
 
 def test_the_factor_is_the_users_and_at_least_one():
@@ -77,15 +77,15 @@ def test_the_factor_is_the_users_and_at_least_one():
 def test_what_is_new_what_is_gone_and_other_mutants_are_said():
     old = [HELD, replace(BROKEN, mutants={"halved": "violated", "doubled": "violated"})]
     new = [BROKEN, a_verdict("fl-ntk/A.1", Form.STATED)]
-    found = changes(old, new)
-    assert [(c.id, c.what) for c in found.changes] == [
+    comparison = changes(old, new)
+    assert [(c.id, c.what) for c in comparison.changes] == [
         ("fl-ntk/B.12", "mutants"), ("fl-ntk/A.1", "new"), ("fl-ntk/B.12", "gone"),
     ]  # fmt: skip
-    assert "1 verdicts in both: 1 told other mutants, 1 new, 1 gone; 0 worse" in found.as_text()
-    assert {c.what for c in found.changes} <= KINDS
+    assert "1 verdicts in both: 1 told other mutants, 1 new, 1 gone; 0 worse" in comparison.as_text()
+    assert {c.what for c in comparison.changes} <= KINDS
 
 
 def test_what_got_worse_comes_first():
     tighter = replace(BROKEN, tightness={"sharpest": 99.0})
-    found = changes([BROKEN, HELD], [tighter, replace(HELD, outcome=Outcome.VIOLATED)])
-    assert [change.worse for change in found.changes] == [True, False]
+    comparison = changes([BROKEN, HELD], [tighter, replace(HELD, outcome=Outcome.VIOLATED)])
+    assert [change.worse for change in comparison.changes] == [True, False]

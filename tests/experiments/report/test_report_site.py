@@ -118,11 +118,11 @@ def test_the_answer_comes_first(run, site):
 
 def test_the_matrix_has_every_form_with_its_outcome_in_words(run, site):
     (matrix,) = (n for n in tree(site["index.html"]).all("table") if n.attributes.get("id") == "matrix")
-    found = {}
+    cells = {}
     for row in next(matrix.all("tbody")).all("tr"):
         paper, label, _, _, *forms, _ = (" ".join(cell.text().split()) for cell in row.all("th", "td"))
-        found |= {(f"{paper}/{label}", form): cell for form, cell in zip(Form, forms, strict=True) if cell != "none"}
-    assert found == {(v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}" for v in run.verdicts}
+        cells |= {(f"{paper}/{label}", form): cell for form, cell in zip(Form, forms, strict=True) if cell != "none"}
+    assert cells == {(v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}" for v in run.verdicts}
 
 
 def test_a_statement_page_has_everything_that_was_found(run, site):
@@ -197,10 +197,10 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
     page = built(VerdictFile((*changed.values(), as_recorded[-1]), {}))["index.html"].decode()
     listed = re.findall(r"<li><strong>([^<]*)</strong> \((\d+)\): (.*?)</li>", page, re.DOTALL)
-    found = {name: (int(count), re.findall(r"<a [^>]*>([^<]*)</a>", items)) for name, count, items in listed}
+    caveats = {name: (int(count), re.findall(r"<a [^>]*>([^<]*)</a>", items)) for name, count, items in listed}
     undecided = [changed.pop("Undecided").id, changed.pop("Undecided too").id]
     wanted = {name: (1, [verdict.id]) for name, verdict in changed.items()} | {"Undecided": (2, undecided)}
-    assert {name: found.get(name) for name in wanted} == wanted
+    assert {name: caveats.get(name) for name in wanted} == wanted
 
 
 def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():

@@ -110,19 +110,19 @@ def test_a_page_keeps_to_the_grid_of_its_results_when_another_was_begun(folder):
 
 def test_results_of_other_axes_are_refused(folder, tmp_path):
     results, text = folder / "results.nc", PENDULUM.read_text()
-    found = read(results)
+    dataset = read(results)
     for change in (('Axis("gravity', 'Axis("pull'), ('(Axis("k"', '(Axis("extra", (1,), "x"), Axis("k"')):
         other = tmp_path / "other.py"
         other.write_text(text.replace(*change))
         find.cache_clear()
-        write(found.assign_attrs(spec=str(other)), results)
+        write(dataset.assign_attrs(spec=str(other)), results)
         with pytest.raises(ValueError, match="the study has others now: run it again"):
             study_page(folder)
-    write(found.assign_attrs(spec=str(PENDULUM)).isel(gravity=0, drop=True), results)
+    write(dataset.assign_attrs(spec=str(PENDULUM)).isel(gravity=0, drop=True), results)
     with pytest.raises(ValueError, match="the study has others now: run it again"):
         study_page(folder)
-    del found.attrs["spec"]
-    write(found, results)
+    del dataset.attrs["spec"]
+    write(dataset, results)
     with pytest.raises(ValueError, match="no study's results"):
         study_page(folder)
 

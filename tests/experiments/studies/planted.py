@@ -16,11 +16,11 @@ def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None],
     inner = {axis.name: axis.values for axis in study.inner}
     shape = tuple(len(each) for each in values.values())
     names = {quantity.name: quantity.along for quantity in study.quantities}
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
 
     def put(name: str, place: tuple[int, ...], value) -> None:
         array = np.asarray(value, float)
-        found.setdefault(name, np.full((*shape, *array.shape), np.nan))[place] = array
+        arrays.setdefault(name, np.full((*shape, *array.shape), np.nan))[place] = array
 
     for place, point in zip(np.ndindex(shape), product(*values.values()), strict=True):
         for name, value in (cell(dict(zip(values, point, strict=True))) or {}).items():
@@ -28,7 +28,7 @@ def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None],
             if isinstance(value, Estimate):
                 put(error_of(name), place, value.error)
     variables = {}
-    for name, array in found.items():
+    for name, array in arrays.items():
         along = names[name] if name in names else ()
         variables[name] = ([*values, *along], array)
     used = {axis for along in names.values() for axis in along}

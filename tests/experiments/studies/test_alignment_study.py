@@ -39,15 +39,15 @@ def cross_entropy(network, x, y):
 
 
 def test_a_cell_is_the_barrier_on_a_fine_grid_and_alignment_lowers_the_distance():
-    found = as_arrays(STUDY, measure(point(INDEPENDENT)))
+    measured = as_arrays(STUDY, measure(point(INDEPENDENT)))
     (first, second), x, y = independent()
     ends = cross_entropy(first, x, y), cross_entropy(second, x, y)
     alphas = np.linspace(0, 1, 401)
     rises = [cross_entropy(between(first, second, a), x, y) - a * ends[0] - (1 - a) * ends[1] for a in alphas]
-    assert found["barrier"] == pytest.approx(max(rises), rel=1e-3) and found["barrier"] >= max(rises) - 1e-9
+    assert measured["barrier"] == pytest.approx(max(rises), rel=1e-3) and measured["barrier"] >= max(rises) - 1e-9
     far = np.linalg.norm(first.vector() - second.vector())
-    assert found["distance"] == pytest.approx(far, rel=1e-9) and found["aligned_distance"] < 0.95 * far
-    assert 0.5 < found["moved"] <= 1 and max(ends) < np.log(10)
+    assert measured["distance"] == pytest.approx(far, rel=1e-9) and measured["aligned_distance"] < 0.95 * far
+    assert 0.5 < measured["moved"] <= 1 and max(ends) < np.log(10)
 
 
 @pytest.mark.parametrize("kind", [CONNECTED, ONE_START, FEDAVG, FEDGUCCI])
@@ -135,10 +135,10 @@ def test_barriers_that_cannot_be_told_from_zero_have_no_power():
 
 def test_an_infinite_barrier_leaves_open_what_it_takes_part_in_and_nothing_else():
     def one_diverged(at):
-        found = cell(at)
+        measured = cell(at)
         if at == {"data": "digits", "models": INDEPENDENT, "passes": 4, "width": 16, "seed": 0}:
-            return found | {"by_weights": Estimate(np.inf, 0.0)}
-        return found
+            return measured | {"by_weights": Estimate(np.inf, 0.0)}
+        return measured
 
     answers = STUDY.answers(planted(STUDY, one_diverged, seed=range(6)))
     every = STUDY.answers(planted(STUDY, cell, seed=range(6)))

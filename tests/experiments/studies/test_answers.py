@@ -163,10 +163,10 @@ def test_an_exponent_known_too_little_says_how_many_seeds_would_tell():
 
 def test_the_power_of_an_axis_is_that_of_its_samples():
     values = xarray.DataArray(np.stack(SAMPLES), {"width": SIZES.astype(int), "seed": range(8)}, ("width", "seed"))
-    found = power_law("claim", "source", -0.5, values.transpose(), "width")
+    answer = power_law("claim", "source", -0.5, values.transpose(), "width")
     wanted = exponent("claim", "source", -0.5, SIZES, SAMPLES)
-    assert (found.outcome, found.note) == (wanted.outcome, wanted.note)
-    assert (found.measured.value, found.measured.error) == (wanted.measured.value, wanted.measured.error)
+    assert (answer.outcome, answer.note) == (wanted.outcome, wanted.note)
+    assert (answer.measured.value, answer.measured.error) == (wanted.measured.value, wanted.measured.error)
 
 
 @pytest.mark.parametrize(

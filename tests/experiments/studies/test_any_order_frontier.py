@@ -18,26 +18,26 @@ POINT = {"n": 5, "width": 200, "clients": 2, "partition": "iid", "local_steps": 
 
 
 def test_a_cell_is_the_first_round_that_certifies():
-    found = as_arrays(STUDY, measure(POINT))
-    assert 0 < found["round"] <= 300 and found["round"] % EVERY == 0 and found["distance"] > 0
-    assert np.isfinite(found["a_priori"]) and found["a_priori"] > 1 and found["edge"] > 0
-    assert 0 < found["left"] <= found["residual"]
-    assert found["chain"] == chain_reaction(data.digits(n=5, clients=2, seed=1).x, 200)
+    measured = as_arrays(STUDY, measure(POINT))
+    assert 0 < measured["round"] <= 300 and measured["round"] % EVERY == 0 and measured["distance"] > 0
+    assert np.isfinite(measured["a_priori"]) and measured["a_priori"] > 1 and measured["edge"] > 0
+    assert 0 < measured["left"] <= measured["residual"]
+    assert measured["chain"] == chain_reaction(data.digits(n=5, clients=2, seed=1).x, 200)
 
 
 def test_the_reach_is_the_edge_of_what_certifies():
     """Labels as near as it says are certified, labels 1.2 times as far are not; the residual given does not matter."""
     problem = data.digits(n=4, clients=2, seed=1)
     weights = draw(100, problem.d, 1)
-    found = reach(certify_any_order(problem, weights))
+    edge = reach(certify_any_order(problem, weights))
     outputs, residual = weights.outputs(problem.x), problem.y - weights.outputs(problem.x)
     factors = 1.2 ** -np.arange(100.0)
     certified = [certify_any_order(Problem(problem.x, outputs + s * residual), weights) for s in factors[:25]]
     distances = [float(certificate.distance.value) if certificate.certified else 0.0 for certificate in certified]
-    place = int(np.argmin(np.abs(np.array(distances) - found.nearest.distance.value)))
-    assert distances[place] == pytest.approx(float(found.nearest.distance.value), rel=1e-6)
+    place = int(np.argmin(np.abs(np.array(distances) - edge.nearest.distance.value)))
+    assert distances[place] == pytest.approx(float(edge.nearest.distance.value), rel=1e-6)
     assert place == 0 or not certified[place - 1].certified
-    assert sorted(found.rows.neuron.tolist()) == sorted(certified[place].held[:, 0].tolist())
+    assert sorted(edge.rows.neuron.tolist()) == sorted(certified[place].held[:, 0].tolist())
 
 
 def test_labels_that_nothing_reaches_have_no_reach():

@@ -12,7 +12,7 @@ from ntkfl.initialisation import draw
 
 def test_a_cell_is_what_a_plain_loop_finds():
     point = {"width": 128, "eta_local": 0.4, "round": 0, "seed": 2}
-    found = as_arrays(STUDY, measure(point))[DIFFERENCE].reshape(STEPS, 6, 6)
+    measured = as_arrays(STUDY, measure(point))[DIFFERENCE].reshape(STEPS, 6, 6)
     entropy = (2, 128, int(np.float64(0.4).view(np.uint64)), 0)
     weights = draw(128, 4, int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
     x, signs = problem().x, weights.signs / np.sqrt(128)
@@ -26,8 +26,8 @@ def test_a_cell_is_what_a_plain_loop_finds():
             theirs[own] = z >= 0
             local[c] += 0.4 * ((z >= 0) * (y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T @ x[own]
         gram = x @ x.T * (active.astype(float) @ theirs.T) / 128
-        assert found[k] == pytest.approx(gram - gram.T, abs=1e-15)
-    assert not found[0].any() and found[-1].any()
+        assert measured[k] == pytest.approx(gram - gram.T, abs=1e-15)
+    assert not measured[0].any() and measured[-1].any()
 
 
 def cell(point, mean=-0.5, spread=-0.75, first=0.0):
@@ -35,9 +35,9 @@ def cell(point, mean=-0.5, spread=-0.75, first=0.0):
     entropy = (point["width"], int(1e4 * point["eta_local"]), point["round"], point["seed"])
     rng, m = np.random.default_rng(entropy), float(point["width"])
     work = point["eta_local"] * np.arange(STEPS)[:, None]
-    found = 30 * work * m**mean + np.sqrt(work) * rng.standard_normal((STEPS, 36)) * m**spread
-    found[0] += first
-    return {DIFFERENCE: found}
+    differences = 30 * work * m**mean + np.sqrt(work) * rng.standard_normal((STEPS, 36)) * m**spread
+    differences[0] += first
+    return {DIFFERENCE: differences}
 
 
 def test_planted_powers_hold():

@@ -14,7 +14,7 @@ from ntkfl.initialisation import draw
 def test_a_cell_is_what_its_networks_do(monkeypatch):
     monkeypatch.setattr(averaging_factors, "WIDTH", 16)
     monkeypatch.setattr(averaging_factors, "DRAWS", 3)
-    found = measure({"partition": "shards:1", "local_steps": 2, "seed": 0})
+    measured = measure({"partition": "shards:1", "local_steps": 2, "seed": 0})
     problem = data.digits(n=40, seed=0, clients=4, partition="shards:1")
     errors = np.zeros((2, 2))
     for seed in np.random.SeedSequence(0).generate_state(3):
@@ -36,18 +36,18 @@ def test_a_cell_is_what_its_networks_do(monkeypatch):
             ensemble = np.mean([np.maximum(problem.x @ w.T, 0) @ signs for w in models], axis=0)
             averaged = np.maximum(problem.x @ u.T, 0) @ signs
             errors[number] += [((f - problem.y) ** 2).mean() / 3 for f in (ensemble, averaged)]
-    assert found["ensemble_error"][:2] == pytest.approx(errors[:, 0])
-    assert found["averaged_error"][:2] == pytest.approx(errors[:, 1])
-    assert np.sum([found[name] for name in PARTS], axis=0) == pytest.approx(found["averaged_error"], abs=1e-13)
+    assert measured["ensemble_error"][:2] == pytest.approx(errors[:, 0])
+    assert measured["averaged_error"][:2] == pytest.approx(errors[:, 1])
+    assert np.sum([measured[name] for name in PARTS], axis=0) == pytest.approx(measured["averaged_error"], abs=1e-13)
 
 
 def cell(point, off=0.0, remainder=0.01, covariance=0.1, heterogeneity=0.5):
     ones = np.full(ROUNDS, 1.0)
-    found = {name: 0.1 * ones for name in FACTORS} | {"heterogeneity_bias": heterogeneity * ones}
-    found |= {"remainder": remainder * ones, "covariance": covariance * ones, GAP: 1e-4 * ones, SCALE: 4 * ones}
-    found["ensemble_error"] = (0.3 + heterogeneity + covariance) * ones
-    found["averaged_error"] = found["ensemble_error"] + found["remainder"] + off
-    return found
+    measured = {name: 0.1 * ones for name in FACTORS} | {"heterogeneity_bias": heterogeneity * ones}
+    measured |= {"remainder": remainder * ones, "covariance": covariance * ones, GAP: 1e-4 * ones, SCALE: 4 * ones}
+    measured["ensemble_error"] = (0.3 + heterogeneity + covariance) * ones
+    measured["averaged_error"] = measured["ensemble_error"] + measured["remainder"] + off
+    return measured
 
 
 def test_planted_parts_hold_and_wrong_ones_are_violated():

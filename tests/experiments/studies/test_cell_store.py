@@ -21,15 +21,15 @@ ARRAYS = {"loss": np.array(np.pi), "curve": np.array([1.0, -0.0, np.inf, np.nan,
 DATA = packed(CELL, Contents(ARRAYS, 0.5))
 
 
-def same(found, wanted):
-    return found.keys() == wanted.keys() and all(
-        found[name].shape == wanted[name].shape and found[name].tobytes() == wanted[name].tobytes() for name in wanted
+def same(arrays, wanted):
+    return arrays.keys() == wanted.keys() and all(
+        arrays[name].shape == wanted[name].shape and arrays[name].tobytes() == wanted[name].tobytes() for name in wanted
     )
 
 
 def test_what_is_packed_is_unpacked_bit_for_bit():
-    found = unpacked(DATA, CELL)
-    assert same(found.arrays, ARRAYS) and found.seconds == 0.5
+    cell = unpacked(DATA, CELL)
+    assert same(cell.arrays, ARRAYS) and cell.seconds == 0.5
 
 
 def test_any_changed_byte_is_found():
@@ -89,9 +89,9 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path, monkeypa
 
     monkeypatch.setattr(cell_store.os, "fsync", full)
     for cell in (CELL, OTHER):
-        with pytest.raises(OSError, match=f"cannot keep .*{cell.key}.*No space left") as found:
+        with pytest.raises(OSError, match=f"cannot keep .*{cell.key}.*No space left") as failure:
             store.keep(cell, packed(cell, Contents(ARRAYS, 1.0)))
-        assert found.value.errno == errno.ENOSPC
+        assert failure.value.errno == errno.ENOSPC
     assert same(store.kept(CELL).arrays, ARRAYS) and store.kept(OTHER) is None
     assert len(list((tmp_path / "cells").iterdir())) == 1, "the part that was written is gone"
 
@@ -147,9 +147,9 @@ def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, start
         for writer in writers:
             writer.send_signal(signal.SIGKILL)
             writer.wait()
-        found = {cell.point["seed"]: store.kept(cell) for cell in cells}
-        assert found[3] is not None
-        for seed, there in found.items():
+        kept = {cell.point["seed"]: store.kept(cell) for cell in cells}
+        assert kept[3] is not None
+        for seed, there in kept.items():
             assert there is None or (there.arrays["square"] == seed**2).all()
         store.path(cells[3]).unlink()
 

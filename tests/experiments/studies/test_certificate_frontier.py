@@ -16,14 +16,14 @@ from ntkfl.problem import Setup
 
 
 def test_a_cell_is_the_edge_of_what_certifies():
-    found = as_arrays(STUDY, measure({"n": 4, "d": 32, "angle": 90.0, "seed": 0}))
+    measured = as_arrays(STUDY, measure({"n": 4, "d": 32, "angle": 90.0, "seed": 0}))
     problem = problem_of(4, 32, 90.0, 0)
     values = np.linalg.eigvalsh(gram.infinite(problem.x))
-    assert found["eigenvalue"] == pytest.approx(values[0])
+    assert measured["eigenvalue"] == pytest.approx(values[0])
     setup = Setup(eta_local=values[0] / (10 * values[-1] ** 2), local_steps=2)
     certified = [
         a_priori_certificate(problem, replace(setup, width=width), draw(width, 32, 0)).certified
-        for width in (int(found["width"]), int(found["width"] / 1.1))
+        for width in (int(measured["width"]), int(measured["width"] / 1.1))
     ]
     assert certified == [True, False]
 
@@ -64,16 +64,16 @@ def test_another_power_and_widths_above_the_bounds_are_violated():
 
 def never(point, complexity):
     """As planted where this complexity is not reached, no certified width from there on."""
-    found = cell(point)
-    return found | ({"width": np.nan} if found["complexity"] >= complexity else {})
+    measured = cell(point)
+    return measured | ({"width": np.nan} if measured["complexity"] >= complexity else {})
 
 
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
     """Three cells whose closed form is within reach are its counterexamples; where it is not, they leave it open."""
 
     def low(point):
-        found, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
-        return found | ({"width": np.nan, "complexity": 80.0 + point["seed"]} if out else {})
+        measured, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
+        return measured | ({"width": np.nan, "complexity": 80.0 + point["seed"]} if out else {})
 
     closed, _, _, proof = STUDY.answers(planted(STUDY, low))
     assert closed.outcome is Outcome.VIOLATED and closed.note.endswith("violated in 3 of 72 cells")
@@ -85,9 +85,9 @@ def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere
     """A law that bends where widths are out of reach is not hidden by those that are lucky."""
 
     def lucky(point):
-        found = never(point, 2e5)
-        return found | (
-            {"width": 1e-3 * cell(point)["width"]} if not point["seed"] and np.isnan(found["width"]) else {}
+        measured = never(point, 2e5)
+        return measured | (
+            {"width": 1e-3 * cell(point)["width"]} if not point["seed"] and np.isnan(measured["width"]) else {}
         )
 
     for law in (lambda point: never(point, 2e5), lucky):

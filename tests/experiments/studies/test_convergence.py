@@ -17,10 +17,10 @@ POINT = {"clients": 2, "local_steps": 2, "eta_local": 0.4, "eta_global": AS_MANY
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    found = as_arrays(STUDY, measure(POINT))
+    measured = as_arrays(STUDY, measure(POINT))
     problem, weights = problem_of(2, 1), draw(WIDTH, 64, 1)
     signs, u, residual = weights.signs / np.sqrt(WIDTH), weights.hidden.copy(), []
-    for _ in range(int(found["rounds_run"]) + 1):
+    for _ in range(int(measured["rounds_run"]) + 1):
         residual.append(np.linalg.norm(problem.y - np.maximum(problem.x @ u.T, 0) @ signs))
         moves = np.zeros_like(u)
         for own in problem.clients():
@@ -38,15 +38,18 @@ def test_a_cell_is_what_a_plain_loop_finds():
     for own in problem.clients():
         block = np.ix_(own, own)
         response[block] = 0.4 * (2 * np.eye(len(own)) - 0.4 * limit[block])
-    assert found["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)
-    assert found["small"] == pytest.approx(0.8 * np.linalg.norm(limit, 2))
-    assert np.isnan(found["rate_bound"])  # X.3b is for server steps up to 1
-    assert found["rounds_limit"] == pytest.approx(found["rounds_run"], rel=0.1)
+    assert measured["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)
+    assert measured["small"] == pytest.approx(0.8 * np.linalg.norm(limit, 2))
+    assert np.isnan(measured["rate_bound"])  # X.3b is for server steps up to 1
+    assert measured["rounds_limit"] == pytest.approx(measured["rounds_run"], rel=0.1)
 
 
 def test_steps_beyond_the_limit_leave_the_rounds_out():
-    found = measure({"clients": 16, "local_steps": 8, "eta_local": 4.5, "eta_global": AS_MANY, "seed": 0})
-    assert found["rate"] > 1 and np.isnan([found["rounds_run"], found["rounds_limit"], found["over_bound"]]).all()
+    measured = measure({"clients": 16, "local_steps": 8, "eta_local": 4.5, "eta_global": AS_MANY, "seed": 0})
+    assert (
+        measured["rate"] > 1
+        and np.isnan([measured["rounds_run"], measured["rounds_limit"], measured["over_bound"]]).all()
+    )
 
 
 def cell(point, power=1.0, over=0.9):
@@ -71,8 +74,8 @@ def test_planted_dependences_hold():
 def test_what_is_planted_wrong_is_violated(wrong, claim):
     answers = STUDY.answers(planted(STUDY, partial(cell, **wrong)))
     violated = [answer.claim for answer in answers if answer.outcome is Outcome.VIOLATED]
-    assert any(claim in found for found in violated)
-    assert not any("N^0" in found for found in violated)
+    assert any(claim in claimed for claimed in violated)
+    assert not any("N^0" in claimed for claimed in violated)
 
 
 def test_a_network_that_does_not_get_there_runs_to_its_bound_and_needs_more(monkeypatch):
@@ -83,8 +86,8 @@ def test_a_network_that_does_not_get_there_runs_to_its_bound_and_needs_more(monk
         return np.ones(most + 1)
 
     monkeypatch.setattr(convergence, "_residual", stuck)
-    found = measure(POINT)
-    assert found["rounds_run"] == np.inf and ran[0] >= found["rounds_bound"] > 2 * found["rounds_limit"]
+    measured = measure(POINT)
+    assert measured["rounds_run"] == np.inf and ran[0] >= measured["rounds_bound"] > 2 * measured["rounds_limit"]
 
 
 @pytest.mark.parametrize("legs", [0, 1])
@@ -99,8 +102,8 @@ def test_a_network_that_overflows_does_not_drop_out(monkeypatch, legs):
 
     monkeypatch.setattr(convergence, "simulate", overflows)
     monkeypatch.setattr(convergence, "SHARE", 1e-9)
-    found = measure(POINT)
-    assert len(done) == legs + 1 and found["rounds_run"] == found["over_bound"] == np.inf
+    measured = measure(POINT)
+    assert len(done) == legs + 1 and measured["rounds_run"] == measured["over_bound"] == np.inf
 
 
 def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():

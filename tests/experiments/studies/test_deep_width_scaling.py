@@ -75,7 +75,7 @@ def function_space(h, r0, eta):
 
 def test_a_cell_is_what_a_plain_loop_finds():
     """Depth 3: gradients by hand, the clients' steps on the network, and both kernel regimes in function space."""
-    found = measure({"network": "fc:3:relu", "width": WIDTH, "seed": SEED})
+    measured = measure({"network": "fc:3:relu", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fc:3:relu")).generate_state(1, np.uint64)[0] >> 1
     drawn = WideNetwork("fc", 3, "relu").model((problem().d,), WIDTH).initial(int(entropy))
     params = [drawn[name].numpy() for name in ("layer1.weight", "layer2.weight", "readout.weight")]
@@ -114,9 +114,9 @@ def test_a_cell_is_what_a_plain_loop_finds():
         "drift": np.linalg.norm(jacobian @ jacobian.T - kernel) / scale,
         "residual": [np.linalg.norm(r0 - change) / size for change in moved],
     }
-    assert set(found) == set(expected)
+    assert set(measured) == set(expected)
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, rel=1e-8), name
+        assert measured[name] == pytest.approx(value, rel=1e-8), name
 
 
 @pytest.mark.parametrize("network", ["fc:2:relu", "fc:4:relu", "fc:4:erf"])
@@ -162,9 +162,9 @@ def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkey
 
     monkeypatch.setattr(engine_trajectory, "network_trajectory", overflows)
     point = {"network": "fc:2:erf", "width": WIDTH, "seed": 0}
-    found = measure(point)
-    assert np.isfinite(found.pop("kernel")) and all(np.isinf(value).all() for value in found.values())
-    cells = planted(STUDY, lambda p: cell(p) | found if p["width"] == 64 and p["seed"] == 0 else cell(p))
+    measured = measure(point)
+    assert np.isfinite(measured.pop("kernel")) and all(np.isinf(value).all() for value in measured.values())
+    cells = planted(STUDY, lambda p: cell(p) | measured if p["width"] == 64 and p["seed"] == 0 else cell(p))
     outcomes = {answer.claim: answer.outcome for answer in STUDY.answers(cells)}
     assert {outcome for claim, outcome in outcomes.items() if "hidden" in claim or "H_inf|_F / |H" in claim} == {
         Outcome.HOLDS
@@ -178,12 +178,12 @@ def cell(point, powers=None):
     rng = np.random.default_rng([2, point["width"], point["seed"], *point["network"].encode()])
     layers = int(point["network"].split(":")[1]) - 1
     theory = deep_width_scaling.POWER | (powers or {})
-    found = {
+    measured = {
         name: 0.6 * (layers / point["width"] * rng.lognormal(sigma=0.2)) ** 0.5
         * point["width"] ** (theory[name] + 0.5)
         for name in QUANTITIES
     }  # fmt: skip
-    return found | {"residual": list(0.9 ** np.arange(ROUNDS + 1.0))}
+    return measured | {"residual": list(0.9 ** np.arange(ROUNDS + 1.0))}
 
 
 @cache
@@ -203,9 +203,9 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 
 def test_what_bends_is_said_with_its_widest_rungs():
-    found = [answer for answer in as_planted() if "or faster" in answer.claim]
-    assert len(found) == 2 * 6 and all("relu" in answer.claim and answer.theory is None for answer in found)
-    assert all("over the widest 4; no one power" in answer.note for answer in found)
+    answers = [answer for answer in as_planted() if "or faster" in answer.claim]
+    assert len(answers) == 2 * 6 and all("relu" in answer.claim and answer.theory is None for answer in answers)
+    assert all("over the widest 4; no one power" in answer.note for answer in answers)
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():

@@ -39,7 +39,7 @@ def test_a_client_descends_its_loss_plus_beta_times_the_connectivity_loss():
 
 
 def test_a_cell_is_the_ratio_of_plain_modes_in_the_limit():
-    found = as_arrays(STUDY, measure({"beta": 3.0, "local_steps": 4, "width": 256, "seed": 0}))
+    measured = as_arrays(STUDY, measure({"beta": 3.0, "local_steps": 4, "width": 256, "seed": 0}))
     from ntkfl import gram
 
     for c, own in enumerate(problem().clients()):
@@ -49,8 +49,8 @@ def test_a_cell_is_the_ratio_of_plain_modes_in_the_limit():
             np.sqrt((((1 - (1 - ETA * stretch * q) ** 4) * modes) ** 2 / q).sum()) * factor
             for stretch, factor in ((2.0, 1.25), (1.0, 1.0))
         ]
-        assert found["limit"][c] == pytest.approx(moves[0] / moves[1], rel=1e-9)
-    assert found["network"] == pytest.approx(found["limit"], rel=0.2)
+        assert measured["limit"][c] == pytest.approx(moves[0] / moves[1], rel=1e-9)
+    assert measured["network"] == pytest.approx(measured["limit"], rel=0.2)
 
 
 def cell(point, excess=0.0, power=-0.5, one=0.0):

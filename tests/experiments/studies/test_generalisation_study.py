@@ -14,17 +14,17 @@ from ntkfl.estimate import Estimate
 
 @pytest.mark.parametrize("labels", [TRUE, RANDOM])
 def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
-    found = as_arrays(STUDY, measure({"n": 24, "labels": labels, "seed": 1}))
+    measured = as_arrays(STUDY, measure({"n": 24, "labels": labels, "seed": 1}))
     problem = {TRUE: UserData, RANDOM: RandomLabels}[labels]("digits").sample(24, HELD_OUT, 1, 4)
     h = gram.infinite(problem.x)
     quadratic = problem.y @ np.linalg.solve(h, problem.y)
     index = max(1, np.ceil(np.sqrt(quadratic)))
     rest = 5 / np.sqrt(24) + 3 * np.sqrt(np.log(6 * index * (index + 1) / DELTA) / 48)
-    assert found["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
-    assert found["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
+    assert measured["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
+    assert measured["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
     outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # rounds: as good as infinite
-    assert found["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
-    assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - found["loss"]) < found["loss_error"]
+    assert measured["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
+    assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - measured["loss"]) < measured["loss_error"]
 
 
 def test_random_labels_are_fair_and_those_of_the_seed():
@@ -35,8 +35,8 @@ def test_random_labels_are_fair_and_those_of_the_seed():
 
 
 def cell(point, loss=0.5, wrong=0.5, main=2.0):
-    found = {"bound": Estimate(main + 1, 1e-12), "main_term": Estimate(main, 1e-12), "loss": Estimate(loss, 0.1)}
-    return found | {"error": wrong, "held_out": 700.0}
+    measured = {"bound": Estimate(main + 1, 1e-12), "main_term": Estimate(main, 1e-12), "loss": Estimate(loss, 0.1)}
+    return measured | {"error": wrong, "held_out": 700.0}
 
 
 def test_planted_numbers_hold_and_wrong_ones_are_violated():

@@ -11,7 +11,7 @@ from ntkfl.initialisation import draw
 
 
 def test_a_cell_is_the_definition_on_a_fine_grid_of_the_circle():
-    found = as_arrays(STUDY, measure({"clients": 3, "width": 256, "seed": 1}))
+    measured = as_arrays(STUDY, measure({"clients": 3, "width": 256, "seed": 1}))
     ladder = ladder_of(3, 256, 1)
     weights = draw(256, 2, ladder.seed)
     start = weights.hidden * np.sqrt(2) / np.linalg.norm(weights.hidden, axis=1, keepdims=True)
@@ -29,10 +29,10 @@ def test_a_cell_is_the_definition_on_a_fine_grid_of_the_circle():
     before = np.maximum(circle @ start.T, 0) @ signs
     outputs = [np.maximum(circle @ w.T, 0) @ signs - before for w in (np.mean(models, axis=0), *models)]
     losses = [((f - target) ** 2).mean() for f in outputs]
-    assert found["barrier"] == pytest.approx(losses[0] - np.mean(losses[1:]), rel=1e-4)
+    assert measured["barrier"] == pytest.approx(losses[0] - np.mean(losses[1:]), rel=1e-4)
     gap = outputs[0] - np.mean(outputs[1:], axis=0)
-    assert found["gap"] == pytest.approx(np.sqrt((gap**2).mean()), rel=1e-3)
-    assert found["limit"] == pytest.approx(-np.var(outputs[1:], axis=0).mean(), rel=0.3)  # of this width
+    assert measured["gap"] == pytest.approx(np.sqrt((gap**2).mean()), rel=1e-3)
+    assert measured["limit"] == pytest.approx(-np.var(outputs[1:], axis=0).mean(), rel=0.3)  # of this width
 
 
 def test_the_points_do_not_depend_on_the_number_of_clients():

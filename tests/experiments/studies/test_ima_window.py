@@ -12,9 +12,9 @@ from experiments.studies.running.measuring import as_arrays
 
 @pytest.mark.parametrize(("window", "start"), [(1, 0.0), (5, 0.98), (20, 0.5)])
 def test_a_cell_lies_where_the_exact_moment_says(window, start):
-    found = as_arrays(STUDY, measure({"window": window, "start": start, "rho": 0.9, "seed": 0}))
-    assert (found["left"] / found["exact"]) ** 2 == pytest.approx(1, abs=4 * np.sqrt(2 / RUNS))
-    assert found["exact"] >= found["settled"] * (1 - 1e-9)
+    measured = as_arrays(STUDY, measure({"window": window, "start": start, "rho": 0.9, "seed": 0}))
+    assert (measured["left"] / measured["exact"]) ** 2 == pytest.approx(1, abs=4 * np.sqrt(2 / RUNS))
+    assert measured["exact"] >= measured["settled"] * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("window", [1, 2, 5])
@@ -62,9 +62,9 @@ def test_cells_that_have_not_settled_are_no_part_of_the_power():
     """Late averaging of large windows and slow maps leaves the start: the closed form is not theirs."""
 
     def slow(point):
-        found = cell(point)
+        measured = cell(point)
         factor = 3 if point["rho"] == 0.9 and point["start"] > 0 and point["window"] > 5 else 1
-        return found | {"left": factor * found["left"], "exact": factor * found["exact"]}
+        return measured | {"left": factor * measured["left"], "exact": factor * measured["exact"]}
 
     assert [answer.outcome for answer in STUDY.answers(planted(STUDY, slow))] == [Outcome.HOLDS] * 3
 

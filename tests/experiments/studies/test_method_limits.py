@@ -16,7 +16,7 @@ WIDTH, SEED = 64, 3
 
 def test_a_cell_is_what_a_plain_loop_finds():
     """FedProx: the clients' proximal steps on the network, and the same steps on coefficients for the limit."""
-    found = measure({"method": "fedprox", "width": WIDTH, "seed": SEED})
+    measured = measure({"method": "fedprox", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fedprox")).generate_state(1, np.uint64)[0] >> 1
     weights = draw(WIDTH, problem().d, int(entropy))
     x, r0, signs, h = problem().x, problem().y, weights.signs / np.sqrt(WIDTH), gram.infinite(problem().x)
@@ -40,12 +40,12 @@ def test_a_cell_is_what_a_plain_loop_finds():
             move += len(own) / len(x) * (local - u)
             turn[own] = len(own) / len(x) * mine
         u, c = u + RATE * move, c + RATE * turn
-    assert found["outputs"] == pytest.approx(furthest, rel=1e-9)
+    assert measured["outputs"] == pytest.approx(furthest, rel=1e-9)
     points = np.random.default_rng(1).normal(size=(method_limits.TEST_POINTS, problem().d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     after, before = (np.maximum(points @ w.T, 0) @ signs for w in (u, weights.hidden))
     off = after - before - gram.infinite(points, x) @ c
-    assert found["prediction"] == pytest.approx(np.sqrt((off**2).mean()), rel=1e-9)
+    assert measured["prediction"] == pytest.approx(np.sqrt((off**2).mean()), rel=1e-9)
 
 
 def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():

@@ -18,7 +18,7 @@ POINT = {"network": "two-layer", "eta_local": 0.5, "eta_global": 2.0, "local_ste
 def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
     monkeypatch.setattr(stability_map, "WIDTH", 256)
     monkeypatch.setattr(stability_map, "ROUNDS", 30)
-    found = as_arrays(STUDY, measure(POINT))
+    measured = as_arrays(STUDY, measure(POINT))
     drawn, weights = data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS), draw(256, FEATURES, 0)
     x, signs, u = drawn.x, weights.signs / np.sqrt(256), weights.hidden.copy()
     y = np.maximum(x @ u.T, 0) @ signs + 0.001 * drawn.y
@@ -34,15 +34,15 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
             moves += local - u
         u = u + 2.0 / CLIENTS * moves
     residual.append(np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs))
-    assert found["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-4)
-    assert found["peak"] == pytest.approx(max(residual) / residual[0], rel=1e-9)
+    assert measured["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-4)
+    assert measured["peak"] == pytest.approx(max(residual) / residual[0], rel=1e-9)
     own = gram.finite(x, weights.hidden)
     response = np.zeros_like(own)
     for members in drawn.clients():
         block = np.ix_(members, members)
         response[block] = 0.5 * (2 * np.eye(len(members)) - 0.5 * own[block])
     largest = np.linalg.eigvals(own @ response).real.max()
-    assert found["own_limit"] == pytest.approx(2 * CLIENTS / largest, rel=1e-9)
+    assert measured["own_limit"] == pytest.approx(2 * CLIENTS / largest, rel=1e-9)
 
 
 @pytest.mark.parametrize("server", [0.6, 60.0])
@@ -50,7 +50,7 @@ def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, ser
     """A loop of its own on one long vector of parameters."""
     monkeypatch.setattr(stability_map, "DEEP_WIDTH", 24)
     monkeypatch.setattr(stability_map, "ROUNDS", 6)
-    found = measure(POINT | {"network": "fc:3:erf", "eta_local": 0.05, "eta_global": server})
+    measured = measure(POINT | {"network": "fc:3:erf", "eta_local": 0.05, "eta_global": server})
     drawn, wide = data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS), networks.wide("fc:3:erf")
     network, x = wide.model((FEATURES,), 24), torch.tensor(drawn.x.copy())
     params, residual = network.initial(0), []
@@ -72,13 +72,13 @@ def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, ser
             ends.append(local)
         moved = {name: sum(end[name] - params[name] for end in ends) for name in params}
         params = {name: params[name] + server / CLIENTS * moved[name] for name in params}
-    assert found["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-6)
-    assert (found["peak"] > 3) == (server > found["own_limit"]) == (found["own_rate"] > 1)
+    assert measured["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-6)
+    assert (measured["peak"] > 3) == (server > measured["own_limit"]) == (measured["own_rate"] > 1)
     response = np.zeros_like(own)
     for members in drawn.clients():
         block = np.ix_(members, members)
         response[block] = 0.05 * (2 * np.eye(len(members)) - 0.05 * own[block])
-    assert found["own_limit"] == pytest.approx(2 * CLIENTS / np.linalg.eigvals(own @ response).real.max(), rel=1e-9)
+    assert measured["own_limit"] == pytest.approx(2 * CLIENTS / np.linalg.eigvals(own @ response).real.max(), rel=1e-9)
 
 
 def test_networks_go_by_their_names():
@@ -90,8 +90,8 @@ def test_networks_go_by_their_names():
 
 
 def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
-    found = measure(POINT | {"eta_global": 1e9})
-    assert found["peak"] == found["last"] == MOST and found["own_limit"] > 0
+    measured = measure(POINT | {"eta_global": 1e9})
+    assert measured["peak"] == measured["last"] == MOST and measured["own_limit"] > 0
 
 
 def cell(point, shift=1.0, wild=False):
@@ -100,9 +100,9 @@ def cell(point, shift=1.0, wild=False):
     beyond = point["eta_local"] > 2
     grown = server > shift * limit or beyond or wild
     rate = 1.5 if server > limit or beyond else 0.5
-    found = {"limit": 0.0 if beyond else limit, "limit_local": 2.0, "own_limit": 0.0 if beyond else limit}
-    found |= {"own_limit_local": 2.0, "own_rate": rate, "finite_width": 0.01}
-    return found | {"last": 100.0 if grown else 1e-3, "peak": 100.0 if grown else 1.0}
+    measured = {"limit": 0.0 if beyond else limit, "limit_local": 2.0, "own_limit": 0.0 if beyond else limit}
+    measured |= {"own_limit_local": 2.0, "own_rate": rate, "finite_width": 0.01}
+    return measured | {"last": 100.0 if grown else 1e-3, "peak": 100.0 if grown else 1.0}
 
 
 def test_a_planted_boundary_holds():

@@ -62,12 +62,12 @@ def test_an_answer_that_is_violated_is_exit_status_1(pendulum, tmp_path):
     file = tmp_path / "clock.py"
     file.write_text(Path(pendulum).read_text().replace('1638", 0.5', '1638", 0.7'))
     for command in (("run", file, "--out", tmp_path / "out"), ("show", tmp_path / "out")):
-        found = invoke(*command)
-        assert found.exit_code == 1 and "violated" in found.stdout
+        result = invoke(*command)
+        assert result.exit_code == 1 and "violated" in result.stdout
     other = tmp_path / "known.py"
     other.write_text(file.read_text() + RECORDED)
-    found = invoke("run", other, "--out", tmp_path / "other")
-    assert found.exit_code == 0 and "violated (as recorded)" in found.stdout
+    result = invoke("run", other, "--out", tmp_path / "other")
+    assert result.exit_code == 0 and "violated (as recorded)" in result.stdout
 
 
 def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pendulum, tmp_path):
@@ -114,8 +114,8 @@ def test_when_every_cell_fails_no_answers_are_left_and_show_says_so(pendulum, tm
     trap.write_text("fail")
     assert invoke("run", pendulum, "--lengths", "3", "--out", out).exit_code == 1
     assert not (out / "answers.json").exists()
-    found = invoke("show", out)
-    assert found.exit_code == 1 and "none of the 4 cells is there" in found.stderr and not found.stdout
+    result = invoke("show", out)
+    assert result.exit_code == 1 and "none of the 4 cells is there" in result.stderr and not result.stdout
 
 
 def test_show_keeps_to_the_grid_of_the_results_and_says_that_another_was_begun(pendulum, tmp_path, trap):
@@ -124,8 +124,8 @@ def test_show_keeps_to_the_grid_of_the_results_and_says_that_another_was_begun(p
     assert not invoke("show", out).stderr
     trap.write_text("interrupt")
     assert invoke("run", pendulum, "--lengths", "3,5", "--out", out).exit_code == 130
-    found = invoke("show", out)
-    assert found.stdout == shown and "a run of another grid was begun since" in found.stderr
+    result = invoke("show", out)
+    assert result.stdout == shown and "a run of another grid was begun since" in result.stderr
 
 
 def test_a_damaged_cell_is_named_and_measured_again(pendulum, tmp_path):
@@ -148,10 +148,10 @@ def test_ctrl_c_keeps_what_is_done(pendulum, tmp_path, trap):
 
 def test_a_dry_run_says_what_there_is_to_do_and_writes_nothing(pendulum, tmp_path):
     out = tmp_path / "out"
-    found = invoke("run", pendulum, "--dry-run", "--processes", 3, "--out", out)
-    assert found.exit_code == 0 and not out.exists()
-    assert "16 cells (2 gravity x 4 lengths x 2 seeds): 0 done, 16 to do" in found.stdout
-    assert "about 0.02 s" in found.stdout and "1350 MB for 3 processes" in found.stdout
+    result = invoke("run", pendulum, "--dry-run", "--processes", 3, "--out", out)
+    assert result.exit_code == 0 and not out.exists()
+    assert "16 cells (2 gravity x 4 lengths x 2 seeds): 0 done, 16 to do" in result.stdout
+    assert "about 0.02 s" in result.stdout and "1350 MB for 3 processes" in result.stdout
     invoke("run", pendulum, "--lengths", "1,2", "--out", out)
     assert "8 done, 8 to do" in invoke("run", pendulum, "--dry-run", "--out", out).stdout
     small = tmp_path / "small.py"
@@ -178,9 +178,9 @@ def test_a_dry_run_says_what_there_is_to_do_and_writes_nothing(pendulum, tmp_pat
 def test_bad_input_is_one_line_and_exit_status_2(pendulum, tmp_path, words, message):
     (tmp_path / "file").write_text("")
     places = {"OUT": str(tmp_path / "out"), "FILE": str(tmp_path / "file")}
-    found = invoke("run", pendulum, *(places.get(word, word) for word in words))
-    assert found.exit_code == 2 and found.stderr.startswith("error: ") and message in found.stderr
-    assert found.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
+    result = invoke("run", pendulum, *(places.get(word, word) for word in words))
+    assert result.exit_code == 2 and result.stderr.startswith("error: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
 def test_results_of_other_code_are_said_to_be_so(pendulum, tmp_path):
@@ -196,8 +196,8 @@ def test_results_of_other_code_are_said_to_be_so(pendulum, tmp_path):
 
 
 def test_unknown_studies_and_folders_are_refused(tmp_path):
-    found = invoke("run", "widht-scaling", "--dry-run")
-    assert found.exit_code == 2 and "there is no study 'widht-scaling'" in found.stderr
+    result = invoke("run", "widht-scaling", "--dry-run")
+    assert result.exit_code == 2 and "there is no study 'widht-scaling'" in result.stderr
     assert invoke("status", tmp_path).exit_code == 2 and "no study.json" in invoke("status", tmp_path).stderr
 
 
@@ -210,26 +210,26 @@ def test_options_are_read_in_both_ways():
 
 
 def test_names_are_completed_without_importing_a_study():
-    found = CliRunner().invoke(
+    result = CliRunner().invoke(
         app,
         [],
         prog_name="ntkfl",
         env={"_NTKFL_COMPLETE": "complete_bash", "COMP_WORDS": "ntkfl study run ", "COMP_CWORD": "3"},
     )
-    assert found.stdout.split() == list(names())
+    assert result.stdout.split() == list(names())
 
 
 def test_the_list_has_every_study_with_its_options():
-    found = invoke("list").stdout
+    listed = invoke("list").stdout
     for name in names():
-        assert f"{name}: " in found
+        assert f"{name}: " in listed
         for axis in chosen_grid(name).axes:
-            assert f"--{axis.flag} " in found
+            assert f"--{axis.flag} " in listed
 
 
 def test_the_list_of_one_study_is_its_part_of_the_whole(pendulum):
-    found = invoke("list", "drift").stdout
-    assert found.startswith("drift: ") and found in invoke("list").stdout
+    listed = invoke("list", "drift").stdout
+    assert listed.startswith("drift: ") and listed in invoke("list").stdout
     assert invoke("list", pendulum).stdout.splitlines()[1].strip() == "--gravity 9.81,1.62  free fall [m/s^2]"
     refused = invoke("list", "drfit")
     assert refused.exit_code == 2 and "no study 'drfit'. Did you mean 'drift'?" in refused.stderr

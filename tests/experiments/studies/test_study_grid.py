@@ -17,10 +17,10 @@ LENGTH = Axis("length", (1.0, 2.0), "of the string", "m", "lengths")
 
 
 def refused(words, make, *arguments):
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError) as refusal:
         make(*arguments)
     for word in words:
-        assert word in str(found.value)
+        assert word in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", names())

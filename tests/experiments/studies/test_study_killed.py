@@ -77,8 +77,8 @@ def test_workers_do_not_outlive_a_killed_run(pendulum, tmp_path, started):
 
 
 def children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(word) for word in found.stdout.split()]
+    process = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in process.stdout.split()]
 
 
 def alive(pid):

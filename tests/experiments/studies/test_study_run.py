@@ -52,19 +52,19 @@ def trap(tmp_path, monkeypatch):
 
 def test_results_are_what_was_measured_with_its_labels(grid, tmp_path):
     ran(grid, tmp_path)
-    found = read(StudyFolder(tmp_path).results)
-    assert dict(found.sizes) == {"gravity": 2, "length": 4, "seed": 2, "k": 5}
-    assert found.period.dims == ("gravity", "length", "seed") and found.place.dims == (*found.period.dims, "k")
+    dataset = read(StudyFolder(tmp_path).results)
+    assert dict(dataset.sizes) == {"gravity": 2, "length": 4, "seed": 2, "k": 5}
+    assert dataset.period.dims == ("gravity", "length", "seed") and dataset.place.dims == (*dataset.period.dims, "k")
     for cell in grid.cells():
         right = grid.study.measure(cell.point)
-        there = found.sel(**cell.point)
+        there = dataset.sel(**cell.point)
         assert float(there.period) == right["period"].value and float(there.period_error) == right["period"].error
         assert there.place.values.tolist() == right["place"]
-    labels = {name: (found[name].attrs["long_name"], found[name].attrs["units"]) for name in found.variables}
+    labels = {name: (dataset[name].attrs["long_name"], dataset[name].attrs["units"]) for name in dataset.variables}
     assert labels["length"] == ("of the string", "m") and labels["period"] == ("of one swing", "s")
     assert labels["place"][1] == labels["k"][1] == "1" and labels["period_error"][1] == "s"
-    assert (found.attrs["study"], found.attrs["cells"], found.attrs["missing"]) == ("pendulum", 16, 0)
-    made = json.loads(found.attrs["provenance"])
+    assert (dataset.attrs["study"], dataset.attrs["cells"], dataset.attrs["missing"]) == ("pendulum", 16, 0)
+    made = json.loads(dataset.attrs["provenance"])
     assert made["versions"]["numpy"] == np.__version__ and made["seeds"] == {"cells": [0, 1]}
 
 
@@ -72,14 +72,14 @@ def test_a_missing_cell_is_nan_and_counted(grid, tmp_path):
     ran(grid, tmp_path)
     store, gone = StudyFolder(tmp_path).store, list(grid.cells())[3]
     store.path(gone).unlink()
-    found = gathered(grid, store)
-    assert found.attrs["missing"] == 1 and int(found.period.isnull().sum()) == 1
-    assert found.sel(**gone.point).place.isnull().all() and found.sel(**gone.point).period_error.isnull()
+    dataset = gathered(grid, store)
+    assert dataset.attrs["missing"] == 1 and int(dataset.period.isnull().sum()) == 1
+    assert dataset.sel(**gone.point).place.isnull().all() and dataset.sel(**gone.point).period_error.isnull()
 
 
 def test_nothing_measured_yet_is_a_dataset_of_nan(grid, tmp_path):
-    found = gathered(grid, StudyFolder(tmp_path).store)
-    assert found.attrs["missing"] == 16 and found.period.isnull().all() and found.period.shape == (2, 4, 2)
+    dataset = gathered(grid, StudyFolder(tmp_path).store)
+    assert dataset.attrs["missing"] == 16 and dataset.period.isnull().all() and dataset.period.shape == (2, 4, 2)
 
 
 def test_going_on_measures_only_what_is_lost_or_damaged_and_gives_the_same_bytes(grid, tmp_path):
@@ -100,9 +100,9 @@ def test_going_on_measures_only_what_is_lost_or_damaged_and_gives_the_same_bytes
 
 def test_a_larger_grid_takes_over_the_cells_of_a_smaller(pendulum, grid, tmp_path):
     ran(chosen_grid(pendulum, {"lengths": "2,4"}), tmp_path)
-    reports, found = ran(grid, tmp_path)
+    reports, results = ran(grid, tmp_path)
     assert len(reports) == 8
-    assert found == ran(grid, tmp_path / "at once")[1]
+    assert results == ran(grid, tmp_path / "at once")[1]
 
 
 def test_the_order_is_longest_first(grid, monkeypatch):
@@ -120,9 +120,9 @@ def test_a_failing_cell_leaves_its_traceback_and_is_tried_again(grid, tmp_path, 
     for cell in failed:
         assert "in spring_trap" in store.failure(cell) and "has snapped" in store.failure(cell)
     trap.unlink()
-    reports, found = ran(grid, tmp_path / "out")
+    reports, results = ran(grid, tmp_path / "out")
     assert reports == {cell.key: Status.DONE for cell in failed} and not any(map(store.failure, failed))
-    assert found == ran(grid, tmp_path / "other")[1]
+    assert results == ran(grid, tmp_path / "other")[1]
 
 
 def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid, tmp_path, trap):
@@ -132,9 +132,9 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     store = StudyFolder(tmp_path / "out").store
     (said,) = filter(None, map(store.failure, grid.cells()))
     assert "signal SIGKILL" in said
-    reports, found = ran(grid, tmp_path / "out")
+    reports, results = ran(grid, tmp_path / "out")
     assert list(reports.values()) == [Status.DONE]
-    assert found == ran(grid, tmp_path / "other")[1]
+    assert results == ran(grid, tmp_path / "other")[1]
 
 
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
@@ -163,8 +163,8 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkey
         ran(grid, tmp_path)
     monkeypatch.undo()
     assert len(planned(grid, StudyFolder(tmp_path).store).kept) == 5
-    reports, found = ran(grid, tmp_path)
-    assert len(reports) == 11 and found == ran(grid, tmp_path / "other")[1]
+    reports, results = ran(grid, tmp_path)
+    assert len(reports) == 11 and results == ran(grid, tmp_path / "other")[1]
 
 
 HOLDER = """

@@ -23,23 +23,23 @@ def networks():
 
 
 def losses(problem, first, second, points=401):
-    found = []
+    values = []
     for alpha in np.linspace(0, 1, points):
         weights = alpha * first.vector() + (1 - alpha) * second.vector()
-        found.append(np.abs(first.at(weights).outputs(problem.x) - problem.y).mean())
-    return np.linspace(0, 1, points), np.array(found)
+        values.append(np.abs(first.at(weights).outputs(problem.x) - problem.y).mean())
+    return np.linspace(0, 1, points), np.array(values)
 
 
 def test_a_cell_is_the_definition_on_a_grid():
-    found = as_arrays(STUDY, measure(POINT))
+    measured = as_arrays(STUDY, measure(POINT))
     problem, anchor, (first, second) = networks()
     way = max(losses(problem, each, anchor)[1].max() for each in (first, second))
-    assert way * (1 - 1e-9) <= found["epsilon"] <= way * 1.001
+    assert way * (1 - 1e-9) <= measured["epsilon"] <= way * 1.001
     alpha, between = losses(problem, first, second)
     wall = (between - alpha * between[-1] - (1 - alpha) * between[0]).max()
-    assert wall - 1e-12 <= found["barrier"] <= wall + 1e-3 * found["gap"]
-    assert found["loss"] == pytest.approx(max(between[0], between[-1]), abs=1e-12)
-    assert found["barrier"] <= found["gap"] * (1 + 1e-9) <= found["data_bound"] <= found["theorem"]
+    assert wall - 1e-12 <= measured["barrier"] <= wall + 1e-3 * measured["gap"]
+    assert measured["loss"] == pytest.approx(max(between[0], between[-1]), abs=1e-12)
+    assert measured["barrier"] <= measured["gap"] * (1 + 1e-9) <= measured["data_bound"] <= measured["theorem"]
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -95,10 +95,10 @@ def test_an_effect_of_beta_alone_is_not_one_of_epsilon_at_equal_beta():
         first, second = 0.01 * rng.standard_normal(2)
         return cell(point) | {"epsilon": 1 / (1 + point["beta"]) + first, "barrier": 1 / (1 + point["beta"]) + second}
 
-    found = dict(zip(GROUPS, [a.outcome for a in STUDY.answers(planted(STUDY, of_beta))][:4], strict=True))
-    assert found["over beta, all else equal"] is Outcome.HOLDS is found["all pairs of one seed"]
-    assert found["over seeds, all else equal"] is not Outcome.HOLDS
-    assert found["over the length of training, all else equal"] is not Outcome.HOLDS
+    outcomes = dict(zip(GROUPS, [a.outcome for a in STUDY.answers(planted(STUDY, of_beta))][:4], strict=True))
+    assert outcomes["over beta, all else equal"] is Outcome.HOLDS is outcomes["all pairs of one seed"]
+    assert outcomes["over seeds, all else equal"] is not Outcome.HOLDS
+    assert outcomes["over the length of training, all else equal"] is not Outcome.HOLDS
 
 
 def test_bounds_are_held_against_the_gap():

@@ -13,7 +13,7 @@ from ntkfl.estimate import Estimate
 
 @pytest.mark.parametrize("rows", [SPHERE, ORIGIN])
 def test_a_cell_is_the_definition_and_below_its_bounds(rows):
-    found = as_arrays(STUDY, measure({"h": 8, "side": 0.1, "anchor": rows, "seed": 4}))
+    measured = as_arrays(STUDY, measure({"h": 8, "side": 0.1, "anchor": rows, "seed": 4}))
     entropy = (4, 8, int(np.float64(0.1).view(np.uint64)), rows == ORIGIN)
     seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
     case = CubeFamily(h=8, l=4, side=0.1, rows="ball", n=500, at_origin=rows == ORIGIN).case(seed)
@@ -29,16 +29,16 @@ def test_a_cell_is_the_definition_and_below_its_bounds(rows):
         middle = np.maximum(case.x @ weights[0].T, 0) @ weights[1]
         gaps.append(np.abs(middle - alpha * one - (1 - alpha) * two).mean())
         losses.append(np.abs(middle - case.y).mean() - alpha * ends[0] - (1 - alpha) * ends[1])
-    assert max(gaps) * (1 - 1e-9) <= found["gap"] <= max(gaps) * 1.001
-    assert max(0.0, *losses) - 1e-12 <= found["barrier"] <= max(0.0, *losses) + 1e-3 * found["gap"]
-    assert all(found["gap"] <= found[name] for name in BOUNDS)
+    assert max(gaps) * (1 - 1e-9) <= measured["gap"] <= max(gaps) * 1.001
+    assert max(0.0, *losses) - 1e-12 <= measured["barrier"] <= max(0.0, *losses) + 1e-3 * measured["gap"]
+    assert all(measured["gap"] <= measured[name] for name in BOUNDS)
 
 
 def cell(point, powers=POWERS, over=1.0):
     entropy = (point["h"], int(1e6 * point["side"]), point["anchor"] == ORIGIN, point["seed"])
     gap = point["side"] ** powers[point["anchor"]] * np.random.default_rng(entropy).lognormal(sigma=0.02)
-    found = {"gap": Estimate(gap, 1e-14), "barrier": Estimate(0.3 * gap, 1e-14), "to_anchor": 0.5 * gap}
-    return found | {name: over * gap * factor for factor, name in zip((2, 10, 12, 100), BOUNDS, strict=True)}
+    measured = {"gap": Estimate(gap, 1e-14), "barrier": Estimate(0.3 * gap, 1e-14), "to_anchor": 0.5 * gap}
+    return measured | {name: over * gap * factor for factor, name in zip((2, 10, 12, 100), BOUNDS, strict=True)}
 
 
 def test_planted_powers_hold_and_wrong_ones_are_violated():

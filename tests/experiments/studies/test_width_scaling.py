@@ -26,7 +26,7 @@ SEED, WIDTH = 3, 64
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    found = as_arrays(STUDY, measure({"width": WIDTH, "seed": SEED}))
+    measured = as_arrays(STUDY, measure({"width": WIDTH, "seed": SEED}))
     entropy = np.random.SeedSequence((SEED, WIDTH)).generate_state(1, np.uint64)[0] >> 1
     weights = draw(WIDTH, problem().d, int(entropy))
     x, signs = problem().x, weights.signs / np.sqrt(WIDTH)
@@ -45,18 +45,18 @@ def test_a_cell_is_what_a_plain_loop_finds():
         u = u + np.mean(moves, axis=0)
         outputs.append(np.maximum(x @ u.T, 0) @ signs)
     moved = u - weights.hidden
-    assert found["movement"] == pytest.approx(np.linalg.norm(moved, axis=1).max(), rel=1e-9)
-    assert found["total_movement"] == pytest.approx(np.linalg.norm(moved), rel=1e-9)
-    assert found["step"] == pytest.approx(max(steps), rel=1e-9)
-    assert found["flips"] == ((x @ u.T >= 0) != (x @ weights.hidden.T >= 0)).mean()
+    assert measured["movement"] == pytest.approx(np.linalg.norm(moved, axis=1).max(), rel=1e-9)
+    assert measured["total_movement"] == pytest.approx(np.linalg.norm(moved), rel=1e-9)
+    assert measured["step"] == pytest.approx(max(steps), rel=1e-9)
+    assert measured["flips"] == ((x @ u.T >= 0) != (x @ weights.hidden.T >= 0)).mean()
     drift = gram.finite(x, u) - gram.finite(x, weights.hidden)
-    assert found["gram_drift"] == pytest.approx(drift.ravel(), abs=1e-12)
-    assert found[OUTPUTS] == pytest.approx(start, rel=1e-12)
+    assert measured["gram_drift"] == pytest.approx(drift.ravel(), abs=1e-12)
+    assert measured[OUTPUTS] == pytest.approx(start, rel=1e-12)
     off = np.array(outputs) - y
     limit = gram.infinite(x)
     rho = SETUP.eta_local * SETUP.local_steps / problem().n_clients
     left = off[1:] - off[:-1] @ (np.eye(N) - rho * limit)
-    assert found[PRINTED] == pytest.approx(np.linalg.norm(left) / np.linalg.norm(off[:-1]), rel=1e-8)
+    assert measured[PRINTED] == pytest.approx(np.linalg.norm(left) / np.linalg.norm(off[:-1]), rel=1e-8)
 
 
 def cell(point, powers=TRUE):
@@ -69,10 +69,10 @@ def cell(point, powers=TRUE):
     def matrix(size: int, mean: float = -0.5) -> np.ndarray:
         return 3 * m**mean + m**-0.75 * rng.standard_normal(size)
 
-    found = {name: number(name) for name in (*NUMBERS, PRINTED, EXACT)}
-    found |= {name: matrix(N * N) for name in MATRICES} | {"linearised": matrix(N * (SETUP.rounds + 1))}
+    measured = {name: number(name) for name in (*NUMBERS, PRINTED, EXACT)}
+    measured |= {name: matrix(N * N) for name in MATRICES} | {"linearised": matrix(N * (SETUP.rounds + 1))}
     noise = rng.standard_normal((N, N))
-    return found | {DEVIATION: ((noise + noise.T) * m**-0.5 * 0.02).ravel(), OUTPUTS: rng.standard_normal(N)}
+    return measured | {DEVIATION: ((noise + noise.T) * m**-0.5 * 0.02).ravel(), OUTPUTS: rng.standard_normal(N)}
 
 
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
