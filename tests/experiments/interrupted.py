@@ -194,16 +194,16 @@ def _left(session: int) -> tuple[str, ...]:
 
 
 def _session(session: int) -> list[tuple[int, str]]:
-    found = []
+    processes = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 state, _, _, its = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
                 if int(its) == session and state != "Z":
-                    found.append((int(folder.name), (folder / "cmdline").read_text().replace("\0", " ").strip()))
+                    processes.append((int(folder.name), (folder / "cmdline").read_text().replace("\0", " ").strip()))
             except OSError:
                 continue  # it has just ended
-    return found
+    return processes
 
 
 def table(tries: list[Try]) -> str:
@@ -239,10 +239,10 @@ def main() -> None:
         for job in jobs:
             one = job.result()
             tries.append(one)
-            found = ", ".join(one.wrong)
-            if found or given.verbose:
+            faults = ", ".join(one.wrong)
+            if faults or given.verbose:
                 how = f"{one.sent.name}{' to the group' if one.to_group else ''} after {one.after:.2f} s"
-                ended = "over" if one.over else found or "right"
+                ended = "over" if one.over else faults or "right"
                 print(f"--- {one.command}: {how}: {ended}; status {one.status}, took {one.took:.1f} s", flush=True)
                 print("\n".join([*one.said.splitlines()[-12:], *one.left]), flush=True)
         print(table(tries))

@@ -31,10 +31,10 @@ def invoke(*words):
 
 
 def refused(*words, says):
-    found = invoke(*words)
-    assert found.exit_code == 2, found.output
-    assert says in found.stderr and "Traceback" not in found.stderr and "[Errno" not in found.stderr
-    errors = [line for line in found.stderr.splitlines() if ": y is column " not in line]  # what was read is said
+    result = invoke(*words)
+    assert result.exit_code == 2, result.output
+    assert says in result.stderr and "Traceback" not in result.stderr and "[Errno" not in result.stderr
+    errors = [line for line in result.stderr.splitlines() if ": y is column " not in line]  # what was read is said
     assert len(errors) == 1
 
 
@@ -95,9 +95,9 @@ def test_cases_that_the_data_alone_reject_are_not_simulated(monkeypatch, tmp_pat
     monkeypatch.setattr(FederatedRun, "prepare", lambda case: prepared.append(case))
     data = str(write(tmp_path / "not_unit.csv", rows(8)))
     for threads in (0, 2):
-        found = verify_all(find("fl-ntk/B.12"), Options(data=data, trials=2), threads=threads)
+        verdicts = verify_all(find("fl-ntk/B.12"), Options(data=data, trials=2), threads=threads)
         assert not prepared
-        assert {name for verdict in found for name in verdict.rejected} == {"unit-rows"}
+        assert {name for verdict in verdicts for name in verdict.rejected} == {"unit-rows"}
 
 
 def test_what_was_taken_as_what_is_said_once_and_first(tmp_path):
@@ -105,18 +105,18 @@ def test_what_was_taken_as_what_is_said_once_and_first(tmp_path):
     said = "ok.csv: y is column 'y'; no column is the owner; 3 features, 'a' to 'c'"
     runs = ("gram", "rate", "applies", "simulate"), ("train", "fedavg", "--rounds", "1", "--clients", "2")
     for words in [*([command] for command in runs[0]), runs[1]]:
-        found = invoke(
+        result = invoke(
             *words, "--data", data, "--unit", *(("--width", 8, "--rounds", 1) if "simulate" in words else ())
         )
-        assert found.stderr.splitlines().count(said) == 1 and found.stderr.startswith(said), (words, found.output)
+        assert result.stderr.splitlines().count(said) == 1 and result.stderr.startswith(said), (words, result.output)
 
 
 def test_labels_that_look_like_classes_are_said_to_be_numbers(tmp_path):
     lines = [line.rsplit(",", 1)[0] + f",{i % 3}\n" for i, line in enumerate(rows(9))]
     three = write(tmp_path / "three.csv", lines)
-    found = invoke("simulate", "--data", three, "--unit", "--width", 8, "--rounds", 1)
-    assert found.exit_code == 0
-    assert "look like 3 classes, 0 to 2; the network has one output, which is fitted to these numbers" in found.stderr
+    result = invoke("simulate", "--data", three, "--unit", "--width", 8, "--rounds", 1)
+    assert result.exit_code == 0
+    assert "look like 3 classes, 0 to 2; the network has one output, which is fitted to these numbers" in result.stderr
 
 
 def test_verdicts_carry_the_checksum_of_the_data(tmp_path):

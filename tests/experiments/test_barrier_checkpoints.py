@@ -71,14 +71,14 @@ def test_the_barrier_of_torch_networks_with_biases_is_that_of_their_own_outputs(
     result = run(folder / "a.pt", folder / "b.safetensors", "--data", folder / "data.npz", "--json", folder / "o.json")
     assert result.exit_code == 0, result.output
     assert "5 hidden units, 3 features, 1 output, biases" in result.stdout
-    found = json.loads((folder / "o.json").read_text())
+    record = json.loads((folder / "o.json").read_text())
     data = samples(folder)
     losses = losses_between(modules[0], modules[1], data["x"], data["y"], 20001)
     line = np.linspace(losses[0], losses[-1], len(losses))
     excess = losses - line
-    assert found["loss barrier"]["value"] == pytest.approx(excess.max(), rel=1e-6)
-    assert found["loss barrier"]["value"] >= excess.max() - 1e-12
-    assert found["loss barrier"]["alpha"] == pytest.approx(np.argmax(excess) / 20000, abs=1e-3)
+    assert record["loss barrier"]["value"] == pytest.approx(excess.max(), rel=1e-6)
+    assert record["loss barrier"]["value"] >= excess.max() - 1e-12
+    assert record["loss barrier"]["alpha"] == pytest.approx(np.argmax(excess) / 20000, abs=1e-3)
 
 
 def test_many_networks_have_a_group_barrier_and_one_for_every_pair(files):
@@ -86,14 +86,14 @@ def test_many_networks_have_a_group_barrier_and_one_for_every_pair(files):
     paths = [folder / name for name in ("a.pt", "b.safetensors", "c.pth")]
     result = run(*paths, "--data", folder / "data.npz", "--json", folder / "o.json")
     assert result.exit_code == 0, result.output
-    found = json.loads((folder / "o.json").read_text())
+    record = json.loads((folder / "o.json").read_text())
     data = samples(folder)
     networks, constant, unit = without_biases([load_affine_network(path) for path in paths])
     assert constant and unit
     expected = group_barrier(networks, with_constant(data["x"]), data["y"])
-    assert found["group loss barrier"]["value"] == float(expected.value) and len(found["pairs"]) == 3
+    assert record["group loss barrier"]["value"] == float(expected.value) and len(record["pairs"]) == 3
     pair = loss_barrier(networks[0], networks[2], with_constant(data["x"]), data["y"])
-    assert found["pairs"][1]["loss barrier"]["value"] == float(pair.value.value)
+    assert record["pairs"][1]["loss barrier"]["value"] == float(pair.value.value)
     assert result.stdout.count(" - ") == 3 and "group accuracy barrier" in result.stdout
 
 
@@ -244,8 +244,8 @@ def test_runs_of_an_mlp_are_exact_and_of_other_models_on_a_grid(tmp_path):
     assert exact.exit_code == 0 and "6 hidden units, 64 features, 10 outputs, biases" in exact.stdout, exact.output
     grid = run(tmp_path / "d", tmp_path / "e", tmp_path / "d", "--loss", "cross-entropy", "--json", tmp_path / "o.json")
     assert grid.exit_code == 0 and "on a grid of 21 points" in grid.stdout, grid.output
-    found = json.loads((tmp_path / "o.json").read_text())
-    assert len(found["pairs"]) == 3 and found["pairs"][f"{tmp_path / 'd'} - {tmp_path / 'd'}"]["loss"] < 1e-12
+    record = json.loads((tmp_path / "o.json").read_text())
+    assert len(record["pairs"]) == 3 and record["pairs"][f"{tmp_path / 'd'} - {tmp_path / 'd'}"]["loss"] < 1e-12
     assert run(tmp_path / "d", tmp_path / "e", "--data", "digits").exit_code == 2
 
 
@@ -264,9 +264,9 @@ def test_a_group_of_copies_with_permuted_units_has_no_barrier_when_aligned(files
     result = run(*names, *data)
     assert result.exit_code == 0, result.output
     assert f"each aligned to the mean of the others by {by}" in result.stdout
-    found = json.loads((folder / "o.json").read_text())
-    assert abs(found["group loss barrier"]["value"]) > 1e-3  # as they are
-    numbers = found["aligned"]["numbers"]
+    record = json.loads((folder / "o.json").read_text())
+    assert abs(record["group loss barrier"]["value"]) > 1e-3  # as they are
+    numbers = record["aligned"]["numbers"]
     for barrier in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
         assert abs(barrier["value"]) <= barrier["error"]
-    assert all(sorted(order) == list(range(5)) for order in found["aligned"]["permutations"])
+    assert all(sorted(order) == list(range(5)) for order in record["aligned"]["permutations"])

@@ -185,11 +185,11 @@ def test_runs_are_compared_on_their_own_test_samples(runs, loss):
     result = run(runs / "a", runs / "b", "--loss", loss, "--json", runs / "out.json")
     assert result.exit_code == 0, result.output
     content = json.loads((runs / "out.json").read_text())
-    found = load_run(runs / "a"), load_run(runs / "b")
-    data = found[0].federation.data
+    pair = load_run(runs / "a"), load_run(runs / "b")
+    data = pair[0].federation.data
     x, y = data.x_test.flatten(1).double().numpy(), data.y_test.numpy()
     labels = y if loss == "cross-entropy" else np.eye(10)[y]
-    exact = loss_barrier(*(to_network(run.params) for run in found), x, labels, loss)
+    exact = loss_barrier(*(to_network(run.params) for run in pair), x, labels, loss)
     assert content["samples"] == len(x) == 30 and content["data"] == f"digits, test samples of {runs / 'a'}"
     assert content["loss barrier"]["value"] == exact.value.value
     few = run(runs / "a", runs / "b", "--n", 7)

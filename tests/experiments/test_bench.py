@@ -45,9 +45,9 @@ def timings():
 @pytest.mark.parametrize("name", SMALL)
 def test_all_candidates_of_a_workload_find_the_same(name):
     workload = catalogue()[name]
-    found = measured(workload, SMALL[name], repetitions=2, threads=1)
-    assert [timing.candidate for timing in found] == [candidate.name for candidate in workload.candidates]
-    for timing, candidate in zip(found, workload.candidates, strict=True):
+    timings = measured(workload, SMALL[name], repetitions=2, threads=1)
+    assert [timing.candidate for timing in timings] == [candidate.name for candidate in workload.candidates]
+    for timing, candidate in zip(timings, workload.candidates, strict=True):
         assert timing.skipped or (timing.clock > 0 and timing.memory > 10**7)
         assert timing.skipped or timing.role == "limit" or timing.off <= (candidate.tolerance or workload.tolerance)
 
@@ -87,8 +87,8 @@ def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeyp
     monkeypatch.setenv(elsewhere.PYTHON, sys.executable)
     (tmp_path / "squares.py").write_text(SQUARES)
     given = {"x": np.arange(3.0)}
-    found = timed(lambda: elsewhere.timed_there("squares", given, 4, "2", counted=10))
-    assert found.result.tolist() == [0, 1, 4] and (found.clock, found.processor) == (20, 30)
+    timing = timed(lambda: elsewhere.timed_there("squares", given, 4, "2", counted=10))
+    assert timing.result.tolist() == [0, 1, 4] and (timing.clock, timing.processor) == (20, 30)
 
 
 def test_what_a_call_measures_itself_goes_before_the_clock():

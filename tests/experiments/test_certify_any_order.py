@@ -124,9 +124,9 @@ def test_a_users_network_with_biases_is_certified(files, name):
     )
     assert result.exit_code == 0, result.output
     assert max(len(sentence.split()) for sentence in result.stdout.splitlines()[:2]) <= 25
-    record, found = json.loads(kept.read_text()), certify_any_order(problem, network)
-    assert record["certified"] and record["distance"] == pytest.approx(float(found.distance.hi), rel=1e-12)
-    assert record["step_limit"] == pytest.approx(found.step_limit, rel=1e-12)
+    record, certificate = json.loads(kept.read_text()), certify_any_order(problem, network)
+    assert record["certified"] and record["distance"] == pytest.approx(float(certificate.distance.hi), rel=1e-12)
+    assert record["step_limit"] == pytest.approx(certificate.step_limit, rel=1e-12)
     assert record["test"]["final"] == record["test"]["right"] > 20 and record["test"]["samples"] == 30
     assert picture.read_text().lstrip().startswith("<?xml") and "final: " in result.stdout
     assert "x with its constant feature" in result.stdout
@@ -150,8 +150,8 @@ def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift
     told = ("--weights", folder / "head.safetensors", "--test", "--json", kept)
     result = run(*ANY, "--data", folder / "moved.npz", *told)
     assert result.exit_code == 0 and "  if the output's bias is not trained: it is subtracted" in result.stdout
-    record, found = json.loads(kept.read_text()), certify_any_order(problem, network)
-    assert record["distance"] == pytest.approx(float(found.distance.hi), rel=1e-9)
+    record, certificate = json.loads(kept.read_text()), certify_any_order(problem, network)
+    assert record["distance"] == pytest.approx(float(certificate.distance.hi), rel=1e-9)
     assert record["test"]["final"] == record["test"]["right"] > 20
     refused = run(*ANY, "--data", folder / "moved.npz", *told[:2], "--export", folder / "proof")
     assert refused.exit_code == 2 and "has no place for it" in refused.stderr and not (folder / "proof").exists()

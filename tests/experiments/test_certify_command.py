@@ -66,15 +66,15 @@ def test_search_prints_the_boundary_beside_the_theorem(tmp_path):
     result = run(*SMALL, "--after", 150, "--search-steps", "--save", tmp_path / "steps.json")
     assert result.exit_code == 0, result.output
     record = json.loads((tmp_path / "steps.json").read_text())
-    found, failed = record["search"]["certifies"], record["search"]["fails"]
-    assert found < failed <= 1.1 * found * (1 + 1e-12)
-    assert f"largest eta_local found that certifies: {found:g} ({failed:g} does not)" in result.stdout
+    certified, failed = record["search"]["certifies"], record["search"]["fails"]
+    assert certified < failed <= 1.1 * certified * (1 + 1e-12)
+    assert f"largest eta_local found that certifies: {certified:g} ({failed:g} does not)" in result.stdout
     asked = record["search"]["theorem_b_3"]
-    assert asked["local_time"] < found / 1000
+    assert asked["local_time"] < certified / 1000
     assert min(asked["width_stated"], asked["width"]) > 400 and asked["rounds"] > 1e4
     assert f"{asked['width_stated']:.3g}" in result.stdout
     assert run(*record["replay"].split()[1:]).exit_code == 0
-    harder = record["replay"].replace(f"--eta-local {found}", f"--eta-local {failed}")
+    harder = record["replay"].replace(f"--eta-local {certified}", f"--eta-local {failed}")
     assert run(*harder.split()[1:]).exit_code != 0
 
 

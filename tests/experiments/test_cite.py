@@ -15,8 +15,8 @@ from ntkfl.training.methods import catalogue as methods
 from ntkfl.version import VERSION
 
 
-def keys(found):
-    return [re.match(r"@\w+{([^,]+),", entry)[1] for entry in found.entries]
+def keys(citations):
+    return [re.match(r"@\w+{([^,]+),", entry)[1] for entry in citations.entries]
 
 
 def run(*words):
@@ -25,8 +25,8 @@ def run(*words):
 
 def test_every_entry_is_complete_and_no_key_is_there_twice():
     entries = [entry for _, entry in references()]
-    found = [re.match(r"@(\w+){(\w+),\n", entry) for entry in entries]
-    assert all(found) and len({match[2] for match in found}) == len(entries) > 10
+    matches = [re.match(r"@(\w+){(\w+),\n", entry) for entry in entries]
+    assert all(matches) and len({match[2] for match in matches}) == len(entries) > 10
     for entry in (*entries, TOOL):
         assert entry.count("{") == entry.count("}") and "keywords" not in entry
         assert all(re.search(rf"^  {field} +=", entry, re.MULTILINE) for field in ("author", "title")), entry
@@ -36,22 +36,22 @@ def test_every_entry_is_complete_and_no_key_is_there_twice():
 
 @pytest.mark.parametrize("name", sorted(methods()))
 def test_every_method_has_the_papers_that_it_is_from(name):
-    found = keys(citation(name))
-    assert found[-1] == "ntkfl" and (len(found) > 1) == (name != "local")
+    cited = keys(citation(name))
+    assert cited[-1] == "ntkfl" and (len(cited) > 1) == (name != "local")
 
 
 def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
     for statement in statements().values():
-        found = citation(statement.id)
+        citations = citation(statement.id)
         papers = {i.partition("/")[0] for i in (statement.id, *statement.uses)}
         behind = [entry for names, entry in references() if names & papers]
         assert all(any(paper in names for names, _ in references()) for paper in papers)
-        own = [entry for entry in found.entries if entry.startswith("@misc{ntkfl-")]
+        own = [entry for entry in citations.entries if entry.startswith("@misc{ntkfl-")]
         assert len(own) == sum(claim.nature is not None for claim in statement.forms.values())
         assert (
-            found.entries == (*behind, *own, TOOL)
-            and statement.id in found.what
-            and str(statement.source) in str(found)
+            citations.entries == (*behind, *own, TOOL)
+            and statement.id in citations.what
+            and str(statement.source) in str(citations)
         )
     three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
     deep = ["jacot2018neural", "jian2025widening"]
@@ -60,9 +60,9 @@ def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
 
 
 def test_a_finding_is_an_item_of_its_own_with_its_address_and_its_check():
-    found = citation("fl-ntk/C.10")
-    assert keys(found) == ["huang2021flntk", "ntkfl-fl-ntk-C.10-stated", "ntkfl"]
-    entry = found.entries[1]
+    citations = citation("fl-ntk/C.10")
+    assert keys(citations) == ["huang2021flntk", "ntkfl-fl-ntk-C.10-stated", "ntkfl"]
+    entry = citations.entries[1]
     assert r"findings.html\#fl-ntk-C.10-stated}" in entry and r"by docs/checks/fl\_ntk\_c\_10.py}" in entry
     assert r"B\_3: what" in entry and "recorded: violated" in entry
     of_a_scan = citation("fl-ntk/B.12").entries[1]

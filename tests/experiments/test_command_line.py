@@ -301,12 +301,12 @@ def test_verify_warns_once_of_the_users_steps_and_never_of_stored_cases():
 @pytest.mark.parametrize("rounds", [28, 80])
 def test_a_run_that_overflows_is_named_and_the_limit_is_said(rounds):
     steps = ["--data", "sphere", "--eta-local", "1e6", "--width", "16", "--rounds", rounds, "--trials", "5"]
-    found = run("verify", "fl-ntk/Eq1", "--form", "stated", *steps)
-    assert found.exit_code == 1  # nothing could be tested
-    said = " ".join(found.stdout.split())
+    result = run("verify", "fl-ntk/Eq1", "--form", "stated", *steps)
+    assert result.exit_code == 1  # nothing could be tested
+    said = " ".join(result.stdout.split())
     assert re.search(r"UNRESOLVED on your data: 5 of 5 trials could not be computed: .*, seed 0 failed with", said)
     assert "overflowed" in said
-    assert re.search(r"warning: .*eta_local < [\d.]+", found.stderr)
+    assert re.search(r"warning: .*eta_local < [\d.]+", result.stderr)
 
 
 def test_rate_reaches_the_residual_in_the_rounds_it_says():

@@ -18,22 +18,22 @@ WORDS = [word for key, value in SMALL.items() for word in (f"--{key.replace('_',
 
 def test_the_runs_are_those_of_each_method_and_seed_and_are_kept(tmp_path):
     methods = ("fedavg", "fedprox:mu=0.5")
-    found = compare_methods(methods, 2, out=tmp_path / "runs", seed=3, **SMALL)
-    assert found.methods == methods and found.seeds == (3, 4) and "test_accuracy" in found.values
+    comparison = compare_methods(methods, 2, out=tmp_path / "runs", seed=3, **SMALL)
+    assert comparison.methods == methods and comparison.seeds == (3, 4) and "test_accuracy" in comparison.values
     for k, (name, options) in enumerate([("fedavg", {}), ("fedprox", {"options": {"mu": 0.5}})]):
         alone = [summary(train(name, seed=seed, **SMALL, **options).rows)["test_loss"].mean for seed in (3, 4)]
-        assert found.values["test_loss"][k].tolist() == alone
+        assert comparison.values["test_loss"][k].tolist() == alone
     again = compare_methods(methods, 2, out=tmp_path / "runs", seed=3, **SMALL)  # every run is there already
-    assert again.to_dict() == found.to_dict()
+    assert again.to_dict() == comparison.to_dict()
     assert len(list((tmp_path / "runs").glob("*/seed-*/metrics.csv"))) == 4
 
 
 def test_the_intervals_are_those_of_a_paired_t_test():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=6), rng.normal(size=6) + 1
-    found = MethodComparison(("a", "b"), tuple(range(6)), {"test_loss": np.stack([first, second])})
+    comparison = MethodComparison(("a", "b"), tuple(range(6)), {"test_loss": np.stack([first, second])})
     interval = stats.ttest_rel(second, first).confidence_interval(0.95)
-    difference = found.difference("test_loss", 1)
+    difference = comparison.difference("test_loss", 1)
     assert difference.mean - difference.half == pytest.approx(interval.low)
     assert difference.mean + difference.half == pytest.approx(interval.high)
     three = MethodComparison(("a", "b", "c"), tuple(range(6)), {"test_loss": np.stack([first, second, second])})
@@ -58,10 +58,10 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_be_compared(tmp_path
 
     done = run("fedavg", "local", "--seeds", 2, "--json", tmp_path / "o.json", *WORDS)
     assert done.exit_code == 0 and "2 seeds, paired" in done.stdout, done.output
-    found = json.loads((tmp_path / "o.json").read_text())
-    assert found["baseline"] == "fedavg" and found["seeds"] == [0, 1]
-    assert found["measures"]["test_loss"][1]["finding"] in ("better", "worse", "not told apart")
-    assert found["nothing_learned"] == []
+    content = json.loads((tmp_path / "o.json").read_text())
+    assert content["baseline"] == "fedavg" and content["seeds"] == [0, 1]
+    assert content["measures"]["test_loss"][1]["finding"] in ("better", "worse", "not told apart")
+    assert content["nothing_learned"] == []
     still = run("fedavg", "fedprox", "--seeds", 2, "--json", tmp_path / "still.json", *WORDS, "--rate", 1e-9)
     assert still.exit_code == 1 and "2 seeds, paired" in still.stdout, still.output
     said = json.loads((tmp_path / "still.json").read_text())["nothing_learned"]

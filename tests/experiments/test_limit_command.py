@@ -25,10 +25,10 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, method, options)
     result = run(*SMALL, "--method", method, *words, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
-    found = limit_curves(problem, range(7), method=method, options=options)
+    curves = limit_curves(problem, range(7), method=method, options=options)
     written = json.loads(file.read_text())
     at = {point["round"]: point for point in written.pop("points")}
-    same = found.to_dict()
+    same = curves.to_dict()
     assert {point["round"]: point for point in same.pop("points") if point["round"] in at} == at
     assert same == written and {0, 1, 6} <= set(at)
     assert picture.read_text().lstrip().startswith("<?xml")

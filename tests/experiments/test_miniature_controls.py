@@ -46,11 +46,11 @@ def moves(keys, scale=1.0, rounds=3, **changes):
         seed=1,
         **changes,
     )
-    state, found = federation.start(), []
+    state, models = federation.start(), []
     for _ in range(rounds):
         state = federation.round(state).state
-        found.append(state.model["w"].numpy())
-    return np.array(found)
+        models.append(state.model["w"].numpy())
+    return np.array(models)
 
 
 def apart(one, other):
@@ -61,9 +61,9 @@ def apart(one, other):
 @pytest.mark.parametrize(("beta", "momentum"), [(0.1, 0.0), (1.0, 0.9), (6.0, 0.5)])
 def test_fedgucci_is_its_control_exactly_where_outputs_are_linear(alpha, beta, momentum):
     keys = KEYS | {"method": "fedgucci", "options": {"beta": beta, "alpha": alpha}, "momentum": momentum, "rate": 0.02}
-    found, theirs = moves(keys, participation=0.5), moves(control(keys), participation=0.5)
-    assert apart(found, theirs) < 1e-12
-    assert apart(found, moves(keys | {"method": "fedavg", "options": {}}, participation=0.5)) > 0.1 * min(beta, 1)
+    own, theirs = moves(keys, participation=0.5), moves(control(keys), participation=0.5)
+    assert apart(own, theirs) < 1e-12
+    assert apart(own, moves(keys | {"method": "fedavg", "options": {}}, participation=0.5)) > 0.1 * min(beta, 1)
 
 
 def test_the_factors_are_those_of_x4():
@@ -99,16 +99,16 @@ def test_feddyn_is_a_servers_momentum_to_the_first_order_in_alpha():
         keys = KEYS | {"method": "feddyn", "options": {"alpha": alpha}, "rounds": 8}
         theirs = control(keys)
         assert theirs["options"]["momentum"] == pytest.approx(1 - alpha * 0.1 * way(5, 0.0, 0.1 * alpha))
-        found = moves(keys, 0.05, 8)
-        assert apart(found, moves(theirs, 0.05, 8)) < 0.6 * alpha  # alpha times the way, 1/2
-        assert apart(found, moves(keys | {"method": "fedavg", "options": {}}, 0.05, 8)) > 2
+        own = moves(keys, 0.05, 8)
+        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # alpha times the way, 1/2
+        assert apart(own, moves(keys | {"method": "fedavg", "options": {}}, 0.05, 8)) > 2
 
 
 def test_fedavgm_ends_at_the_control_s_pace():
     """Once its velocity is there, a round goes as far as one of FedAvg at the server's rate divided by 1 - momentum."""
     keys = KEYS | {"method": "fedavgm", "options": {"momentum": 0.8}}
-    found, theirs = (np.diff(moves(options, 0.01, 60), axis=0)[-1] for options in (keys, control(keys)))
-    np.testing.assert_allclose(found, theirs, rtol=0.02)
+    own, theirs = (np.diff(moves(options, 0.01, 60), axis=0)[-1] for options in (keys, control(keys)))
+    np.testing.assert_allclose(own, theirs, rtol=0.02)
 
 
 def test_with_adam_the_gradients_size_has_no_part():
@@ -157,7 +157,7 @@ def test_every_method_has_a_control_or_a_reason():
 
 @pytest.mark.parametrize("scale", ["small", "middle", "paper"])
 def test_every_fedgucci_of_every_miniature_has_its_control(scale):
-    found = 0
+    count = 0
     for miniature in catalogue().values():
         if scale not in (miniature.at, *miniature.larger):
             continue
@@ -168,8 +168,8 @@ def test_every_fedgucci_of_every_miniature_has_its_control(scale):
                 base, other = there[setting.against].keys, there[setting.control].keys
                 assert other == control(setting.keys) and other["method"] == base["method"] == "fedavg"
                 assert {**other, "rate": base["rate"], "options": {}} == {**base, "options": {}}
-                found += 1
-    assert found > 1
+                count += 1
+    assert count > 1
 
 
 def test_with_other_rounds_a_control_is_that_of_its_setting():
@@ -188,10 +188,10 @@ def test_a_control_stands_once_beside_those_that_share_it():
     common = KEYS | {"method": "fedavg"}
     connected = {"method": "fedgucci", "options": {"beta": 1.0}}
     named = {"FedAvg": {}, "one": connected, "two": connected | {"options": {"beta": 1.0, "anchors": 2}}}
-    found = settings(common, named, "FedAvg", named="{}, here")
-    assert [setting.name for setting in found] == ["FedAvg, here", "one, here", "control of one, here", "two, here"]
-    assert [setting.control for setting in found] == [None, "control of one, here", None, "control of one, here"]
-    assert found[2].keys == control(found[1].keys) and found[2].against == "FedAvg, here"
+    listed = settings(common, named, "FedAvg", named="{}, here")
+    assert [setting.name for setting in listed] == ["FedAvg, here", "one, here", "control of one, here", "two, here"]
+    assert [setting.control for setting in listed] == [None, "control of one, here", None, "control of one, here"]
+    assert listed[2].keys == control(listed[1].keys) and listed[2].against == "FedAvg, here"
     plain = settings(common, {"FedAvg": {}, "FedNova": {"method": "fednova"}}, "FedAvg")
     assert [setting.control for setting in plain] == [None, None], "its control is the baseline"
 

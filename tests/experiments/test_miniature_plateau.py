@@ -25,16 +25,16 @@ def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
     slopes = [sign * (rise + off) / (ROUNDS // 3 - 1) for off in (-spread, spread)]
     before = np.random.default_rng(0).standard_normal((2, ROUNDS - ROUNDS // 3)) * 50
     curves = [[*old, *(70 + slope * np.arange(ROUNDS // 3))] for old, slope in zip(before, slopes, strict=True)]
-    found = last_third(curves, 1.0, BEYOND)
-    assert (found.change, found.error) == (pytest.approx(sign * rise), pytest.approx(spread)) and found.state == state
+    trend = last_third(curves, 1.0, BEYOND)
+    assert (trend.change, trend.error) == (pytest.approx(sign * rise), pytest.approx(spread)) and trend.state == state
 
 
 @given(st.lists(st.lists(st.floats(0, 100), min_size=9, max_size=9), min_size=2, max_size=4), st.floats(-50, 50))
 def test_a_level_changes_nothing_and_a_mirror_the_sign(curves, level):
-    found = last_third(curves, 1.0, BEYOND)
+    trend = last_third(curves, 1.0, BEYOND)
     moved = last_third([[level - value for value in curve] for curve in curves], 1.0, BEYOND)
-    assert moved.change == pytest.approx(-found.change, abs=1e-9) and moved.error == pytest.approx(
-        found.error, abs=1e-9
+    assert moved.change == pytest.approx(-trend.change, abs=1e-9) and moved.error == pytest.approx(
+        trend.error, abs=1e-9
     )
 
 
@@ -69,9 +69,9 @@ def ordering(miniature):
     [(2.0, 1.0, SEEN), (2.0, 2.0, STEP_SIZE), (2.0, 3.0, STEP_SIZE), (-2.0, -3.0, OPPOSITE), (0.0, -1.0, NOT_SEEN)],
 )
 def test_an_ordering_is_seen_only_beyond_its_control(effect, of_control, verdict):
-    found = ordering(curves(more=(effect, 0.0, "same"), same=(of_control + 0.001, 0.0, None)))
-    assert found.verdict == verdict and found.ordering == f"higher: {verdict}"
-    assert found.beyond == pytest.approx(effect - of_control, abs=0.2) and found.beyond_error < 0.1
+    comparison = ordering(curves(more=(effect, 0.0, "same"), same=(of_control + 0.001, 0.0, None)))
+    assert comparison.verdict == verdict and comparison.ordering == f"higher: {verdict}"
+    assert comparison.beyond == pytest.approx(effect - of_control, abs=0.2) and comparison.beyond_error < 0.1
     alone = ordering(curves(more=(effect, 0.0, None)))
     assert alone.verdict == {2.0: SEEN, -2.0: OPPOSITE, 0.0: NOT_SEEN}[effect] and math.isnan(alone.beyond)
 
@@ -96,18 +96,18 @@ def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compar
             noise = 0.05 * np.random.default_rng([seed, int(1000 * keys["effect"])]).standard_normal()
             return {"score": 60 + 5 * seed + keys["effect"] + noise}  # what a seed changes, it changes in all
 
-        found = ordering(toy(measure, *settings, quantities=(Quantity("score", "%"),)))
-        assert found.difference == pytest.approx(2, abs=0.2)
-        assert found.beyond == pytest.approx(2 - of_controls, abs=0.2) and found.beyond_error < 0.1
-        assert found.verdict == verdict
+        comparison = ordering(toy(measure, *settings, quantities=(Quantity("score", "%"),)))
+        assert comparison.difference == pytest.approx(2, abs=0.2)
+        assert comparison.beyond == pytest.approx(2 - of_controls, abs=0.2) and comparison.beyond_error < 0.1
+        assert comparison.verdict == verdict
 
 
 @pytest.mark.parametrize("where", ["base", "more", "same"])
 def test_an_ordering_of_curves_that_move_is_one_before_the_plateau(where):
     rises = {"base": 0.0, "more": 0.0, "same": 0.0, where: 5.0}
     more, same = (2.0, rises["more"], "same"), (0.001, rises["same"], None)
-    found = ordering(curves(more=more, same=same, base_rise=rises["base"]))
-    assert found.ordering == f"higher: {SEEN}, before the plateau"
+    comparison = ordering(curves(more=more, same=same, base_rise=rises["base"]))
+    assert comparison.ordering == f"higher: {SEEN}, before the plateau"
 
 
 def test_at_chance_nothing_is_claimed():

@@ -22,11 +22,11 @@ def planted(name, values, rise=0.0):
             noise = 0.02 * np.random.default_rng([seed, len(setting.name)]).standard_normal()
             level = values.get(setting.name, 70.0) + noise
             curve = level + rise * np.clip(np.arange(-20, 10) / 9, 0, 1) - rise
-            found = {
+            measured = {
                 q.name: level if q.flat is None else float(np.mean(curve[-q.last :])) for q in miniature.quantities
             }
             curves = {q.name: curve.tolist() for q in miniature.quantities if q.flat is not None}
-            cells.append(Cell(miniature.label, setting.name, seed, setting.keys, found, curves=curves))
+            cells.append(Cell(miniature.label, setting.name, seed, setting.keys, measured, curves=curves))
     return miniature, cells
 
 

@@ -178,23 +178,25 @@ def test_every_setting_of_a_larger_scale_is_a_configuration(miniature):
 
 
 def test_the_papers_recipes_are_as_printed():
-    found = {miniature.name: miniature.on("paper") for miniature in catalogue().values() if "paper" in miniature.larger}
-    assert set(found) == set(AS_PRINTED)
-    for name, miniature in found.items():
+    printed = {
+        miniature.name: miniature.on("paper") for miniature in catalogue().values() if "paper" in miniature.larger
+    }
+    assert set(printed) == set(AS_PRINTED)
+    for name, miniature in printed.items():
         for setting in miniature.settings:
             if setting.control or not any(setting.name == other.control for other in miniature.settings):
                 config = checked(setting.keys).model_dump()
                 wanted = {key: value for key, value in AS_PRINTED[name].items() if key not in VARIED.get(name, ())}
                 assert {key: config[key] for key in wanted} == wanted, setting.name
-    assert {s.keys["clients"] for s in found["population"].settings} == {100, 200}
-    assert {s.keys["partition"] for s in found["ordering"].settings} == {"dirichlet:0.5", "dirichlet:100"}
-    assert {s.keys["participation"] for s in found["participation"].settings} == {0.05, 0.1}
-    assert {s.keys["clients"] for s in found["clients"].settings} == {10, 50, 100}
-    late = {s.keys["ima_period"] for s in found["ima"].settings if "ima_period" in s.keys}
-    assert late == {20} and {checked(s.keys).ima_start for s in found["ima"].settings[1:]} == {300}
-    assert [checked(s.keys).ima_start for s in found["ima-start"].settings[1::2]] == [150, 200, 250, 300]
-    assert {checked(s.keys).ima_start for s in found["ima-window"].settings} == {150, 200, 300}
-    assert all(miniature.no_paper for miniature in catalogue().values() if miniature.name not in found)
+    assert {s.keys["clients"] for s in printed["population"].settings} == {100, 200}
+    assert {s.keys["partition"] for s in printed["ordering"].settings} == {"dirichlet:0.5", "dirichlet:100"}
+    assert {s.keys["participation"] for s in printed["participation"].settings} == {0.05, 0.1}
+    assert {s.keys["clients"] for s in printed["clients"].settings} == {10, 50, 100}
+    late = {s.keys["ima_period"] for s in printed["ima"].settings if "ima_period" in s.keys}
+    assert late == {20} and {checked(s.keys).ima_start for s in printed["ima"].settings[1:]} == {300}
+    assert [checked(s.keys).ima_start for s in printed["ima-start"].settings[1::2]] == [150, 200, 250, 300]
+    assert {checked(s.keys).ima_start for s in printed["ima-window"].settings} == {150, 200, 300}
+    assert all(miniature.no_paper for miniature in catalogue().values() if miniature.name not in printed)
 
 
 @pytest.mark.parametrize("scale", ["middle", "paper"])
@@ -262,8 +264,8 @@ def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
 def test_what_two_scales_say_of_a_claim(effects, says):
     """Noise of the seeds is .5 to either side; the claim is higher."""
     results = scaled_toy(effects)
-    ((one, two, found),) = both(*results)
-    assert found == says and one.setting == two.setting == "more"
+    ((one, two, sentence),) = both(*results)
+    assert sentence == says and one.setting == two.setting == "more"
     line = f"| score | more |  | {effects[0]:+.2f} ± 0.29 | {effects[1]:+.2f} ± 0.29 | {says} |"
     assert line in page(results, "").splitlines()
 
@@ -280,15 +282,15 @@ def test_what_cannot_be_said_of_two_scales():
 def scaled_toy(effects):
     """The toy on the small and the middle scale, with so much more in 'more', four seeds each."""
     settings = Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base", claim={"score": "higher"})
-    found = []
+    results = []
     for scale, effect in zip(("small", "middle"), effects, strict=True):
 
         def measure(keys, seed, effect=effect):
             return {"score": keys["effect"] * (effect + 0.5 * (-1) ** seed)}
 
         one = toy(measure, *settings, at=scale)
-        found.append((one, run(one, range(4))))
-    return found
+        results.append((one, run(one, range(4))))
+    return results
 
 
 # --- differences
@@ -316,13 +318,13 @@ def test_noise_is_called_noise_as_often_as_it_should():
 
 
 @pytest.mark.parametrize(
-    "claim, effect, found", [("higher", 1, "seen"), ("lower", 1, "the opposite is seen"), ("lower", 0, "not seen")]
+    "claim, effect, finding", [("higher", 1, "seen"), ("lower", 1, "the opposite is seen"), ("lower", 0, "not seen")]
 )
-def test_the_papers_ordering_is_held_against_the_finding(claim, effect, found):
+def test_the_papers_ordering_is_held_against_the_finding(claim, effect, finding):
     settings = Setting("base", {"effect": 0}), Setting("more", {"effect": effect}, "base", claim={"score": claim})
     miniature = toy(lambda keys, seed: {"score": keys["effect"] + (-1) ** seed * 1e-3 * len(keys)}, *settings)
     _, more = compared(miniature, run(miniature, range(4)))
-    assert more.ordering == f"{claim}: {found}"
+    assert more.ordering == f"{claim}: {finding}"
     _, alone = compared(miniature, run(miniature, range(1)))
     assert alone.finding == "too few seeds" and alone.ordering == f"{claim}: too few seeds"
 
@@ -352,11 +354,11 @@ def test_a_setting_that_diverges_is_a_result(tmp_path):
         return {"score": keys["effect"] + seed}
 
     miniature = toy(measure)
-    found = run(miniature, range(3), tmp_path)
-    assert [cell.failure for cell in found] == ["", "", "", "round 3: not finite", "", ""]
-    assert compared(miniature, found)[1].finding == "diverged with seed 1"
-    assert compared(miniature, found)[1].difference == 1  # over the seeds with both
-    assert run(miniature, range(3), tmp_path) == found
+    cells = run(miniature, range(3), tmp_path)
+    assert [cell.failure for cell in cells] == ["", "", "", "round 3: not finite", "", ""]
+    assert compared(miniature, cells)[1].finding == "diverged with seed 1"
+    assert compared(miniature, cells)[1].difference == 1  # over the seeds with both
+    assert run(miniature, range(3), tmp_path) == cells
 
 
 # --- cells
@@ -381,11 +383,11 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(stopped, range(3), tmp_path)
     rest, after = counting()
-    found = run(rest, range(3), tmp_path)
+    cells = run(rest, range(3), tmp_path)
     assert before + after == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
-    assert [replace(cell, seconds=0) for cell in found] == [replace(cell, seconds=0) for cell in run(whole, range(3))]
+    assert [replace(cell, seconds=0) for cell in cells] == [replace(cell, seconds=0) for cell in run(whole, range(3))]
     again, none = counting()
-    assert run(again, range(3), tmp_path) == found and not none
+    assert run(again, range(3), tmp_path) == cells and not none
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == sorted(
         f"{s}.{k}.json" for s in ("base", "more") for k in range(3)
     )
@@ -428,11 +430,11 @@ def test_grid_barriers_approach_the_exact_ones_from_below(solo):
     models = solo.trained(solo.starts(4, 0), solo.anchor(0, 0), 0.0, 0)
     x = np.hstack([solo.data.x_test.flatten(1).numpy(), np.ones((150, 1))])
     y, networks = solo.data.y_test.numpy(), [two_layer(models, row) for row in range(4)]
-    found = segments(solo.scores, tree_map(lambda w: w[:1], models), tree_map(lambda w: w[1], models), points=101)
+    segment = segments(solo.scores, tree_map(lambda w: w[:1], models), tree_map(lambda w: w[1], models), points=101)
     exact = loss_barrier(networks[0], networks[1], x, y, "cross-entropy").value
-    assert 0 <= exact.hi - found.loss_barriers().item() < 1e-3 * exact.value + 1e-6
+    assert 0 <= exact.hi - segment.loss_barriers().item() < 1e-3 * exact.value + 1e-6
     shares = accuracy_barrier(networks[0], networks[1], x, y).value
-    assert -1e-12 < shares.hi - found.accuracy_barriers().item() < 0.02
+    assert -1e-12 < shares.hi - segment.accuracy_barriers().item() < 0.02
     groups = group_barriers(solo.scores, models, 2)
     exact_groups = [float(group_accuracy_barrier(networks[k : k + 2], x, y).value) for k in (0, 2)]
     assert groups.tolist() == pytest.approx(exact_groups, abs=1e-9)
@@ -479,8 +481,8 @@ def test_the_three_models_are_where_the_plane_says(solo):
     assert [corner.accuracy for corner in three.corners()] == pytest.approx(accuracies.tolist(), abs=1e-12)
     mean = solo.scores(tree_map(lambda w: w.mean(0, keepdim=True), models))
     assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
-    found, s, t, grid = three.losses(5)
-    assert grid[1, 3] == pytest.approx(three.score(found.point(s[1], t[3])).loss, abs=1e-12)
+    network_plane, s, t, grid = three.losses(5)
+    assert grid[1, 3] == pytest.approx(three.score(network_plane.point(s[1], t[3])).loss, abs=1e-12)
     assert three.rise() >= 0 and three.rise(parts=1) == 0  # the corners alone
 
 
@@ -514,14 +516,14 @@ def test_late_decays_of_the_rate():
 
 def test_ima_is_its_baseline_until_it_starts():
     """The four of the two by two share the rounds before the start; after it, one model's mean is that model."""
-    found = {}
+    curves = {}
     for name in ("FedAvg", "faster decay only", "averaging only", "IMA"):
         keys = {**ON_DIGITS, **ima.VARIATIONS[name], **TINY, "rounds": 8, "rate": 0.2}
-        found[name] = prepared(**keys).train().metrics["test_loss"]
-    for losses in found.values():
-        np.testing.assert_allclose(losses[:6], found["FedAvg"][:6], rtol=0, atol=1e-7)
-    assert not np.allclose(found["IMA"][6:], found["faster decay only"][6:], atol=1e-6)
-    assert not np.allclose(found["averaging only"][6:], found["FedAvg"][6:], atol=1e-6)
+        curves[name] = prepared(**keys).train().metrics["test_loss"]
+    for losses in curves.values():
+        np.testing.assert_allclose(losses[:6], curves["FedAvg"][:6], rtol=0, atol=1e-7)
+    assert not np.allclose(curves["IMA"][6:], curves["faster decay only"][6:], atol=1e-6)
+    assert not np.allclose(curves["averaging only"][6:], curves["FedAvg"][6:], atol=1e-6)
 
 
 def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
@@ -530,8 +532,8 @@ def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
     monkeypatch.setattr(ima_start, "trained", lambda keys, seed: curves[keys.get("ima", "fedavg")])
     monkeypatch.setattr(ima_start, "accuracies", np.array)
     curves["fedavg"][-1] = 10.0  # the mean of the last ten is 46
-    found = {name: ima_start.measure({} if name == "fedavg" else {"ima": name}, 0) for name in curves}
-    assert [values[ima_start.ROUNDS] for values in found.values()] == [10, 3, 21]
+    measured = {name: ima_start.measure({} if name == "fedavg" else {"ima": name}, 0) for name in curves}
+    assert [values[ima_start.ROUNDS] for values in measured.values()] == [10, 3, 21]
     ima_start._curve.cache_clear()
 
 
@@ -594,11 +596,11 @@ def test_page_and_numbers_come_from_the_same_cells(tmp_path, monkeypatch):
 
 def test_scales_are_run_beside_each_other(tmp_path, monkeypatch):
     (small, _), (middle, _) = scaled_toy((1, -1))
-    found = {
+    toys = {
         "toy": replace(small, larger={"middle": middle}),
         "other": replace(small, name="other", no_paper="no size"),
     }
-    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: found)
+    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: toys)
     result = command("all", "--scale", "small", "--scale", "middle", "--out", tmp_path, "--csv", tmp_path / "a.csv")
     assert result.exit_code == 0, result.output
     assert "other is left out on the scale middle" in result.stderr

@@ -17,9 +17,9 @@ module = torch.nn.Sequential(part(64, 9), torch.nn.Tanh(), part(9, {}))
 
 
 def ran(*arguments, status=0):
-    found = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert found.exit_code == status, found.output + found.stderr
-    return found.output if status == 0 else found.stderr
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == status, result.output + result.stderr
+    return result.output if status == 0 else result.stderr
 
 
 @pytest.fixture
@@ -175,13 +175,13 @@ def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
     said = ran(*command, status=2)
     assert f"{file}, lines 2, 4 and 7; 3 and 6: rows 0, 2 and 5; 1 and 4 of x are " in said
     assert said.endswith("keep one of each set; --duplicates drop, or merge, keeps one of equal rows\n")
-    found = CliRunner().invoke(app, [str(word) for word in (*command, "--duplicates", "drop")])
-    assert found.exit_code == 0 and "n = 3" in found.stdout
-    assert "3 of 6 rows of twice.csv" in found.stderr and "the first stays" in found.stderr
+    result = CliRunner().invoke(app, [str(word) for word in (*command, "--duplicates", "drop")])
+    assert result.exit_code == 0 and "n = 3" in result.stdout
+    assert "3 of 6 rows of twice.csv" in result.stderr and "the first stays" in result.stderr
     alone = tmp_path / "once.csv"
     alone.write_text("\n".join([*lines[:3], lines[4]]))
     once = ran("rate", "--network", spec, "--data", alone, "--clients", 2)
-    assert found.stdout.splitlines()[2:] == once.splitlines()[3:]  # its first line says what was read
+    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # its first line says what was read
     assert "some residuals never vanish: lambda_min(H) is 0" in ran(*command, "--duplicates", "keep")
     file.write_text("\n".join([*lines[:-1], "1,0,0.4"]))
     said = ran(*command, "--duplicates", "drop", status=2)

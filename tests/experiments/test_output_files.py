@@ -57,6 +57,6 @@ def test_commands_print_what_they_cannot_write(tmp_path, words, printed):
     for word in words:
         if isinstance(word, os.PathLike):
             word.symlink_to("/dev/full")
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    assert found.exit_code == 2 and isinstance(found.exception, SystemExit), found.output
-    assert printed in found.stdout and "No space left on device; name a file where there is room" in found.stderr
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
+    assert printed in result.stdout and "No space left on device; name a file where there is room" in result.stderr

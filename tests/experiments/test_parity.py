@@ -21,12 +21,12 @@ SQUARES = Path(__file__).parents[1] / "extensions" / "own_study.py"
 @cache
 def commands():
     """Every command by its words, those of groups too."""
-    found = {}
+    paths = {}
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", None)
-        found |= {f"ntkfl {name} {child}": below for child, below in inner.items()} if inner else {}
-        found |= {} if inner else {f"ntkfl {name}": command}
-    return found
+        paths |= {f"ntkfl {name} {child}": below for child, below in inner.items()} if inner else {}
+        paths |= {} if inner else {f"ntkfl {name}": command}
+    return paths
 
 
 def test_every_command_has_its_row_and_every_row_its_command():
@@ -48,12 +48,12 @@ def named(name):
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:end]))
+            target = importlib.import_module(".".join(parts[:end]))
         except ModuleNotFoundError:
             continue
         for part in parts[end:]:
-            found = getattr(found, part)
-        return found
+            target = getattr(target, part)
+        return target
     raise AssertionError(name)
 
 

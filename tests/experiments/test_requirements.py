@@ -30,10 +30,10 @@ def test_the_default_table_is_the_ledgers_but_for_the_draws():
     for row in rows:
         lam, width, by_lemma, local_time, stable, rounds = LEDGER[int(row[0]), int(row[1])]
         scale = row[3] / lam  # the rest depends on the draw through lambda above all
-        for found, expected, power in zip(
+        for least, expected, power in zip(
             row[5:], (width, by_lemma, local_time, stable, rounds), (-4, -4, 2, 0, -3), strict=True
         ):
-            assert 0.5 < found / (expected * scale**power) < 2
+            assert 0.5 < least / (expected * scale**power) < 2
 
 
 def test_one_row_for_the_users_data(tmp_path):

@@ -29,8 +29,8 @@ def run(*words):
 
 def seen(identifier, trials=2):
     statement = get(identifier)
-    found = seen_of([statement], Options(trials=trials))
-    return statement, {form: points for (_, form), points in found.items()}
+    points_of = seen_of([statement], Options(trials=trials))
+    return statement, {form: points for (_, form), points in points_of.items()}
 
 
 def made_up(ratio, **more):
@@ -82,9 +82,9 @@ def test_nothing_overlaps_and_all_is_inside(identifier):
 
 
 def test_a_picture_is_the_same_bytes_every_time():
-    statement, found = seen("fl-ntk/A.2")
+    statement, points = seen("fl-ntk/A.2")
     for suffix in ("png", "svg"):
-        assert as_bytes(drawn(statement, found), suffix, "x") == as_bytes(drawn(statement, found), suffix, "x")
+        assert as_bytes(drawn(statement, points), suffix, "x") == as_bytes(drawn(statement, points), suffix, "x")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_every_kind_has_a_picture():
 
 
 def test_a_name_of_a_family_is_no_markup():
-    found = replace(made_up((0.1, 0.2)), families=("<script>alert(1)</script> & $x",))
-    content = as_bytes(drawn(get("fl-ntk/A.1"), {Form.STATED: found}), "svg", "x")
+    points = replace(made_up((0.1, 0.2)), families=("<script>alert(1)</script> & $x",))
+    content = as_bytes(drawn(get("fl-ntk/A.1"), {Form.STATED: points}), "svg", "x")
     assert b"<script" not in content and ElementTree.parse(io.BytesIO(content)) is not None
 
 

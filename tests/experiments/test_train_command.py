@@ -65,9 +65,9 @@ def without_limits(annotation):
 
 def test_every_key_is_an_option_of_its_type_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
-    found = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
+    types = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
     wanted = {name: without_limits(RunConfig.model_fields[name].annotation) for name in KEYS}
-    assert found == wanted | {"batch_size": str, "ima_start": float}  # which may be words, or a share
+    assert types == wanted | {"batch_size": str, "ima_start": float}  # which may be words, or a share
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
 

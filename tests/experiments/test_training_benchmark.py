@@ -20,8 +20,8 @@ def images():
 @pytest.mark.parametrize("make", [lambda: training.two_layer(4, 32, 6, 50), lambda: training.convolutional(images())])
 def test_the_plain_loop_trains_as_the_engine_does(make):
     work = make()
-    found = training.by_engine_and_loop(work, 3)
-    (seconds, engine), (_, loop) = found["engine"], found["plain loop"]
+    runs = training.by_engine_and_loop(work, 3)
+    (seconds, engine), (_, loop) = runs["engine"], runs["plain loop"]
     start = work.run.start().model
     assert len(seconds) == 2 and min(min(pair) for pair in seconds) > 0
     assert training.distance(engine, loop, start) < 1e-3  # float32: the weights' rounding over what they moved

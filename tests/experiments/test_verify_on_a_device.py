@@ -40,19 +40,19 @@ def written(path):
 
 def disagreements(provenance, verdicts):
     """What a recorded run has otherwise than the simulator on the same cases, here."""
-    options, found = replace(Options(**provenance["options"]), device=None), []
+    options, differences = replace(Options(**provenance["options"]), device=None), []
     for recorded in verdicts:
         (here,) = verify(get(recorded.id), options, recorded.form)
         for field in ("outcome", "trials", "rejected"):
             if getattr(recorded, field) != getattr(here, field):
-                found.append(f"{recorded.id} {recorded.form}: {field} {getattr(recorded, field)}")
+                differences.append(f"{recorded.id} {recorded.form}: {field} {getattr(recorded, field)}")
         if recorded.kind is not Kind.EQUALITY:  # there the tightness is rounding
-            found += [
+            differences += [
                 f"{recorded.id} {recorded.form}: {name} tightness {ratio}, here {here.tightness[name]}"
                 for name, ratio in recorded.tightness.items()
                 if ratio != pytest.approx(here.tightness[name], rel=1e-9)
             ]
-    return found
+    return differences
 
 
 def test_a_run_on_a_device_says_so_and_agrees_with_the_simulator(tmp_path):

@@ -64,8 +64,8 @@ def test_workers_take_no_module_from_the_users_folder(tmp_path):
         "import sys; sys.path.remove(''); from experiments.command_line import app; app()"  # as a script finds it
     )
     command = [sys.executable, "-c", installed, "verify", "fl-ntk/A.1", "fedgucci/F4", "--processes", "2"]
-    found = subprocess.run(
+    process = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
-    assert found.returncode == 0, found.stderr
-    assert "0 differ from what is recorded" in found.stdout and "not this one" not in found.stderr
+    assert process.returncode == 0, process.stderr
+    assert "0 differ from what is recorded" in process.stdout and "not this one" not in process.stderr
