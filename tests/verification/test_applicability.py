@@ -30,10 +30,10 @@ def options(tmp_path):
 
 
 def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
-    found, left_out = applicable([get(name) for name in FEW], options)
-    by_name = {(applied.statement.id, applied.form): applied for applied in found}
-    assert [list(Applies).index(applied.applies) for applied in found] == sorted(
-        list(Applies).index(applied.applies) for applied in found
+    sorted_forms, left_out = applicable([get(name) for name in FEW], options)
+    by_name = {(applied.statement.id, applied.form): applied for applied in sorted_forms}
+    assert [list(Applies).index(applied.applies) for applied in sorted_forms] == sorted(
+        list(Applies).index(applied.applies) for applied in sorted_forms
     )
     movement = by_name["fl-ntk/B.12", Form.REPAIRED]
     (verdict,) = verify(get("fl-ntk/B.12"), replace(options, trials=1), Form.REPAIRED)
@@ -44,22 +44,22 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     assert "asks for m >=" in by_name["fl-ntk/B.3", Form.STATED].why
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
-    names = {applied.statement.id for applied in found}
+    names = {applied.statement.id for applied in sorted_forms}
     assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; along a ladder
     forms = sum(len(get(name).forms) for name in FEW)
-    assert len(found) + left_out == forms and left_out >= 4
+    assert len(sorted_forms) + left_out == forms and left_out >= 4
 
 
 def test_networks_of_several_widths_are_not_trained(options):
-    found, left_out = applicable([get(name) for name in ALONG_WIDTHS], options)
-    assert not found and left_out == sum(len(get(name).forms) for name in ALONG_WIDTHS)
+    sorted_forms, left_out = applicable([get(name) for name in ALONG_WIDTHS], options)
+    assert not sorted_forms and left_out == sum(len(get(name).forms) for name in ALONG_WIDTHS)
 
 
 def test_the_options_that_it_names_pass(options):
-    (found, *_), _ = applicable([get("fl-ntk/B.12")], replace(options, eta_local=0.5))
+    (first, *_), _ = applicable([get("fl-ntk/B.12")], replace(options, eta_local=0.5))
     assert (
-        found.applies is Applies.OTHER_OPTIONS
-        and "eta_l n K = 12, at most 1.2564: --eta-local 0.0523 passes" in found.why
+        first.applies is Applies.OTHER_OPTIONS
+        and "eta_l n K = 12, at most 1.2564: --eta-local 0.0523 passes" in first.why
     )
     (again, *_), _ = applicable([get("fl-ntk/B.12")], replace(options, eta_local=0.0523))
     assert again.applies is Applies.YES

@@ -18,7 +18,7 @@ def test_the_boundary_is_bracketed(at, start, ratio, upwards):
         asked.append(value)
         return value
 
-    found = boundary(
+    bracket = boundary(
         ask,
         lambda value: value <= at if upwards else value >= at,
         start,
@@ -27,9 +27,9 @@ def test_the_boundary_is_bracketed(at, start, ratio, upwards):
         hardest=1e6 if upwards else 0.1,
         ratio=ratio,
     )
-    low, high = sorted((found.value, found.failed))
+    low, high = sorted((bracket.value, bracket.failed))
     assert low <= at <= high and high / low <= ratio * (1 + 1e-12)
-    assert found.answer == found.value and {found.value, found.failed} <= set(asked)
+    assert bracket.answer == bracket.value and {bracket.value, bracket.failed} <= set(asked)
     assert len(asked) <= 60
 
 
@@ -55,5 +55,5 @@ def test_a_range_that_makes_no_sense_is_refused(change, message):
 
 
 def test_a_ratio_finer_than_the_floats_ends():
-    found = boundary(lambda v: v, lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
-    assert found.value <= 3.0 < found.failed and found.failed - found.value <= 2**-50
+    bracket = boundary(lambda v: v, lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
+    assert bracket.value <= 3.0 < bracket.failed and bracket.failed - bracket.value <= 2**-50

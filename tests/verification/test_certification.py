@@ -72,13 +72,13 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
         return certified_up_to(setup.eta_local * limit)
 
     monkeypatch.setattr("verification.certificate_search.certify_after", of_width)
-    found = searched(PROBLEM, SETUP)
-    assert found.certified.found.certified and found.fails < limit <= found.setup.width <= 1.15 * found.fails
-    assert replace(found.setup, width=SETUP.width) == SETUP
+    search = searched(PROBLEM, SETUP)
+    assert search.certified.found.certified and search.fails < limit <= search.setup.width <= 1.15 * search.fails
+    assert replace(search.setup, width=SETUP.width) == SETUP
     monkeypatch.setattr("verification.certificate_search.certify_after", of_step)
-    found = searched(PROBLEM, SETUP, steps=True)
-    assert found.certified.found.certified and found.setup.eta_local <= 1 / limit < found.fails
-    assert found.fails <= 1.1 * found.setup.eta_local and replace(found.setup, eta_local=SETUP.eta_local) == SETUP
+    search = searched(PROBLEM, SETUP, steps=True)
+    assert search.certified.found.certified and search.setup.eta_local <= 1 / limit < search.fails
+    assert search.fails <= 1.1 * search.setup.eta_local and replace(search.setup, eta_local=SETUP.eta_local) == SETUP
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
@@ -86,7 +86,7 @@ def test_watching_stops_at_the_first_round_that_certifies():
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
     assert judged.found.certified and judged.round == reached > 0 and shortfall <= 1
-    assert all(found is None or not found.found.certified for _, _, found in before)
+    assert all(certification is None or not certification.found.certified for _, _, certification in before)
     alone = certify_after(PROBLEM, setup, reached, 50)
     assert alone.found.certified and alone.theorem == judged.theorem and alone.found.rate == judged.found.rate
     assert not certify_after(PROBLEM, setup, reached - 50, 50).found.certified

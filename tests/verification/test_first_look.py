@@ -43,14 +43,14 @@ def test_a_plan_has_its_own_step_or_says_why_not(options):
 
 def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options):
     unit = replace(options, unit=True)
-    found = first_look([get(name) for name in FEW], unit)
-    ids = [check.looked.statement.id for check in found.checked]
+    checked = first_look([get(name) for name in FEW], unit)
+    ids = [check.looked.statement.id for check in checked.checked]
     assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
     left = {"fl-ntk/X.11", "deep/kernel", "fl-ntk/B.3", "fl-ntk/B.12"}  # costly; vacuous; left/right below 1e-3
-    assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in found.looked}
-    kinds = [check.looked.applies for check in found.checked]
+    assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in checked.looked}
+    kinds = [check.looked.applies for check in checked.checked]
     assert kinds == sorted(kinds, key=list(Applies).index)
-    one = found.checked[ids.index("fl-ntk/Eq16")]
+    one = checked.checked[ids.index("fl-ntk/Eq16")]
     assert one.looked.plan.options.eta_local == 0.0523
     (verdict,) = verify(one.looked.statement, replace(one.looked.plan.options, trials=5), one.looked.form)
     assert (one.outcome, one.met, one.ran) == (verdict.outcome, verdict.trials, 5) == (Outcome.HOLDS, 5, 5)
@@ -60,13 +60,13 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_the_screen_names_titles_and_the_option_that_lets_more_apply(options, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
-    found = first_look([get(name) for name in FEW], options)
-    change, more = found.easiest
+    look = first_look([get(name) for name in FEW], options)
+    change, more = look.easiest
     assert change == "--unit" and get("fl-ntk/B.12") in more
-    lines = _statement_lines(found, options)
+    lines = _statement_lines(look, options)
     assert max(map(len, lines)) <= columns and any("holds 5/5" in line for line in lines)
     assert f"{change} would let" in " ".join(" ".join(lines).split())
-    assert _next(found, options)[1].startswith(f"  ntkfl check {options.data}")
+    assert _next(look, options)[1].startswith(f"  ntkfl check {options.data}")
 
 
 @pytest.mark.slow
@@ -83,9 +83,12 @@ def test_the_command_is_one_screen(options, monkeypatch):
 
 def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
     monkeypatch.setattr("verification.first_look.MOST", 1)
-    found = first_look([get(name) for name in FEW], replace(options, unit=True))
-    assert [check.looked.statement.id for check in found.checked] == ["fedgucci/F5"]
-    assert found.identities == 1 and "fl-ntk/X.1" not in {look.statement.id for look in found.looked}
+    first_screen = first_look([get(name) for name in FEW], replace(options, unit=True))
+    assert [check.looked.statement.id for check in first_screen.checked] == ["fedgucci/F5"]
+    assert first_screen.identities == 1 and "fl-ntk/X.1" not in {look.statement.id for look in first_screen.looked}
     monkeypatch.setattr("verification.first_look.MOST", 10)
     whole = first_look([get(name) for name in FEW], replace(options, unit=True))
-    assert whole.left_out == found.left_out and len(whole.looked) == len(found.looked) + found.identities
+    assert (
+        whole.left_out == first_screen.left_out
+        and len(whole.looked) == len(first_screen.looked) + first_screen.identities
+    )

@@ -315,12 +315,12 @@ def layered(depth, x, width, seed):
     for weights in layers:
         inputs.append(np.maximum(inputs[-1] @ weights, 0))
     back = (inputs[-1] > 0) * rng.standard_normal(width) / np.sqrt(width)
-    found = inputs[-1] @ inputs[-1].T / width
+    kernel = inputs[-1] @ inputs[-1].T / width
     for level in reversed(range(len(layers))):
-        found += (1 if level == 0 else 2 / width) * (inputs[level] @ inputs[level].T) * (back @ back.T)
+        kernel += (1 if level == 0 else 2 / width) * (inputs[level] @ inputs[level].T) * (back @ back.T)
         if level:
             back = (back @ layers[level].T) * (inputs[level] > 0)
-    return found
+    return kernel
 
 
 def deep(depth):
@@ -442,8 +442,8 @@ def test_a_difference_in_two_data_sets_alone_and_another_kernel_that_fails_are_s
     def crossed(x, z=None):
         return gram.infinite(x, z) * (1 if z is None else 1.01)
 
-    found = compared(crossed, gram.infinite).counterexample
-    assert found.z is not None and "against(x, z) has" in found.explanation
+    counterexample = compared(crossed, gram.infinite).counterexample
+    assert counterexample.z is not None and "against(x, z) has" in counterexample.explanation
     row = compared(gram.infinite, raising)
     assert row.outcome == "broken" and "against(x) raised RuntimeError: no kernel today" in str(row)
 

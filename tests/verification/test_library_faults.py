@@ -148,22 +148,22 @@ def test_what_is_no_function_is_refused(function, error):
 
 def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
     cheap = [mutant for mutant in planted_faults() if mutant.noticed_by == CHEAP]
-    found = noticed([*cheap, PlantedFault("nothing is wrong", LOCAL, same, "fl-ntk/counts")])
+    outcomes = noticed([*cheap, PlantedFault("nothing is wrong", LOCAL, same, "fl-ntk/counts")])
     assert len(cheap) >= 5
-    assert [fault.name for fault in found if fault.id is None] == ["nothing is wrong"]
-    assert {fault.outcome for fault in found[:-1]} == {"violated"}
-    assert unnoticed(found) == [f"{LOCAL}: no statement notices the fault 'nothing is wrong'"]
-    assert library_totals(found) == f"faults planted in the library: {len(cheap)}/{len(found)} change a verdict"
-    page = library_markdown(found)
-    assert page.count("\n| `ntkfl.") == len(found) and "holds -> violated" in page
+    assert [fault.name for fault in outcomes if fault.id is None] == ["nothing is wrong"]
+    assert {fault.outcome for fault in outcomes[:-1]} == {"violated"}
+    assert unnoticed(outcomes) == [f"{LOCAL}: no statement notices the fault 'nothing is wrong'"]
+    assert library_totals(outcomes) == f"faults planted in the library: {len(cheap)}/{len(outcomes)} change a verdict"
+    page = library_markdown(outcomes)
+    assert page.count("\n| `ntkfl.") == len(outcomes) and "holds -> violated" in page
 
 
 def test_the_two_faults_that_once_changed_no_verdict():
     """H(t,k) made symmetric, and the clients' response times 1.0001."""
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
     chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]
-    found = noticed(chosen)
-    assert len(found) == 2 and all(fault.outcome == "violated" for fault in found)
+    outcomes = noticed(chosen)
+    assert len(outcomes) == 2 and all(fault.outcome == "violated" for fault in outcomes)
 
 
 def test_faults_are_of_many_functions_and_name_statements_that_exist():
@@ -178,8 +178,8 @@ def test_faults_are_of_many_functions_and_name_statements_that_exist():
 
 def test_a_form_that_differs_without_the_fault_notices_nothing(monkeypatch):
     """With too few cases a form is untested whether the library is right or not."""
-    found = noticed([PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts", trials=1)])
-    assert found == [Noticed("doubled", LOCAL)]
+    outcomes = noticed([PlantedFault("doubled", LOCAL, times(2.0), "fl-ntk/counts", trials=1)])
+    assert outcomes == [Noticed("doubled", LOCAL)]
 
 
 def test_an_interrupt_keeps_what_was_found():
@@ -206,5 +206,5 @@ def test_the_command_plants_what_its_statements_stand_on(tmp_path):
 
 @pytest.mark.slow
 def test_every_fault_of_the_library_changes_a_verdict():
-    found = noticed(planted_faults())
-    assert unnoticed(found) == []
+    outcomes = noticed(planted_faults())
+    assert unnoticed(outcomes) == []

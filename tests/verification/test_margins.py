@@ -19,8 +19,8 @@ CHECKED, FORM, TRIALS = "fl-ntk/X.3b", Form.NEW, 12  # some of its cases are rej
 
 @pytest.fixture(scope="module")
 def verdict() -> Verdict:
-    (found,) = verify(get(CHECKED), Options(trials=TRIALS), FORM)
-    return found
+    (own,) = verify(get(CHECKED), Options(trials=TRIALS), FORM)
+    return own
 
 
 def test_a_margin_is_the_smallest_of_the_admitted_cases(verdict):

@@ -46,34 +46,36 @@ def run(*words):
 
 
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
-    (found,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
-    assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
-    assert found.elsewhere.where is Where.STORED and found.tightness["sharpest"] < 1
-    assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
-    assert answered(found).endswith("trials; fails elsewhere: stored case, left/right 1.11")
-    assert totals([found]).endswith("; 1 fails elsewhere")
-    assert markdown_table([found])[-1].partition("weights | ")[2].startswith("fails elsewhere")
-    assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
+    (verdict,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
+    assert (verdict.outcome, verdict.recorded, verdict.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
+    assert verdict.elsewhere.where is Where.STORED and verdict.tightness["sharpest"] < 1
+    assert (
+        verdict.tightness.keys() == {"sharpest", "median"} and verdict.standing is None and verdict.confirmation is None
+    )
+    assert answered(verdict).endswith("trials; fails elsewhere: stored case, left/right 1.11")
+    assert totals([verdict]).endswith("; 1 fails elsewhere")
+    assert markdown_table([verdict])[-1].partition("weights | ")[2].startswith("fails elsewhere")
+    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
     (ours,) = verify(MOVEMENT, replace(FEW, unit=False), Form.STATED)
     assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)
 
 
 def test_families_that_are_there_without_the_data_are_left_out(data):
     mixed = replace(MOVEMENT, families=lambda options: MOVEMENT.families(Options()) + MOVEMENT.families(options))
-    found, own = families(mixed, Form.STATED, Options(data=data))
-    assert own and found == MOVEMENT.families(Options(data=data))
+    drawn, own = families(mixed, Form.STATED, Options(data=data))
+    assert own and drawn == MOVEMENT.families(Options(data=data))
     ours = replace(MOVEMENT, families=lambda options: MOVEMENT.families(Options()))
     assert families(ours, Form.STATED, Options(data=data)) == (MOVEMENT.families(Options()), False)
 
 
 def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
     options = replace(FEW, data=data, eta_local=0.5)
-    (found,) = verify(MOVEMENT, options, Form.PROVED)
-    assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 5}
+    (verdict,) = verify(MOVEMENT, options, Form.PROVED)
+    assert verdict.outcome is Outcome.UNTESTED and verdict.rejected == {"small-local-steps": 5}
     said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
-    assert found.unmet == {
+    assert verdict.unmet == {
         "small-local-steps": Unmet("eta_l n K = 40, at most 1.2564", "--eta-local 0.0157", True)
-    } and said in " ".join(str(found).split())
+    } and said in " ".join(str(verdict).split())
     (passing,) = verify(MOVEMENT, replace(options, eta_local=0.0157), Form.PROVED)
     (failing,) = verify(MOVEMENT, replace(options, eta_local=0.0158), Form.PROVED)
     assert (passing.trials, failing.trials) == (5, 0)
@@ -109,8 +111,8 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
     def steps(options):
         return (Family("a step", lambda step, seed: step, st.nothing(), (options.eta_local,)),)
 
-    found = passing_step(map(limited, limits), [MOVEMENT.mutated_form], Options())
-    assert found == (0.125, "at most 0.125")
+    passing = passing_step(map(limited, limits), [MOVEMENT.mutated_form], Options())
+    assert passing == (0.125, "at most 0.125")
 
 
 def test_a_plan_gives_each_form_its_step_and_does_not_run_what_its_first_case_rejects(data):

@@ -28,16 +28,16 @@ def plain(verdicts):
 
 def test_units_share_no_case_and_leave_out_no_statement():
     statements, options = list(catalogue().values()), Options()
-    found = units(statements, options)
-    assert sorted(name for unit in found for name in unit.statements) == sorted(catalogue())
+    parts = units(statements, options)
+    assert sorted(name for unit in parts for name in unit.statements) == sorted(catalogue())
     draws = [
         {draw for name in unit.statements for form in get(name).forms for draw in get(name).families_of(form, options)}
-        for unit in found
+        for unit in parts
     ]
     assert sum(map(len, draws)) == len(set().union(*draws))
-    assert [unit.cases for unit in found] == [sum(draw.trials for draw in families) for families in draws]
-    assert [unit.seconds for unit in found] == sorted((unit.seconds for unit in found), reverse=True)
-    together = next(unit for unit in found if "fl-ntk/B.10" in unit.statements)
+    assert [unit.cases for unit in parts] == [sum(draw.trials for draw in families) for families in draws]
+    assert [unit.seconds for unit in parts] == sorted((unit.seconds for unit in parts), reverse=True)
+    together = next(unit for unit in parts if "fl-ntk/B.10" in unit.statements)
     assert "fl-ntk/B.7" in together.statements  # both are about the same aligned points
     (alone,) = units([get("fl-ntk/A.2")], options, [Form.STATED])
     assert (alone.statements, alone.cases) == (("fl-ntk/A.2",), 200)
@@ -56,8 +56,8 @@ def test_a_statement_whose_families_cannot_be_made_is_a_unit_without_cases():
 @pytest.mark.slow
 def test_several_processes_find_what_one_finds_in_the_same_order():
     seen = []
-    found = verify_in_processes(CHEAP, FEW, progress=lambda *step: seen.append(step), processes=2)
-    assert plain(found) == plain(verify_all(CHEAP, FEW))
+    verdicts = verify_in_processes(CHEAP, FEW, progress=lambda *step: seen.append(step), processes=2)
+    assert plain(verdicts) == plain(verify_all(CHEAP, FEW))
     assert [done for _, done, _ in seen] == list(range(1, len(seen) + 1)) and seen[-1][1] == seen[-1][2]
     assert not multiprocessing.active_children()
 
@@ -75,14 +75,14 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
         counted.append((done, total))
 
     monkeypatch.setattr(processes._Worker, "take", taking)
-    found = verify_in_processes(CHEAP, FEW, progress=kill_one, processes=2)
-    lost = [verdict for verdict in found if verdict.error]
+    verdicts = verify_in_processes(CHEAP, FEW, progress=kill_one, processes=2)
+    lost = [verdict for verdict in verdicts if verdict.error]
     assert 1 <= len({verdict.id for verdict in lost}) < len(CHEAP)
     for verdict in lost:
         assert verdict.error == "failed with ProcessEnded: the process that checked it was ended by signal 9"
         assert (verdict.outcome, verdict.as_recorded) == (Outcome.UNRESOLVED, False)
     kept = [statement for statement in CHEAP if statement.id not in {verdict.id for verdict in lost}]
-    assert plain(verdict for verdict in found if not verdict.error) == plain(verify_all(kept, FEW))
+    assert plain(verdict for verdict in verdicts if not verdict.error) == plain(verify_all(kept, FEW))
     assert counted[-1][0] == counted[-1][1]  # nothing is waited for any more
 
 
@@ -99,9 +99,9 @@ def test_an_interruption_reports_what_all_processes_counted():
             signal.raise_signal(signal.SIGINT)
 
     many = Options(trials=4000)
-    found = verify_in_processes(CHEAP[:2], many, progress=interrupt, processes=2)
-    assert 1 <= len(found) <= 4 and total == 8000
-    for verdict in found:
+    verdicts = verify_in_processes(CHEAP[:2], many, progress=interrupt, processes=2)
+    assert 1 <= len(verdicts) <= 4 and total == 8000
+    for verdict in verdicts:
         assert verdict.notes[0].startswith("interrupted: the cases of ")
         assert 0 < verdict.trials < 4000
     assert signal.getsignal(signal.SIGINT) is before
@@ -112,8 +112,8 @@ def test_an_interruption_reports_what_all_processes_counted():
 def test_runs_that_overflow_leave_their_statement_unresolved_and_the_others_go_on():
     wild = Options(trials=5, width=64, rounds=50, eta_local=1e30)
     with pytest.warns(UserWarning, match="eta_local = 1e\\+30"):
-        found = verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
-    runs, matrices = found[0], found[-1]
+        verdicts = verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
+    runs, matrices = verdicts[0], verdicts[-1]
     assert (runs.outcome, runs.trials, runs.error) == (Outcome.UNRESOLVED, 10, None) and runs.nothing_tested
     assert len(runs.not_computed) == 10 and all("overflowed" in why for why in runs.not_computed.values())
     assert matrices.id == "fl-ntk/A.2" and matrices.trials and not matrices.not_computed
@@ -121,8 +121,8 @@ def test_runs_that_overflow_leave_their_statement_unresolved_and_the_others_go_o
 
 def test_short_work_is_done_in_this_process(monkeypatch):
     monkeypatch.delattr(processes, "_Pool")
-    found = verify_in_processes(CHEAP[:2], FEW)
-    assert plain(found) == plain(verify_all(CHEAP[:2], FEW))
+    verdicts = verify_in_processes(CHEAP[:2], FEW)
+    assert plain(verdicts) == plain(verify_all(CHEAP[:2], FEW))
 
 
 def test_the_number_of_processes_is_checked():

@@ -120,55 +120,61 @@ def test_a_word_that_is_not_known_is_refused_with_its_field_and_what_it_may_be()
 
 @settings(deadline=None, max_examples=50)
 @given(verdicts())
-def test_strict_json_gives_the_verdict_back(found):
-    written = json.dumps(as_json([found], {"seeds": {}}), allow_nan=False)
+def test_strict_json_gives_the_verdict_back(verdict):
+    written = json.dumps(as_json([verdict], {"seeds": {}}), allow_nan=False)
     read = json.loads(written)
     assert list(read) == ["provenance", "verdicts"]
     assert set(REQUIRED_KEYS) <= read["verdicts"][0].keys()
     content = read["verdicts"][0]
-    assert Verdict.from_json(content) == found
+    assert Verdict.from_json(content) == verdict
     assert content["trials"] == sum(content[name] for name in ("holds", "touches", "unresolved", "violated"))
     killed = [name for name, fate in content["mutants"].items() if fate == "violated"]
     assert (content["mutants_killed"], content["mutants_total"]) == (len(killed), len(content["mutants"]))
 
 
 def test_infinite_numbers_are_strings_in_json():
-    found = verdict(lhs=Side(float("inf"), 0.0, "exact"), tightness={"sharpest": float("inf"), "median": 1.0}).to_json()
-    assert found["lhs"]["value"] == "inf" and found["tightness"] == {"sharpest": "inf", "median": 1.0}
+    written = verdict(
+        lhs=Side(float("inf"), 0.0, "exact"), tightness={"sharpest": float("inf"), "median": 1.0}
+    ).to_json()
+    assert written["lhs"]["value"] == "inf" and written["tightness"] == {"sharpest": "inf", "median": 1.0}
 
 
 @settings(deadline=None, max_examples=30)
 @given(verdicts())
-def test_the_counts_of_a_page_add_up(found):
-    page = as_text(found, width=10_000)
+def test_the_counts_of_a_page_add_up(verdict):
+    page = as_text(verdict, width=10_000)
     drawn, rejected, trials = map(int, re.search(r"(\d+) drawn = (\d+) rejected \+ (\d+) trials", page).groups())
-    assert drawn == rejected + trials == sum(found.rejected.values()) + found.trials
+    assert drawn == rejected + trials == sum(verdict.rejected.values()) + verdict.trials
     parts = re.search(r"(\d+) trials = (\d+) holds \+ (\d+) touches \+ (\d+) unresolved \+ (\d+) violated", page)
     trials, *counts = map(int, parts.groups())
-    assert trials == sum(counts) == found.trials
+    assert trials == sum(counts) == verdict.trials
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(verdicts(), max_size=5), st.booleans())
-def test_worst_first_and_totals_account_for_every_verdict(found, own_data):
-    found = [replace(verdict, own_data=own_data) for verdict in found]
-    order = worst_first(found)
+def test_worst_first_and_totals_account_for_every_verdict(several, own_data):
+    several = [replace(verdict, own_data=own_data) for verdict in several]
+    order = worst_first(several)
     ranks = [
         (not v.contradicts_record, "violated unresolved untested touches holds".split().index(v.outcome)) for v in order
     ]
-    assert ranks == sorted(ranks) and len(order) == len(found)
-    line = totals(found)
+    assert ranks == sorted(ranks) and len(order) == len(several)
+    line = totals(several)
     counts = [
         int(c) for c in re.findall(r"(\d+) (?:hold|not refuted|touch|untested|unresolved|violated)", line.split(";")[0])
     ]
-    assert sum(counts) == len(found) and "\n" not in line
+    assert sum(counts) == len(several) and "\n" not in line
     differ = int(re.search(r"; (\d+) ", line)[1])
-    assert differ == sum(v.contradicts_record for v in found)
+    assert differ == sum(v.contradicts_record for v in several)
 
 
 def test_totals_in_words():
-    found = [verdict(), verdict(outcome=Outcome.TOUCHES), verdict(outcome=Outcome.VIOLATED, recorded=Outcome.VIOLATED)]
-    assert totals(found) == "3 verdicts: 1 hold, 1 touch, 1 violated as recorded; 0 differ from what is recorded"
+    verdicts = [
+        verdict(),
+        verdict(outcome=Outcome.TOUCHES),
+        verdict(outcome=Outcome.VIOLATED, recorded=Outcome.VIOLATED),
+    ]
+    assert totals(verdicts) == "3 verdicts: 1 hold, 1 touch, 1 violated as recorded; 0 differ from what is recorded"
     assert totals([verdict(outcome=Outcome.VIOLATED)]).endswith(
         "1 violated against the record; 1 differs from what is recorded"
     )
@@ -183,47 +189,47 @@ def test_totals_in_words():
 @pytest.mark.parametrize("outcome", FOUND)
 @pytest.mark.parametrize("recorded", [Outcome.HOLDS, Outcome.VIOLATED])
 def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recorded):
-    found = verdict(outcome=outcome, recorded=recorded)
+    theirs = verdict(outcome=outcome, recorded=recorded)
     expected = outcome is Outcome.VIOLATED and recorded is Outcome.HOLDS
-    mine = replace(found, own_data=True)
+    mine = replace(theirs, own_data=True)
     assert mine.contradicts_record is expected
-    assert found.contradicts_record is not found.as_recorded
+    assert theirs.contradicts_record is not theirs.as_recorded
     assert ("DIFFERS" in as_text(mine)) is expected
 
 
 @pytest.mark.parametrize("outcome", FOUND)
 @pytest.mark.parametrize("own_data", [False, True])
 def test_a_form_recorded_open_is_neither_as_recorded_nor_against_the_record_once_it_is_violated(outcome, own_data):
-    found = verdict(outcome=outcome, recorded=Outcome.OPEN, own_data=own_data)
-    assert found.refutes_open is (outcome is Outcome.VIOLATED) is not found.as_recorded
-    assert not found.contradicts_record
-    assert ("nobody has settled it" in as_text(found, width=200)) is found.refutes_open
-    failed = replace(found, error="KeyError: 1")
+    settled = verdict(outcome=outcome, recorded=Outcome.OPEN, own_data=own_data)
+    assert settled.refutes_open is (outcome is Outcome.VIOLATED) is not settled.as_recorded
+    assert not settled.contradicts_record
+    assert ("nobody has settled it" in as_text(settled, width=200)) is settled.refutes_open
+    failed = replace(settled, error="KeyError: 1")
     assert not failed.refutes_open and failed.contradicts_record
 
 
 @pytest.mark.parametrize("outcome", FOUND)
 def test_only_what_was_tested_to_the_end_and_holds_is_tested_and_holds(outcome):
-    found = verdict(outcome=outcome)
-    assert found.tested_and_holds is (outcome in (Outcome.HOLDS, Outcome.TOUCHES))
+    theirs = verdict(outcome=outcome)
+    assert theirs.tested_and_holds is (outcome in (Outcome.HOLDS, Outcome.TOUCHES))
     for unlike in ({"complete": False}, {"error": "KeyError: 1"}):
-        assert not replace(found, **unlike).tested_and_holds
+        assert not replace(theirs, **unlike).tested_and_holds
     assert not not_refuted(outcome=outcome).tested_and_holds
 
 
 def test_what_the_trials_cannot_test_is_said_to_be_not_refuted_and_holds_in_json():
-    found = not_refuted()
-    first = as_text(found, width=300).splitlines()[0]
+    unrefuted = not_refuted()
+    first = as_text(unrefuted, width=300).splitlines()[0]
     assert first == (
         "toy/1 (stated)  NOT REFUTED: no violation in 60 trials; they would have excluded a failure probability of "
         "6.0% or more, the claim allows less"
     )
-    written = json.loads(json.dumps(found.to_json()))
+    written = json.loads(json.dumps(unrefuted.to_json()))
     assert (written["outcome"], written["would_exclude"]) == ("holds", 0.0596)
-    assert Verdict.from_json(written) == found and found.word == "not refuted"
+    assert Verdict.from_json(written) == unrefuted and unrefuted.word == "not refuted"
     old = {name: value for name, value in written.items() if name != "would_exclude"}
     assert Verdict.from_json(old).would_exclude is None
-    (row,) = rows(as_markdown([found]))[2:]
+    (row,) = rows(as_markdown([unrefuted]))[2:]
     assert row.startswith("| not refuted |") and "would exclude 6.0%" in row
     assert "not refuted" not in as_markdown([verdict()])
 
@@ -265,19 +271,19 @@ def test_a_page_names_mutants_that_survive_and_every_caveat():
 
 @settings(deadline=None, max_examples=30)
 @given(verdicts())
-def test_no_report_says_that_a_statement_is_proved(found):
-    found = replace(found, form=Form.REPAIRED)
+def test_no_report_says_that_a_statement_is_proved(verdict):
+    verdict = replace(verdict, form=Form.REPAIRED)
     console = Console(width=120, file=None, color_system=None)
     with console.capture() as captured:
-        console.print(table([found]))
-    reports = [as_text(found), as_markdown([found]), totals([found]), captured.get()]
-    assert not any("proved" in report.lower() for report in reports) or "proved" in repr(found).lower()
+        console.print(table([verdict]))
+    reports = [as_text(verdict), as_markdown([verdict]), totals([verdict]), captured.get()]
+    assert not any("proved" in report.lower() for report in reports) or "proved" in repr(verdict).lower()
 
 
 @settings(deadline=None, max_examples=30)
 @given(verdicts())
-def test_names_cannot_break_a_markdown_table_or_code_block(found):
-    report = as_markdown([found])
+def test_names_cannot_break_a_markdown_table_or_code_block(verdict):
+    report = as_markdown([verdict])
     cells = [re.findall(r"(?<!\\)(?:\\\\)*\|", row) for row in rows(report)[:3]]
     assert {len(bars) for bars in cells} == {9}
     fence = re.search(r"^(`{3,})text$", report, re.M)[1]
@@ -306,13 +312,13 @@ def test_what_is_new_comes_first_and_known_failures_are_said_to_be_as_recorded()
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_fits_its_terminal_and_has_no_colour_codes_when_piped(width):
     longest = max(catalogue(), key=len)
-    found = [
+    verdicts = [
         verdict(id=longest, form=Form.REPAIRED, outcome=Outcome.UNRESOLVED, vacuous=Vacuous(factor=2.0)),
         verdict(),
     ]
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
-        console.print(table(found))
+        console.print(table(verdicts))
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width and "\x1b" not in captured.get()
     (place,) = (n for n, line in enumerate(lines) if longest in line and "unresolved" in line and "1/2" in line)

@@ -102,9 +102,9 @@ def planted_in(of_seed, *hypotheses):
 
 def without_witness(identifier):
     """The statement with nothing stored to look at."""
-    found = get(identifier)
-    claims = {form: replace(claim, witness=None) for form, claim in found.forms.items()}
-    return replace(found, forms=claims, necessity={})
+    statement = get(identifier)
+    claims = {form: replace(claim, witness=None) for form, claim in statement.forms.items()}
+    return replace(statement, forms=claims, necessity={})
 
 
 @cache
@@ -119,12 +119,12 @@ def found_in(identifier, examples=400, seed=0, shrinking=0.1):
 
 @pytest.mark.parametrize("identifier", FALSE)
 def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
-    found, statement = found_in(identifier), get(identifier)
-    assert found.seen.outcome is Outcome.VIOLATED
-    assert "balls" in found.confirmation
-    text = written(statement, Form.STATED, found)
+    counterexample, statement = found_in(identifier), get(identifier)
+    assert counterexample.seen.outcome is Outcome.VIOLATED
+    assert "balls" in counterexample.confirmation
+    text = written(statement, Form.STATED, counterexample)
     replay = read(text)
-    assert encode(replay.case) == encode(found.case)
+    assert encode(replay.case) == encode(counterexample.case)
     again = rejudge(replay)
     assert again.confirmed
     assert again.same_sides
@@ -153,16 +153,16 @@ def test_it_finds_the_square_root_in_b_12():
 
 
 def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
-    found = found_in("fl-ntk/Eq18")
-    assert found.case.setup.local_steps >= 2
-    assert "other networks agree" in found.confirmation
+    counterexample = found_in("fl-ntk/Eq18")
+    assert counterexample.case.setup.local_steps >= 2
+    assert "other networks agree" in counterexample.confirmation
 
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
-    found = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 it takes 1600 cases
-    assert found.case.setup.rounds > 20
-    assert "one of them: run in balls" in found.confirmation
+    counterexample = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 it takes 1600 cases
+    assert counterexample.case.setup.rounds > 20
+    assert "one of them: run in balls" in counterexample.confirmation
 
 
 @pytest.mark.slow
@@ -367,9 +367,9 @@ def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(mo
     counts = iter([(5, 50, 0.1), (30, 250, 0.1), (60, 700, 0.1)])
     monkeypatch.setattr(scoring, "_count", lambda *_: (*next(counts), [], None, None, None))
     statement = get("fl-ntk/C.11")
-    found = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
-    assert not found.stands
-    assert found.how == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
+    confirmation = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
+    assert not confirmation.stands
+    assert confirmation.how == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
 
 
 @dataclass(frozen=True)
@@ -389,9 +389,9 @@ def test_networks_that_showed_a_violation_do_not_confirm_it():
     may_fail = replace(get("fl-ntk/A.1"), **planted)
     seen = look(may_fail, Form.STATED, Drawn())
     assert seen.violated
-    found = stands(may_fail, Form.STATED, Drawn(), seen)
-    assert found.standing is Standing.FALLEN
-    assert found.how.startswith("0 of 50 fresh networks fail")
+    confirmation = stands(may_fail, Form.STATED, Drawn(), seen)
+    assert confirmation.standing is Standing.FALLEN
+    assert confirmation.how.startswith("0 of 50 fresh networks fail")
 
 
 @settings(max_examples=3, deadline=None, database=None)
@@ -435,8 +435,8 @@ def test_the_ascent_climbs():
 
 def doctored(change, honest=False):
     """A replay file after a change; honest: with the digest that then belongs to it."""
-    found = found_in("fl-ntk/A.1")
-    content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, found))
+    counterexample = found_in("fl-ntk/A.1")
+    content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, counterexample))
     change(content)
     if honest:
         content["digest"] = _digest({k: v for k, v in content.items() if k not in ("digest", "provenance")})
@@ -576,11 +576,11 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
     statement = get("fl-ntk/A.1")
 
     def drawn():
-        found = []
-        monkeypatch.setattr(hunt, "look", lambda *given: found.append(given[-1]) or Seen(0.0, None))
+        cases = []
+        monkeypatch.setattr(hunt, "look", lambda *given: cases.append(given[-1]) or Seen(0.0, None))
         searched = hunt.Hunt(statement, Form.REPAIRED, float("inf"), 0.0, lambda said: None)
         searched.family("numbers", st.floats(-1e3, 1e3), 300, seed=3)
-        return found
+        return cases
 
     first = drawn()
     monkeypatch.setattr(providers, "_get_local_constants", lambda: providers.GLOBAL_CONSTANTS)

@@ -24,12 +24,12 @@ TRIALS = 12
 
 @cache
 def seen(identifier, trials=TRIALS):
-    return {form: found for (_, form), found in seen_of([get(identifier)], Options(trials=trials)).items()}
+    return {form: points for (_, form), points in seen_of([get(identifier)], Options(trials=trials)).items()}
 
 
 def test_the_sides_are_those_of_an_independent_comparison():
     statement = get("fl-ntk/X.3")
-    found = seen(statement.id)[Form.NEW]
+    points = seen(statement.id)[Form.NEW]
     row = 0
     for number, family in enumerate(statement.families_of(Form.NEW, Options(trials=TRIALS))):
         for seed in range(family.trials):
@@ -37,54 +37,54 @@ def test_the_sides_are_those_of_an_independent_comparison():
             if not all(h.met(case) for h in statement.required(Form.NEW)):
                 continue
             told = judge(statement, Form.NEW, case)
-            assert found.family[row] == number and SEVERITY[found.outcome[row]] in (Outcome.HOLDS, Outcome.TOUCHES)
-            both = [found.x[row], found.y[row], found.ratio[row]]
+            assert points.family[row] == number and SEVERITY[points.outcome[row]] in (Outcome.HOLDS, Outcome.TOUCHES)
+            both = [points.x[row], points.y[row], points.ratio[row]]
             np.testing.assert_allclose(both, [told.right.value, told.left.value, told.tightness], rtol=1e-3)
             row += 1
-    assert row == found.cases == len(found.x)
+    assert row == points.cases == len(points.x)
 
 
 def test_a_stored_case_is_seen_to_violate_its_form_and_not_counted_as_drawn():
-    found = seen("fl-ntk/B.12", 2)[Form.STATED]
-    (place,) = [at for at, family in enumerate(found.family) if found.families[family] == STORED]
-    assert found.y[place] > found.x[place] and found.outcome[place] == 3 and found.cases == len(found.x) - 1
+    points = seen("fl-ntk/B.12", 2)[Form.STATED]
+    (place,) = [at for at, family in enumerate(points.family) if points.families[family] == STORED]
+    assert points.y[place] > points.x[place] and points.outcome[place] == 3 and points.cases == len(points.x) - 1
 
 
 def test_a_curve_over_rounds_reaches_the_ratio_of_its_case():
-    found = seen("fl-ntk/B.12", 2)[Form.REPAIRED]
-    assert found.curves and {line.along for line in found.curves} == {"round"}
-    for line in found.curves:
-        ratio = max(r for r, at in zip(found.ratio, found.family, strict=True) if found.families[at] == line.family)
+    points = seen("fl-ntk/B.12", 2)[Form.REPAIRED]
+    assert points.curves and {line.along for line in points.curves} == {"round"}
+    for line in points.curves:
+        ratio = max(r for r, at in zip(points.ratio, points.family, strict=True) if points.families[at] == line.family)
         assert max(line.y) == pytest.approx(ratio, rel=0.02) and line.x[0] == 0
 
 
 def test_exponents_and_what_they_were_fitted_to():
-    (found,) = seen("averaging/I3", 2).values()
-    assert {exponent.claimed for exponent in found.exponents} == {2.0} and not found.knobs
-    for line in found.curves:  # a power law: the curve itself has the claimed slope
+    (points,) = seen("averaging/I3", 2).values()
+    assert {exponent.claimed for exponent in points.exponents} == {2.0} and not points.knobs
+    for line in points.curves:  # a power law: the curve itself has the claimed slope
         steps = np.diff(np.log(line.y)) / np.diff(np.log(line.x))
         assert line.along == "size" and line.claimed == 2 and np.allclose(steps, 2, atol=0.05)
 
 
 def test_a_slope_turned_round_is_of_the_reciprocal_sizes():
     sizes = 2.0 ** np.arange(6)
-    found = -slope(sizes, sizes**-1.5)
-    assert isinstance(found, Slope) and found.value == pytest.approx(1.5)
-    np.testing.assert_array_equal(found.sizes, 1 / sizes)
+    turned = -slope(sizes, sizes**-1.5)
+    assert isinstance(turned, Slope) and turned.value == pytest.approx(1.5)
+    np.testing.assert_array_equal(turned.sizes, 1 / sizes)
 
 
 def test_failures_are_counted_against_what_is_allowed():
     statement = get("fl-ntk/C.6")
-    found = seen(statement.id)[Form.STATED]
-    assert found.failed == 0 and found.allowed is not None
-    assert 0 < found.allowed[0] <= found.allowed[1] < 1
+    points = seen(statement.id)[Form.STATED]
+    assert points.failed == 0 and points.allowed is not None
+    assert 0 < points.allowed[0] <= points.allowed[1] < 1
 
 
 def test_a_verdict_keeps_the_sharpest_cases_and_survives_json():
-    (found,) = verify(get("fl-ntk/A.1"), Options(), Form.REPAIRED)
-    assert Verdict.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
-    assert found.seen.cases == found.trials > len(found.seen.x)
-    assert max(found.seen.ratio) == pytest.approx(found.tightness["sharpest"], rel=1e-3)
+    (verdict,) = verify(get("fl-ntk/A.1"), Options(), Form.REPAIRED)
+    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
+    assert verdict.seen.cases == verdict.trials > len(verdict.seen.x)
+    assert max(verdict.seen.ratio) == pytest.approx(verdict.tightness["sharpest"], rel=1e-3)
 
 
 def test_infinite_and_unknown_numbers_survive_json():
@@ -95,8 +95,8 @@ def test_infinite_and_unknown_numbers_survive_json():
 @pytest.mark.parametrize("kind", [Kind.UPPER, Kind.LOWER, Kind.EQUALITY])
 def test_ratios_are_those_of_the_comparison(kind):
     left, right = np.random.default_rng(0).uniform(-2, 2, (2, 50))
-    found = compare(kind, Estimate.exact(left), Estimate.exact(right))
-    assert ratios(kind, left, right).max() == pytest.approx(found.tightness)
+    comparison = compare(kind, Estimate.exact(left), Estimate.exact(right))
+    assert ratios(kind, left, right).max() == pytest.approx(comparison.tightness)
 
 
 def test_knobs_are_those_that_the_ratio_goes_with():

@@ -85,9 +85,9 @@ def test_all_of_them_are_written_by_the_command(tmp_path, monkeypatch):
 def test_addresses_are_ids_and_every_one_is_an_anchor_of_the_page():
     assert address(get("fl-ntk/C.10"), Form.STATED) == "findings.html#fl-ntk-C.10-stated"
     wanted = [anchor(statement, form) for statement in own().values() for form in findings_of(statement)]
-    found = re.findall(r'^<a id="([^"]+)"></a>\n\n#### ', PAGE, flags=re.MULTILINE)
-    assert sorted(found) == sorted(wanted) and len(set(found)) == len(found)
-    assert all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in found)
+    addresses = re.findall(r'^<a id="([^"]+)"></a>\n\n#### ', PAGE, flags=re.MULTILINE)
+    assert sorted(addresses) == sorted(wanted) and len(set(addresses)) == len(addresses)
+    assert all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in addresses)
 
 
 def test_the_page_links_to_every_check_and_replay_file_and_they_are_there():

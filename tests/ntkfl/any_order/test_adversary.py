@@ -17,19 +17,19 @@ LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that it lo
 
 def certified(count, first=0, **shape):
     """So many certified networks, of other seeds than `fitted` certifies by chance: those it does not are left out."""
-    found, seed = [], first
-    while len(found) < count:
+    certificates, seed = [], first
+    while len(certificates) < count:
         one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))
-        found += [one] if one.certified else []
+        certificates += [one] if one.certified else []
         seed += 1
-    return found
+    return certificates
 
 
 def not_certified(count, **shape):
-    found = (certify_any_order(*fitted(seed, **{"n": 4, "d": 5} | shape)) for seed in range(10 * count))
+    certificates = (certify_any_order(*fitted(seed, **{"n": 4, "d": 5} | shape)) for seed in range(10 * count))
     return [
         certificate
-        for certificate in found
+        for certificate in certificates
         if not certificate.certified and certificate.smallest_eigenvalue is not None
     ][:count]
 
@@ -45,8 +45,8 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_is_found_on_certified_networks(kind):
-    for found in certified(2, **KINDS[kind]):
-        attack = attack_any_order(found, trials=400)
+    for certificate in certified(2, **KINDS[kind]):
+        attack = attack_any_order(certificate, trials=400)
         assert attack.broken is None and attack.trials == 400 and not attack.order
         assert 0.5 < attack.kept <= 1 + 1e-9  # it does look at steps that lower the distance by little
         assert str(attack).startswith("an adversary looked at 400 steps: none raised")
@@ -63,26 +63,29 @@ MISSING = {
 def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
     """And it is one: played again, by other code, only its last round leads away, and every step keeps the rules."""
     networks, broken_rule = MISSING[hypothesis]
-    for found in networks():
-        attack = attack_any_order(found, trials=2000, **broken_rule)
+    for certificate in networks():
+        attack = attack_any_order(certificate, trials=2000, **broken_rule)
         assert attack.broken is not None, hypothesis
-        w, rounds = replay(found, attack.order, **broken_rule)
+        w, rounds = replay(certificate, attack.order, **broken_rule)
         assert attack.to_dict()["rounds"] == len(attack.order) == len(rounds) - 1
-        point, _ = found.claimed_point()
+        point, _ = certificate.claimed_point()
         distance = [float(np.linalg.norm((reached - point).astype(float))) for reached in rounds]
         if attack.broken == "distance":
             # of a mean with a local step that breaks it, the last round is that model alone
             assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
             assert attack.after > attack.before and distance[-1] == pytest.approx(attack.after, rel=1e-9)
         assert all(now <= before * (1 + 1e-12) for before, now in pairwise(distance[:-1]))
-        public = list(replayed(found.problem, found.weights, attack.order, broken_rule.get("server", 1.0)))
+        public = list(replayed(certificate.problem, certificate.weights, attack.order, broken_rule.get("server", 1.0)))
         assert np.abs((public[-1] - w).astype(float)).max() <= 1e-14
 
 
-def replay(found, order, longer=1.0, server=1.0):
+def replay(certificate, order, longer=1.0, server=1.0):
     """The weights after each round, by a loop over samples; |E J J' E| < 2 for every batch."""
-    x, y = found.problem.x, found.problem.y
-    w, a = found.weights.hidden.astype(np.longdouble), found.weights.signs / np.sqrt(np.longdouble(found.width))
+    x, y = certificate.problem.x, certificate.problem.y
+    w, a = (
+        certificate.weights.hidden.astype(np.longdouble),
+        certificate.weights.signs / np.sqrt(np.longdouble(certificate.width)),
+    )
     rounds = [w]
     for sent in order:
         ends = []
@@ -107,16 +110,16 @@ def replay(found, order, longer=1.0, server=1.0):
 
 
 def test_the_same_seed_finds_the_same_order():
-    (found,) = not_certified(1, width=16, distance=1.0)
-    one, same, other = (attack_any_order(found, seed=seed) for seed in (3, 3, 4))
+    (certificate,) = not_certified(1, width=16, distance=1.0)
+    one, same, other = (attack_any_order(certificate, seed=seed) for seed in (3, 3, 4))
     assert one.to_dict() == same.to_dict() != other.to_dict()
 
 
 def test_a_network_whose_neurons_are_all_off_moves_nowhere():
     problem = Problem(np.eye(2), np.ones(2))
-    found = certify_any_order(problem, Weights(-np.ones((3, 2)), np.ones(3)))
+    certificate = certify_any_order(problem, Weights(-np.ones((3, 2)), np.ones(3)))
     with pytest.raises(ValueError, match="there is no W\\*: C is not shown to have full row rank"):
-        attack_any_order(found)
+        attack_any_order(certificate)
     contradiction = certify_any_order(
         Problem(np.ones((2, 1)), np.array([1.0, 2.0])), Weights(np.ones((3, 1)), np.ones(3))
     )
@@ -139,13 +142,13 @@ def test_what_is_no_attack_is_refused(given, message):
 
 
 def test_a_mean_of_models_is_replayed_with_its_shares():
-    (found,) = certified(1)
+    (certificate,) = certified(1)
     one, two = (Batch(np.array([i]), np.array([0.1])) for i in (0, 1))
-    start, first, second = replayed(found.problem, found.weights, (Round(np.ones(1), ((one,),)),) * 2)
-    _, mean = replayed(found.problem, found.weights, (Round(np.array([0.25, 0.75]), ((one,), (one, two))),))
+    start, first, second = replayed(certificate.problem, certificate.weights, (Round(np.ones(1), ((one,),)),) * 2)
+    _, mean = replayed(certificate.problem, certificate.weights, (Round(np.array([0.25, 0.75]), ((one,), (one, two))),))
     assert np.abs(second - first).max() < np.abs(first - start).max()
     _, alone, further = replayed(
-        found.problem, found.weights, (Round(np.ones(1), ((one,),)), Round(np.ones(1), ((two,),)))
+        certificate.problem, certificate.weights, (Round(np.ones(1), ((one,),)), Round(np.ones(1), ((two,),)))
     )
     assert np.abs(mean - (0.25 * alone + 0.75 * further)).max() < 1e-17
 
@@ -153,13 +156,13 @@ def test_a_mean_of_models_is_replayed_with_its_shares():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_is_found_in_a_long_search(kind):
-    for number, found in enumerate(certified(NETWORKS, 100, **KINDS[kind])):
-        attack = attack_any_order(found, trials=LONG_STEPS, seed=number)
+    for number, certificate in enumerate(certified(NETWORKS, 100, **KINDS[kind])):
+        attack = attack_any_order(certificate, trials=LONG_STEPS, seed=number)
         assert attack.broken is None, (kind, number, str(attack))
 
 
 @pytest.mark.slow
 def test_one_is_found_on_nearly_every_network_that_misses_a_hypothesis():
     for hypothesis, (networks, broken_rule) in MISSING.items():
-        found = [attack_any_order(network, trials=LONG_STEPS, seed=7, **broken_rule).broken for network in networks()]
-        assert None not in found, hypothesis
+        broken = [attack_any_order(network, trials=LONG_STEPS, seed=7, **broken_rule).broken for network in networks()]
+        assert None not in broken, hypothesis

@@ -22,15 +22,15 @@ SMALL = {"n": st.integers(1, 4), "clients": st.integers(1, 2), "near": st.boolea
 NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # of the slow tests; 200 take about an hour
 
 
-def agrees(problem, weights, found):
+def agrees(problem, weights, certificate):
     """Every number of a certificate that holds, decided again in balls."""
-    again = exact(problem, weights, found.held)
+    again = exact(problem, weights, certificate.held)
     with precision(300):
-        lo, hi = arb(float(found.distance.lo)), arb(float(found.distance.hi))
+        lo, hi = arb(float(certificate.distance.lo)), arb(float(certificate.distance.hi))
         assert lo <= again.distance.upper() and again.distance.lower() <= hi
         for (r, i), margin in again.margins.items():
             assert margin > 0, (r, i)
-            assert margin.upper() >= arb(found.margin * 0.999 * np.linalg.norm(problem.x[i])), (r, i)
+            assert margin.upper() >= arb(certificate.margin * 0.999 * np.linalg.norm(problem.x[i])), (r, i)
     return again
 
 
@@ -44,22 +44,22 @@ def agrees(problem, weights, found):
 )
 def test_what_is_certified_is_so_in_balls_and_holds_in_every_order(seed, distance, size, outputs, **shape):
     problem, weights = fitted(seed, distance=distance, size=size, outputs=outputs, **shape)
-    found = certify_any_order(problem, weights)
-    if not found.certified:
-        assert found.why and not found.margin > 0 and found.step_limit == 0
+    certificate = certify_any_order(problem, weights)
+    if not certificate.certified:
+        assert certificate.why and not certificate.margin > 0 and certificate.step_limit == 0
         return
-    again = agrees(problem, weights, found)
-    assert_kept(problem, weights, found, again.long_point(), steps=12, seed=seed % 1000, tries=4)
+    again = agrees(problem, weights, certificate)
+    assert_kept(problem, weights, certificate, again.long_point(), steps=12, seed=seed % 1000, tries=4)
 
 
 AIMS = ("random", "distance", "residual", "probe")
 
 
-def assert_kept(problem, weights, found, point, steps, seed=0, aims=AIMS, tries=6):
+def assert_kept(problem, weights, certificate, point, steps, seed=0, aims=AIMS, tries=6):
     """What the theorem promises, beyond rounding."""
     rng = np.random.default_rng(seed)
     probes = np.concatenate([problem.x, rng.standard_normal((3, problem.d)) * np.abs(problem.x).max()])
-    future = found.enclosure(probes)
+    future = certificate.enclosure(probes)
     for number, aim in enumerate(aims):
         order = {"steps": steps, "aim": aim, "tries": tries, "seed": seed + number}
         run = run_in_order(problem, weights, point, probes=probes, **order)
@@ -67,10 +67,10 @@ def assert_kept(problem, weights, found, point, steps, seed=0, aims=AIMS, tries=
         assert (np.diff(run.distance) <= rounding).all(), (aim, np.diff(run.distance).max() / rounding)
         lowered = run.distance[0] ** 2 - run.distance**2
         assert (run.spent <= lowered + steps * rounding * (2 * run.distance[0] + rounding)).all()
-        assert run.spent[-1] <= float(found.distance.hi) ** 2 * (1 + 1e-9) + rounding**2
+        assert run.spent[-1] <= float(certificate.distance.hi) ** 2 * (1 + 1e-9) + rounding**2
         outputs = run.outputs.astype(float).reshape(len(run.outputs), *future.value.shape)
         assert (outputs <= future.hi).all() and (outputs >= future.lo).all()
-        radius = found.prediction_radius * np.linalg.norm(probes, axis=1)[None, :, None]
+        radius = certificate.prediction_radius * np.linalg.norm(probes, axis=1)[None, :, None]
         assert (np.abs(run.outputs - run.outputs[0]) <= radius + rounding).all()
 
 
@@ -87,7 +87,11 @@ CERTIFIED = {
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_networks_of_every_kind_certify(kind):
     """So that the property above has something to say; pairs are held in some of them."""
-    certified = [found for seed in range(8) if (found := certify_any_order(*fitted(seed, **CERTIFIED[kind]))).certified]
+    certified = [
+        certificate
+        for seed in range(8)
+        if (certificate := certify_any_order(*fitted(seed, **CERTIFIED[kind]))).certified
+    ]
     assert len(certified) >= 5
 
 
@@ -104,26 +108,28 @@ def held_case():
 
 def test_pairs_at_their_kinks_are_held():
     problem, weights = held_case()
-    found = certify_any_order(problem, weights)
-    assert found.certified and {(3, 0), (9, 2), (17, 1), (40, 3)} <= {tuple(pair) for pair in found.held.tolist()}
-    again = agrees(problem, weights, found)
-    assert_kept(problem, weights, found, again.long_point(), steps=60)
+    certificate = certify_any_order(problem, weights)
+    assert certificate.certified and {(3, 0), (9, 2), (17, 1), (40, 3)} <= {
+        tuple(pair) for pair in certificate.held.tolist()
+    }
+    again = agrees(problem, weights, certificate)
+    assert_kept(problem, weights, certificate, again.long_point(), steps=60)
 
 
 def test_the_smallest_eigenvalue_is_that_of_the_rows():
     problem, weights = held_case()
-    found = certify_any_order(problem, weights)
-    again = exact(problem, weights, found.held)
+    certificate = certify_any_order(problem, weights)
+    again = exact(problem, weights, certificate.held)
     with precision(300):
-        assert arb(float(found.smallest_eigenvalue.lo)) <= again.smallest.upper()
-        assert arb(float(found.smallest_eigenvalue.hi)) >= again.smallest.lower()
+        assert arb(float(certificate.smallest_eigenvalue.lo)) <= again.smallest.upper()
+        assert arb(float(certificate.smallest_eigenvalue.hi)) >= again.smallest.lower()
 
 
 def test_steps_below_the_limits_keep_every_product_below_two():
     """The step limits bound |J_B|^2 for the patterns met, whatever those on A are."""
     problem, weights = held_case()
-    found = certify_any_order(problem, weights)
-    point = exact(problem, weights, found.held).high
+    certificate = certify_any_order(problem, weights)
+    point = exact(problem, weights, certificate.held).high
     rng = np.random.default_rng(0)
     scale = 1 / np.sqrt(len(weights.signs))
 
@@ -134,18 +140,18 @@ def test_steps_below_the_limits_keep_every_product_below_two():
     largest = np.zeros(problem.n_clients)
     for _ in range(200):
         active = point @ problem.x.T >= 0
-        active[found.held[:, 0], found.held[:, 1]] = rng.random(len(found.held)) < 0.5
+        active[certificate.held[:, 0], certificate.held[:, 1]] = rng.random(len(certificate.held)) < 0.5
         for c, members in enumerate(problem.clients()):
             largest[c] = max(largest[c], norm(active, members))
-            assert found.client_step_limits[c] * norm(active, members) <= 2
+            assert certificate.client_step_limits[c] * norm(active, members) <= 2
             batch = rng.choice(members, min(2, len(members)), replace=False)
-            assert found.step_limit_for(len(batch)) * norm(active, batch) <= 2
-        assert found.pooled_step_limit * norm(active, np.arange(problem.n)) <= 2
-    assert (found.client_step_limits * largest >= 1.8).all()  # and they are not wasteful
-    assert (found.universal_step_limits <= found.client_step_limits).all()
+            assert certificate.step_limit_for(len(batch)) * norm(active, batch) <= 2
+        assert certificate.pooled_step_limit * norm(active, np.arange(problem.n)) <= 2
+    assert (certificate.client_step_limits * largest >= 1.8).all()  # and they are not wasteful
+    assert (certificate.universal_step_limits <= certificate.client_step_limits).all()
     universal = [2 / np.linalg.norm(problem.x[members], 2) ** 2 for members in problem.clients()]
-    assert found.universal_step_limits == pytest.approx(universal, rel=1e-8)
-    assert found.step_limit == found.client_step_limits.min() <= found.step_limit_for(1)
+    assert certificate.universal_step_limits == pytest.approx(universal, rel=1e-8)
+    assert certificate.step_limit == certificate.client_step_limits.min() <= certificate.step_limit_for(1)
 
 
 def test_a_power_of_two_on_samples_changes_nothing():
@@ -188,10 +194,10 @@ def test_a_large_readout_is_a_scale_of_the_labels():
 
 def test_final_is_open_where_the_enclosure_has_both_signs():
     problem, weights = held_case()
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(1).standard_normal((200, problem.d))
     x[0] = 0
-    outputs, final = found.enclosure(x), found.final(x)
+    outputs, final = certificate.enclosure(x), certificate.final(x)
     assert final[0] == "open" and set(final.tolist()) == {1, -1, "open"}
     for value, lo, hi in zip(final, outputs.lo, outputs.hi, strict=True):
         assert value == (1 if lo > 0 else -1 if hi < 0 else "open")
@@ -200,11 +206,11 @@ def test_final_is_open_where_the_enclosure_has_both_signs():
 
 def test_final_names_the_class_of_several_outputs():
     problem, weights = fitted(1, outputs=3, distance=1e-3, width=64)
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(1).standard_normal((200, problem.d))
     x[0] = 0  # a tie
-    final, settled = found.final(x), found.final(x) != "open"
-    assert found.certified and 100 < settled.sum() < 200
+    final, settled = certificate.final(x), certificate.final(x) != "open"
+    assert certificate.certified and 100 < settled.sum() < 200
     assert (final[settled] == weights.outputs(x)[settled].argmax(axis=1)).all()
 
 
@@ -212,24 +218,24 @@ def test_final_names_the_class_of_several_outputs():
 def test_inputs_of_any_size_have_a_prediction(size):
     """An enclosure is homogeneous in x, up to what underflows; squares of norms do not decide it."""
     problem, weights = held_case()
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(3).standard_normal((50, problem.d))
-    one, other = found.enclosure(x), found.enclosure(x * size)
+    one, other = certificate.enclosure(x), certificate.enclosure(x * size)
     assert (other.error >= (1 - 1e-6) * size * one.error).all()
     if 1e-250 < size:
-        assert (found.final(x * size) == found.final(x)).all()
+        assert (certificate.final(x * size) == certificate.final(x)).all()
 
 
 def test_an_enclosure_among_denormals_is_outward():
     """Outputs near the least positive float: what is lost in scaling back is in the error."""
     problem, weights = held_case()
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
-    found = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
+    certificate = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
     x = np.random.default_rng(3).standard_normal((200, problem.d)) * 2.0**-72
     exact_outputs = certify_any_order(problem, weights).enclosure(x * 2.0**72)  # of 2^1072 times these
     lo, hi = ([Fraction(v) / 2**1072 for v in end.tolist()] for end in (exact_outputs.lo, exact_outputs.hi))
-    outputs = found.enclosure(x)
-    assert found.certified and all(Fraction(v) <= low for v, low in zip(outputs.lo.tolist(), lo, strict=True))
+    outputs = certificate.enclosure(x)
+    assert certificate.certified and all(Fraction(v) <= low for v, low in zip(outputs.lo.tolist(), lo, strict=True))
     assert all(Fraction(v) >= high for v, high in zip(outputs.hi.tolist(), hi, strict=True))
 
 
@@ -247,34 +253,34 @@ def test_two_outputs_may_change_places_within_twice_the_radius():
     readout, x, move = np.array([[1.0, -1.0, 0.1], [-1.0, 1.0, 0.1]]), np.array([[1.0, 0.0]]), 1e-3
     network = TwoLayer(np.array([[1 + 1.5 * move, 0.5], [1.0, 0.5], [1.0, -0.5]]), readout)
     problem = Problem(x, network.outputs(x) + move * np.array([[-1.0, 1.0]]))
-    found = certify_any_order(problem, network)
-    assert found.certified
+    certificate = certify_any_order(problem, network)
+    assert certificate.certified
     w, (before,) = network.hidden, network.outputs(problem.x)
-    pull = 0.999 * found.step_limit * (problem.y - network.outputs(problem.x))
+    pull = 0.999 * certificate.step_limit * (problem.y - network.outputs(problem.x))
     (after,) = TwoLayer(w + (pull @ readout).T @ problem.x, readout).outputs(problem.x)
     lead = before[0] - before[1]
-    assert found.prediction_radius < lead < 2 * found.prediction_radius and after[1] > after[0]
-    assert found.final(problem.x)[0] == "open"
-    said = float(str(found).split("classes final that lead by")[1].split()[0])
-    assert said >= 2 * found.prediction_radius > lead
+    assert certificate.prediction_radius < lead < 2 * certificate.prediction_radius and after[1] > after[0]
+    assert certificate.final(problem.x)[0] == "open"
+    said = float(str(certificate).split("classes final that lead by")[1].split()[0])
+    assert said >= 2 * certificate.prediction_radius > lead
 
 
 def not_deceived(seed):
     """Whether a hostile network certified; if so, all of it again in balls."""
     problem, weights = hostile(seed)
     try:
-        found = certify_any_order(problem, weights)
+        certificate = certify_any_order(problem, weights)
     except ValueError as error:
         assert "rescale" in str(error)  # numbers above 1e50, or that underflow beside others
         return False
-    assert found.certified == (found.why == "") and str(found) and found.to_dict()
-    if found.certified:
+    assert certificate.certified == (certificate.why == "") and str(certificate) and certificate.to_dict()
+    if certificate.certified:
         first = np.array([np.flatnonzero((problem.x == row).all(axis=1))[0] for row in problem.x])
         distinct = np.unique(first)
         place = {sample: i for i, sample in enumerate(distinct.tolist())}
-        held = np.array([(r, place[i]) for r, i in found.held.tolist()], int).reshape(-1, 2)
-        agrees(Problem(problem.x[distinct], problem.y[distinct]), weights, replace(found, held=held))
-    return found.certified
+        held = np.array([(r, place[i]) for r, i in certificate.held.tolist()], int).reshape(-1, 2)
+        agrees(Problem(problem.x[distinct], problem.y[distinct]), weights, replace(certificate, held=held))
+    return certificate.certified
 
 
 def test_hostile_networks_do_not_deceive_it():
@@ -297,13 +303,13 @@ def test_certified_networks_outlast_two_thousand_adversarial_steps():
         near, unit = (bool(rng.integers(2)) for _ in range(2))
         shape = {"n": int(rng.integers(2, 5)), "near": near, "unit": unit, "size": 10.0 ** rng.uniform(0, 2)}
         problem, weights = fitted(seed, distance=10.0 ** rng.uniform(-3, -1), **shape)
-        found = certify_any_order(problem, weights)
-        if not found.certified:
+        certificate = certify_any_order(problem, weights)
+        if not certificate.certified:
             continue
         certified += 1
-        point = exact(problem, weights, found.held).long_point()
+        point = exact(problem, weights, certificate.held).long_point()
         aims = (("distance", "residual", "probe")[certified % 3],)
-        assert_kept(problem, weights, found, point, steps=2000, seed=seed, aims=aims, tries=3)
+        assert_kept(problem, weights, certificate, point, steps=2000, seed=seed, aims=aims, tries=3)
 
 
 @pytest.mark.parametrize("power", [-560, -100, 100, 150])
@@ -311,11 +317,11 @@ def test_a_power_of_two_on_weights_and_labels_scales_d(power):
     """So far down that squares underflow, all that may be lost is the certificate."""
     problem, weights = held_case()
     small = Problem(problem.x, np.ldexp(problem.y, power), problem.owner)
-    found = certify_any_order(small, Weights(np.ldexp(weights.hidden, power), weights.signs))
+    certificate = certify_any_order(small, Weights(np.ldexp(weights.hidden, power), weights.signs))
     one = certify_any_order(problem, weights)
     if power < -200:
-        assert not found.certified or found.distance.hi >= np.ldexp(one.distance.lo, power)
+        assert not certificate.certified or certificate.distance.hi >= np.ldexp(one.distance.lo, power)
         return
-    assert found.certified and (found.held == one.held).all()
-    assert float(found.distance.value) == pytest.approx(np.ldexp(float(one.distance.value), power), rel=1e-9)
-    assert found.step_limit == one.step_limit
+    assert certificate.certified and (certificate.held == one.held).all()
+    assert float(certificate.distance.value) == pytest.approx(np.ldexp(float(one.distance.value), power), rel=1e-9)
+    assert certificate.step_limit == one.step_limit

@@ -35,11 +35,11 @@ CASES = {
 def exported(request, tmp_path_factory):
     """A folder with a certificate, and the certificate."""
     problem, weights = fitted(**{"seed": 2} | CASES[request.param])
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     folder = tmp_path_factory.mktemp("export") / "folder"
     inputs = np.random.default_rng(0).standard_normal((9, problem.d))
-    export_any_order(found, folder, inputs)
-    return folder, found, inputs
+    export_any_order(certificate, folder, inputs)
+    return folder, certificate, inputs
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def flip_sign(values):
 
 
 def test_the_script_proves_what_the_certificate_says(exported):
-    folder, found, inputs = exported
+    folder, certificate, inputs = exported
     proved = ntkfl_check.check(folder)
-    assert float(found.distance.lo) <= proved["distance"] <= float(found.distance.hi) * (1 + 1e-8)
-    assert proved["final"] == list(found.final(inputs))
-    largest = found.pooled_step_limit
+    assert float(certificate.distance.lo) <= proved["distance"] <= float(certificate.distance.hi) * (1 + 1e-8)
+    assert proved["final"] == list(certificate.final(inputs))
+    largest = certificate.pooled_step_limit
     assert 0.5 * largest < proved["pooled_step_limit"] < 2 * largest
 
 
@@ -131,8 +131,8 @@ def test_the_script_runs_alone_from_another_folder(exported, tmp_path):
 
 
 def test_held_pairs_are_exported(exported):
-    folder, found, _ = exported
-    assert json.loads((folder / "certificate.json").read_text())["held"] == found.held.tolist()
+    folder, certificate, _ = exported
+    assert json.loads((folder / "certificate.json").read_text())["held"] == certificate.held.tolist()
 
 
 @pytest.mark.parametrize("name", ["hidden", "readout", "x", "y", "x_test", "solution", "inverse_root"])
@@ -208,19 +208,19 @@ def test_a_missing_file_is_refused(folder, capsys):
 def test_what_is_not_certified_is_not_confirmed(tmp_path):
     """The inequality (3) decides: the folder of a network whose training may still cross kinks is refused by it."""
     problem, weights = fitted(3, distance=0.5, width=64)
-    found = certify_any_order(problem, weights, most_held=0)
-    assert not found.certified and found.distance.hi < np.inf
+    certificate = certify_any_order(problem, weights, most_held=0)
+    assert not certificate.certified and certificate.distance.hi < np.inf
     with pytest.raises(ValueError, match=r"not confirmed in exact numbers: \(3\) fails"):
-        export_any_order(replace(found, certified=True), tmp_path / "folder")
+        export_any_order(replace(certificate, certified=True), tmp_path / "folder")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_sample_that_is_there_twice_is_exported(tmp_path):
     problem, weights = fitted(2, distance=1e-3, width=64, unit=False)
     x, y = np.concatenate([problem.x, 2 * problem.x[:1]]), np.append(problem.y, 2 * problem.y[0])
-    found = certify_any_order(Problem(x, y), weights)
-    proved = export_any_order(found, tmp_path / "folder")
-    assert proved["step_limits"] == [pytest.approx(found.step_limit, rel=0.2)]
+    certificate = certify_any_order(Problem(x, y), weights)
+    proved = export_any_order(certificate, tmp_path / "folder")
+    assert proved["step_limits"] == [pytest.approx(certificate.step_limit, rel=0.2)]
 
 
 def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multiples(tmp_path):
@@ -243,9 +243,9 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
 def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
     """Inputs whose margin is between the two errors, with and without the neurons just beyond their kink: open."""
     problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(0).standard_normal((4000, problem.d))
-    z, reach = x @ found.fitted_weights().T, float(found.distance.hi) * np.linalg.norm(x, axis=1)
+    z, reach = x @ certificate.fitted_weights().T, float(certificate.distance.hi) * np.linalg.norm(x, axis=1)
     top, other = np.sort(np.maximum(z, 0) @ weights.readout.T, axis=1)[:, ::-1].T
     margins = [
         (top - other) - reach * np.sqrt((z > -floor) @ weights.readout.T**2).sum(axis=1)
@@ -253,7 +253,7 @@ def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_pat
     ]
     between = (margins[0] > 0) & (margins[1] < 0)
     assert between.any()
-    assert export_any_order(found, tmp_path / "folder", x[between])["final"] == ["open"] * between.sum()
+    assert export_any_order(certificate, tmp_path / "folder", x[between])["final"] == ["open"] * between.sum()
 
 
 def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
@@ -364,10 +364,10 @@ ARRAYS = ("hidden", "readout", "x", "y", "solution", "inverse_root")
 def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
     """A bit of any array is flipped, with its checksum: what the script still accepts holds in balls of 300 bits."""
     folder = tmp_path_factory.mktemp("flipped") / "folder"
-    found = certify_any_order(*fitted(seed, distance=0.01, width=16))
-    if not found.certified:
+    certificate = certify_any_order(*fitted(seed, distance=0.01, width=16))
+    if not certificate.certified:
         return
-    export_any_order(found, folder)
+    export_any_order(certificate, folder)
 
     def flip(values):
         values.view("<u8")[place % len(values)] ^= np.uint64(1 << bit)
@@ -377,7 +377,7 @@ def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
         proved = ntkfl_check.check(folder)
     except ntkfl_check.Refused:
         return
-    again = exact(*network_of(folder), found.held)
+    again = exact(*network_of(folder), certificate.held)
     assert again.distance.lower() <= arb(proved["distance"])
     assert all(margin > 0 for margin in again.margins.values())
 
@@ -387,11 +387,11 @@ def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
 def test_what_float64_certifies_is_confirmed(seed, tmp_path):
     """The script confirms what float64 has certified, also where numbers are of very different sizes."""
     problem, weights = hostile(seed)
-    found = certify_any_order(problem, weights)
-    if not found.certified or not float(found.distance.hi) > 0:
+    certificate = certify_any_order(problem, weights)
+    if not certificate.certified or not float(certificate.distance.hi) > 0:
         return
-    nearest = found.proof[1]
-    if nearest.slack > 0.01 * float(found.distance.lo):
+    nearest = certificate.proof[1]
+    if nearest.slack > 0.01 * float(certificate.distance.lo):
         return  # float64 itself hardly knows where W* is
-    proved = export_any_order(found, tmp_path / "folder")
-    assert proved["distance"] >= float(found.distance.lo)
+    proved = export_any_order(certificate, tmp_path / "folder")
+    assert proved["distance"] >= float(certificate.distance.lo)

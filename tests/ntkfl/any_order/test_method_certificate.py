@@ -114,10 +114,10 @@ def test_a_round_is_the_map_of_the_kernel_regime(kind):
     problem = Problem(features, rng.standard_normal(7), np.array([0, 1, 1, 2, 0, 1, 2]))
     kernel, setup = features @ features.T / 9, Setup(eta_local=0.3, local_steps=3)
     method = build(name, HalfSquares("sum"), **options)
-    found = round_matrices(method, Estimate.exact(kernel), problem.owner, 0.3, 3)
+    maps = round_matrices(method, Estimate.exact(kernel), problem.owner, 0.3, 3)
     expected = kernel_regime(problem, setup, kernel, name, options).round_map
-    np.testing.assert_allclose(found.state.value, np.asarray(expected), rtol=1e-9, atol=1e-12)
-    assert found.state.error.max() < 1e-11 and len(found.models) == 10
+    np.testing.assert_allclose(maps.state.value, np.asarray(expected), rtol=1e-9, atol=1e-12)
+    assert maps.state.error.max() < 1e-11 and len(maps.models) == 10
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -127,16 +127,19 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
     name, options = named(kind)
     problem, weights = small(seed)
     setup = Setup(eta_local=0.3, local_steps=3)
-    found = certify_method(problem, weights, setup, name, options)
-    assert found.certified, found.why
-    assert found.spectral_radius <= found.rate < 0.9 * found.spectral_radius + 0.1 and found.rate < 1
-    assert found.distance.lo <= found.radius and found.within(0) <= found.radius * (1 + 1e-8)
+    certificate = certify_method(problem, weights, setup, name, options)
+    assert certificate.certified, certificate.why
+    assert (
+        certificate.spectral_radius <= certificate.rate < 0.9 * certificate.spectral_radius + 0.1
+        and certificate.rate < 1
+    )
+    assert certificate.distance.lo <= certificate.radius and certificate.within(0) <= certificate.radius * (1 + 1e-8)
     point = certify_any_order(problem, weights).fitted_weights()
     run, seen = Training(problem, weights, kind, 0.3, 3), np.random.default_rng(seed).standard_normal((20, 5))
-    before, outputs = run.residual(), found.enclosure(seen)
+    before, outputs = run.residual(), certificate.enclosure(seen)
     for t in range(30):
         farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
-        assert farthest <= found.within(max(t - 1, 0)) + 1e-12
+        assert farthest <= certificate.within(max(t - 1, 0)) + 1e-12
         later = np.maximum(seen @ run.w.T, 0) @ run.signs
         assert ((outputs.lo <= later) & (later <= outputs.hi)).all()
         run.round()
@@ -184,16 +187,22 @@ def test_neurons_near_their_kinks_are_named_and_change_sides():
             moved = Weights(w, weights.signs)
             outputs = moved.outputs(problem.x)
             near = Problem(problem.x, outputs + problem.y - weights.outputs(problem.x), problem.owner)
-            found = certify_method(near, moved, setup, "fedavgm", options)
-            assert not found.certified and f"({r}, {i})" in found.why and found.needed_residual is not None
+            certificate = certify_method(near, moved, setup, "fedavgm", options)
+            assert (
+                not certificate.certified
+                and f"({r}, {i})" in certificate.why
+                and certificate.needed_residual is not None
+            )
             run = Training(near, moved, "fedavgm", 0.3, 3)
             run.options = options
             for _ in range(10):
                 run.round()
             changed += not run.frozen
     assert changed
-    assert (found.final(problem.x) == "open").all() and np.isinf(found.enclosure(problem.x).error).all()
-    nearer = Problem(near.x, outputs + (near.y - outputs) * found.needed_residual / found.residual.hi, near.owner)
+    assert (certificate.final(problem.x) == "open").all() and np.isinf(certificate.enclosure(problem.x).error).all()
+    nearer = Problem(
+        near.x, outputs + (near.y - outputs) * certificate.needed_residual / certificate.residual.hi, near.owner
+    )
     assert certify_method(nearer, moved, setup, "fedavgm", options).certified
 
 
@@ -209,17 +218,17 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
     )
     for candidate in method_certificate._candidates(maps, kernel, 0.999):
         s = candidate @ (np.eye(8) + 0.02 * rng.standard_normal((8, 8)))
-        found = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
-        if isinstance(found, str):
+        norm = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+        if isinstance(norm, str):
             assert np.linalg.norm(s @ maps.state.value @ np.linalg.inv(s), 2) > 1 - 1e-9
             continue
         z = rng.standard_normal((8, 2000))
         size = np.linalg.norm(s @ z, axis=0)
-        assert (np.linalg.norm(s @ (maps.state.value @ z), axis=0) <= found.rate * size).all()
+        assert (np.linalg.norm(s @ (maps.state.value @ z), axis=0) <= norm.rate * size).all()
         for model in maps.models:
             left = model.value @ z
-            assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= found.reach * size).all()
-        assert found.start == pytest.approx(np.linalg.norm(s[:, :4] @ residual), rel=1e-8)
+            assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= norm.reach * size).all()
+        assert norm.start == pytest.approx(np.linalg.norm(s[:, :4] @ residual), rel=1e-8)
 
 
 def test_nothing_rests_on_inverses_of_float64(monkeypatch):
@@ -238,10 +247,10 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
             noise = np.eye(8) + 1e-5 * rng.standard_normal((8, 8))
             with monkeypatch.context() as patch:
                 patch.setattr(np.linalg, "inv", lambda a, by=factor * noise: inverse(a) @ by[: len(a), : len(a)])
-                found = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
-            if not isinstance(found, str):
+                norm = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+            if not isinstance(norm, str):
                 shown += 1
-                assert found.rate >= rate and found.reach >= reach
+                assert norm.rate >= rate and norm.reach >= reach
     assert shown == 10
 
 
@@ -249,15 +258,15 @@ def test_clients_that_overshoot_are_in_the_ball():
     """Local steps of 2.2 / K swing ever wider while the server's mean converges: clients alone leave |W0 - W*|."""
     problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
     setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}
-    found = certify_method(problem, weights, setup, "fedavg", options)
-    assert found.certified, found.why
-    assert found.radius == pytest.approx(1.2**3 * float(found.distance.value), rel=1e-6)
+    certificate = certify_method(problem, weights, setup, "fedavg", options)
+    assert certificate.certified, certificate.why
+    assert certificate.radius == pytest.approx(1.2**3 * float(certificate.distance.value), rel=1e-6)
     point = certify_any_order(problem, weights).fitted_weights()
     run = Training(problem, weights, "fedavg", setup.eta_local, 3)
     run.options = options
     run.round()
     farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
-    assert run.frozen and 0.999 * found.radius < farthest <= found.radius
+    assert run.frozen and 0.999 * certificate.radius < farthest <= certificate.radius
 
     x, push = problem.x[0], (point - weights.hidden).astype(float) @ problem.x[0]
     r, w = int(push.argmin()), weights.hidden.copy()
@@ -276,13 +285,13 @@ def test_clients_that_overshoot_are_in_the_ball():
 def test_several_outputs_and_a_torch_head():
     problem, network = fitted(2, n=3, d=5, width=80, distance=1e-4, outputs=2)
     setup = Setup(eta_local=0.2, local_steps=2)
-    found = certify_method(problem, network, setup, "scaffold")
-    assert found.certified, found.why
+    certificate = certify_method(problem, network, setup, "scaffold")
+    assert certificate.certified, certificate.why
     head = AffineTwoLayer(network.hidden, network.readout, np.zeros(80), np.array([0.5, -1.0]))
     y = problem.y + head.output_bias
     biased = certify_method(Problem(problem.x, y, problem.owner), head, setup, "scaffold")
     assert biased.certified and biased.enclosure(problem.x).value == pytest.approx(y, abs=1e-2)
-    assert found.to_dict()["rate"] == found.rate and "CERTIFIED for scaffold" in str(found)
+    assert certificate.to_dict()["rate"] == certificate.rate and "CERTIFIED for scaffold" in str(certificate)
 
 
 def test_what_is_no_question_is_refused():

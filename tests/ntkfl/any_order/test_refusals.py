@@ -21,10 +21,12 @@ def test_one_input_with_two_labels_is_named():
     problem, weights = fitted(0, n=4, distance=1e-4)
     x, y = problem.x.copy(), problem.y.copy()
     x[3], y[3] = 2 * x[1], 2 * y[1] + 0.5
-    found = certify_any_order(Problem(x, y), weights)
-    assert not found.certified and found.why.startswith("samples 1 and 3 have the same input, up to a factor 2,")
-    assert found.shortfall is None and found.to_dict()["distance"] is None
-    assert (found.final(x) == "open").all() and np.isinf(found.enclosure(x).error).all()
+    certificate = certify_any_order(Problem(x, y), weights)
+    assert not certificate.certified and certificate.why.startswith(
+        "samples 1 and 3 have the same input, up to a factor 2,"
+    )
+    assert certificate.shortfall is None and certificate.to_dict()["distance"] is None
+    assert (certificate.final(x) == "open").all() and np.isinf(certificate.enclosure(x).error).all()
 
 
 def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
@@ -33,19 +35,24 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
     network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
     whole = certify_any_order(problem, network)
     moved = Problem(problem.x, problem.y + 0.1, problem.owner)
-    found = certify_any_order(moved, AffineTwoLayer(network.hidden, network.readout, None, np.array([0.1])))
+    certificate = certify_any_order(moved, AffineTwoLayer(network.hidden, network.readout, None, np.array([0.1])))
     exact = [
-        Fraction(float(y)) - Fraction(0.1) - Fraction(float(z)) for y, z in zip(moved.y, found.problem.y, strict=True)
+        Fraction(float(y)) - Fraction(0.1) - Fraction(float(z))
+        for y, z in zip(moved.y, certificate.problem.y, strict=True)
     ]
-    net = found.proof[0].neuron_pass.network
+    net = certificate.proof[0].neuron_pass.network
     doubt = np.ldexp(net.y_error, (net.exponent[net.sample] - net.gain)[:, None]).ravel()
     assert any(exact) and all(abs(off) <= Fraction(float(most)) for off, most in zip(exact, doubt, strict=True))
-    assert whole.certified and found.certified and found.distance.hi == pytest.approx(whole.distance.hi, rel=1e-6)
-    shifted = found.enclosure(problem.x) - whole.enclosure(problem.x)
+    assert (
+        whole.certified
+        and certificate.certified
+        and certificate.distance.hi == pytest.approx(whole.distance.hi, rel=1e-6)
+    )
+    shifted = certificate.enclosure(problem.x) - whole.enclosure(problem.x)
     assert np.abs(shifted.value - 0.1).max() < 1e-6
     x, y = problem.x.copy(), moved.y.copy()
     x[3], y[3] = 2 * x[1], 2 * (y[1] - 0.1) + 0.1
-    doubled = certify_any_order(Problem(x, y), found.network)
+    doubled = certify_any_order(Problem(x, y), certificate.network)
     assert not doubled.certified and "less the output's bias they are rounded" in doubled.why
     with pytest.raises(ValueError, match="takes 6 features; data has 4"):
         certify_any_order(problem, AffineTwoLayer(np.ones((3, 6)), np.ones(3)))
@@ -59,11 +66,11 @@ def test_dependent_samples_are_named(fraction):
     problem, weights = fitted(0, n=4, distance=1e-4)
     x = problem.x.copy()
     x[3] = fraction * x[1]
-    found = certify_any_order(Problem(x, weights.outputs(x)), weights)
+    certificate = certify_any_order(Problem(x, weights.outputs(x)), weights)
     if fraction > 0:
-        assert not found.certified and "samples 1, 3 depend on each other" in found.why, found.why
+        assert not certificate.certified and "samples 1, 3 depend on each other" in certificate.why, certificate.why
     else:
-        assert found.certified  # the other half of the neurons sees it
+        assert certificate.certified  # the other half of the neurons sees it
 
 
 def test_neurons_with_more_kinks_than_features_are_named():
@@ -71,18 +78,23 @@ def test_neurons_with_more_kinks_than_features_are_named():
     hidden = weights.hidden.copy()
     hidden[5] = 0  # on the kinks of all four samples
     weights = Weights(hidden, weights.signs)
-    found = certify_any_order(problem, weights)
-    assert not found.certified and "(5, " in found.why and "full row rank" in found.why
+    certificate = certify_any_order(problem, weights)
+    assert not certificate.certified and "(5, " in certificate.why and "full row rank" in certificate.why
 
 
 def test_a_network_that_is_too_far_says_by_how_much():
     problem, weights = fitted(3, n=4, d=5, width=64, distance=1.0)
-    found = certify_any_order(problem, weights)
-    assert not found.certified and found.why and found.shortfall is not None and found.shortfall >= 2
+    certificate = certify_any_order(problem, weights)
+    assert (
+        not certificate.certified
+        and certificate.why
+        and certificate.shortfall is not None
+        and certificate.shortfall >= 2
+    )
     outputs = weights.outputs(problem.x)
-    nearer = Problem(problem.x, outputs + (problem.y - outputs) / found.shortfall, problem.owner)
+    nearer = Problem(problem.x, outputs + (problem.y - outputs) / certificate.shortfall, problem.owner)
     assert certify_any_order(nearer, weights).certified
-    assert found.to_dict()["why"] == found.why and found.to_dict()["step_limit"] == 0
+    assert certificate.to_dict()["why"] == certificate.why and certificate.to_dict()["step_limit"] == 0
 
 
 def test_memory_is_said_before_starting():
@@ -106,13 +118,13 @@ def test_an_infinite_distance_never_certifies(monkeypatch):
     honest = ConstraintRows.nearest
 
     def far(self, scale=1.0):
-        found = honest(self, scale)
-        return type(found)(found.solution, found.slack, Estimate.between(0, np.inf, "none"))
+        distance = honest(self, scale)
+        return type(distance)(distance.solution, distance.slack, Estimate.between(0, np.inf, "none"))
 
     monkeypatch.setattr(ConstraintRows, "nearest", far)
     monkeypatch.setattr(held_pairs, "failures", lambda *args: (np.inf, NO_PAIRS))
-    found = certify_any_order(*fitted(0, n=4, d=5, width=64, distance=1e-3))
-    assert not found.certified and found.why and not found.margin > 0
+    certificate = certify_any_order(*fitted(0, n=4, d=5, width=64, distance=1e-3))
+    assert not certificate.certified and certificate.why and not certificate.margin > 0
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -122,13 +134,13 @@ def test_a_search_without_end_keeps_the_last_a_that_was_solved(rounds, monkeypat
     seen = 0
     for seed in range(12):
         problem, weights = fitted(seed, n=4, d=5, width=64, distance=2e-2)
-        found = certify_any_order(problem, weights)
-        if found.why.startswith("no end"):
+        certificate = certify_any_order(problem, weights)
+        if certificate.why.startswith("no end"):
             seen += 1
-            point = found.fitted_weights()
-            assert not found.certified and found.to_dict() and f"after {rounds} round" in found.why
-            held = [abs(point[r] @ problem.x[i]) for r, i in found.held.tolist()]
-            assert max(held, default=0) <= 1e-9 and np.isfinite(float(found.smallest_eigenvalue.lo))
+            point = certificate.fitted_weights()
+            assert not certificate.certified and certificate.to_dict() and f"after {rounds} round" in certificate.why
+            held = [abs(point[r] @ problem.x[i]) for r, i in certificate.held.tolist()]
+            assert max(held, default=0) <= 1e-9 and np.isfinite(float(certificate.smallest_eigenvalue.lo))
     assert seen
 
 
@@ -144,8 +156,12 @@ def test_a_limit_on_held_pairs_is_kept():
     weights = Weights(hidden, weights.signs)
     problem = Problem(problem.x, weights.outputs(problem.x) + 1e-6)
     count = len(certify_any_order(problem, weights).held)
-    found = certify_any_order(problem, weights, most_held=count - 1)
-    assert not found.certified and found.why.startswith("A is too large: ") and f"limit is {count - 1}" in found.why
+    certificate = certify_any_order(problem, weights, most_held=count - 1)
+    assert (
+        not certificate.certified
+        and certificate.why.startswith("A is too large: ")
+        and f"limit is {count - 1}" in certificate.why
+    )
 
 
 @pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
@@ -156,8 +172,8 @@ def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
 
 
 def test_pairs_that_are_not_looked_at_do_not_pass():
-    found = passed(scaled(*fitted(3, n=4, d=5, width=64, distance=1.0)))
-    assert grown(found, most_held=-1, most_near=2**20).why
+    start = passed(scaled(*fitted(3, n=4, d=5, width=64, distance=1.0)))
+    assert grown(start, most_held=-1, most_near=2**20).why
 
 
 BAD = {
@@ -188,14 +204,14 @@ def test_bad_weights_are_refused(kind):
 
 
 def test_bad_inputs_of_predictions_are_refused():
-    found = certify_any_order(*fitted(0, distance=1e-5, width=64))
-    assert found.certified
+    certificate = certify_any_order(*fitted(0, distance=1e-5, width=64))
+    assert certificate.certified
     for x, message in (
         (np.zeros((2, 3)), r"x has shape \(2, 3\)"),
         (np.full((1, 4), np.nan), r"x\[0, 0\] is nan; every entry must be finite"),
     ):
         with pytest.raises(ValueError, match=message):
-            found.final(x)
+            certificate.final(x)
     for batch in (0, True, 1.5):
         with pytest.raises(ValueError, match="must be a positive integer"):
-            found.step_limit_for(batch)
+            certificate.step_limit_for(batch)

@@ -37,8 +37,8 @@ def exports(tmp_path_factory):
     for seed in (22, 2):
         problem, weights = fitted(seed, distance=1e-3, width=64, outputs=2, unit=False)
         folder = tmp_path_factory.mktemp("export") / "folder"
-        found = certify_any_order(problem, weights)
-        export_any_order(found, folder, np.random.default_rng(0).standard_normal((9, problem.d)))
+        certificate = certify_any_order(problem, weights)
+        export_any_order(certificate, folder, np.random.default_rng(0).standard_normal((9, problem.d)))
         folders.append(folder)
     return folders
 

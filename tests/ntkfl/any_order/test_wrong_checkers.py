@@ -14,14 +14,17 @@ from ntkfl.any_order.orders import Batch, Network, run_in_order
 from ntkfl.balls import precision
 
 
-def is_false(problem, weights, found):
+def is_false(problem, weights, certificate):
     """Whether balls refute a number of the certificate."""
-    again = exact(problem, weights, found.held)
+    again = exact(problem, weights, certificate.held)
     with precision(300):
-        if not (arb(float(found.distance.lo)) <= again.distance and again.distance <= arb(float(found.distance.hi))):
+        if not (
+            arb(float(certificate.distance.lo)) <= again.distance
+            and again.distance <= arb(float(certificate.distance.hi))
+        ):
             return True
         norms = np.linalg.norm(problem.x, axis=1) * 0.999
-        return any(m < 0 or m < arb(found.margin * norms[i]) for (_, i), m in again.margins.items())
+        return any(m < 0 or m < arb(certificate.margin * norms[i]) for (_, i), m in again.margins.items())
 
 
 def honest_nearest(self, scale=1.0, nearest=ConstraintRows.nearest):
@@ -76,7 +79,7 @@ def active_on_a(monkeypatch):
 
 def few_looked_at(monkeypatch, honest=held_pairs.near_pairs):
     """Pairs are looked at within D / 100 of their kinks instead of 8 D."""
-    monkeypatch.setattr(held_pairs, "near_pairs", lambda found, reach, most: honest(found, reach / 800, most))
+    monkeypatch.setattr(held_pairs, "near_pairs", lambda rows, reach, most: honest(rows, reach / 800, most))
 
 
 MUTANTS = {
@@ -100,13 +103,13 @@ def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
     wrong = [
         seed
         for seed in range(25)
-        if (found := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), found)
+        if (certificate := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), certificate)
     ]
     assert wrong
     monkeypatch.undo()
     for seed in wrong[:3]:
-        found = certify_any_order(*planted(seed))
-        assert not found.certified or not is_false(*planted(seed), found)
+        certificate = certify_any_order(*planted(seed))
+        assert not certificate.certified or not is_false(*planted(seed), certificate)
 
 
 def rough_solutions(monkeypatch, honest=lapack.solved):
@@ -114,20 +117,20 @@ def rough_solutions(monkeypatch, honest=lapack.solved):
     rng = np.random.default_rng(0)
 
     def rough(factor, b):
-        found = honest(factor, b)
-        return found * (1 + 1e-3 * rng.standard_normal(found.shape))
+        solution = honest(factor, b)
+        return solution * (1 + 1e-3 * rng.standard_normal(solution.shape))
 
     monkeypatch.setattr(constraint_rows.lapack, "solved", rough)
 
 
 def test_a_rough_solver_costs_margin_and_never_truth(monkeypatch):
     rough_solutions(monkeypatch)
-    certified = [seed for seed in range(25) if (found := certify_any_order(*planted(seed))).certified]
+    certified = [seed for seed in range(25) if (certificate := certify_any_order(*planted(seed))).certified]
     assert len(certified) >= 5
     for seed in certified:
-        found = certify_any_order(*planted(seed))
-        assert found.distance.error > 1e-9 * found.distance.value
-        assert not is_false(*planted(seed), found)
+        certificate = certify_any_order(*planted(seed))
+        assert certificate.distance.error > 1e-9 * certificate.distance.value
+        assert not is_false(*planted(seed), certificate)
 
 
 def test_without_the_slack_a_rough_solver_is_believed(monkeypatch):
@@ -138,7 +141,7 @@ def test_without_the_slack_a_rough_solver_is_believed(monkeypatch):
     wrong = [
         seed
         for seed in range(25)
-        if (found := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), found)
+        if (certificate := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), certificate)
     ]
     assert wrong
 
@@ -157,9 +160,9 @@ def test_nan_is_never_certified(poison, monkeypatch):
         return replace(nearest, **{poison: value})
 
     with_nearest(poisoned)(monkeypatch)
-    found = certify_any_order(problem, weights)
-    assert not found.certified and found.why and found.step_limit == 0
-    assert (found.final(problem.x) == "open").all() and np.isinf(found.enclosure(problem.x).error).all()
+    certificate = certify_any_order(problem, weights)
+    assert not certificate.certified and certificate.why and certificate.step_limit == 0
+    assert (certificate.final(problem.x) == "open").all() and np.isinf(certificate.enclosure(problem.x).error).all()
 
 
 def test_networks_that_miss_the_condition_leave():
@@ -179,9 +182,9 @@ def test_networks_that_miss_the_condition_leave():
 def test_steps_beyond_the_limit_diverge(share, diverges):
     """On all samples at share * 2 / |J J'|: five percent beyond what is allowed a certified network is lost."""
     problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
-    found = certify_any_order(problem, weights)
+    certificate = certify_any_order(problem, weights)
     network, everything = Network(problem, weights), np.arange(problem.n)
-    w, point = network.start, found.fitted_weights()
+    w, point = network.start, certificate.fitted_weights()
     eta = share * network.longest(w, everything, np.ones(problem.n))
     distances = []
     for _ in range(400):
@@ -189,4 +192,4 @@ def test_steps_beyond_the_limit_diverge(share, diverges):
         w, _ = network.step(w, Batch(everything, np.full(problem.n, eta)))
     assert (max(distances) > 3 * distances[0]) == diverges
     if not diverges:
-        assert (np.diff(distances) <= 1e-13).all() and eta >= found.pooled_step_limit * 0.98
+        assert (np.diff(distances) <= 1e-13).all() and eta >= certificate.pooled_step_limit * 0.98

@@ -100,9 +100,9 @@ def verdicts(tmp_path_factory):
     (folder / "adapter.py").write_text(
         f"{GOOD}\ndef run(case):\n    print('rubbish on stdout'){bad}\n    return good(case)\n"
     )
-    found = conformance(folder / "adapter.py", METHODS, limit=5).methods
+    judgements = conformance(folder / "adapter.py", METHODS, limit=5).methods
     assert [path.name for path in folder.iterdir()] == ["adapter.py"]  # nothing written, nothing unpickled
-    return found
+    return judgements
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -121,8 +121,8 @@ def test_the_other_cases_go_on(verdicts):
 def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
     file = tmp_path / "adapter.py"
     file.write_text("import time\n\ndef run(case):\n    time.sleep(1000)\n")
-    found = conformance(file, ["local"], limit=1)
-    said = [case.remark for case in found.methods[0].cases]
+    report = conformance(file, ["local"], limit=1)
+    said = [case.remark for case in report.methods[0].cases]
     assert said == ["no answer within 1 s"] * 2 + [
         "not run: 2 cases of this method had no answer within 1 s"
     ] * (len(said) - 2) and len(said) > 2  # fmt: skip
@@ -182,14 +182,14 @@ def test_single_precision_is_equal_but_for_its_rounding_and_a_fault_is_still_nam
     )
     file = tmp_path / "adapter.py"
     file.write_text(GOOD + single)
-    (found,) = conformance(file, ["fedprox"]).methods
-    assert found.outcome is Outcome.EQUAL and {case.precision for case in found.cases} == {"float32"}
+    (judgement,) = conformance(file, ["fedprox"]).methods
+    assert judgement.outcome is Outcome.EQUAL and {case.precision for case in judgement.cases} == {"float32"}
     halved = single.replace("loops.run(", "changed(") + (
         "\ndef changed(case):\n    case.options['mu'] /= 2\n    return loops.run(case)\n"
     )
     file.write_text(GOOD + halved)
-    (found,) = conformance(file, ["fedprox"]).methods
-    assert [[variant.name for variant in together] for together in found.explained] == [["proximal-halved"]]
+    (judgement,) = conformance(file, ["fedprox"]).methods
+    assert [[variant.name for variant in together] for together in judgement.explained] == [["proximal-halved"]]
 
 
 def test_files_that_are_no_arrays_are_refused(tmp_path):
@@ -213,8 +213,8 @@ def test_arrays_come_back_as_they_were_written_in_either_order(tmp_path):
     value = np.random.default_rng(0).standard_normal((4, 3, 2))
     for order in (value, np.asfortranarray(value), value.astype(">f8"), value.astype(np.float32)):
         np.savez(tmp_path / "a.npz", w=order)
-        found = arrays(tmp_path / "a.npz", {"w": value.shape}, ["w"])["w"]
-        assert np.array_equal(found, order) and found.dtype.isnative
+        read = arrays(tmp_path / "a.npz", {"w": value.shape}, ["w"])["w"]
+        assert np.array_equal(read, order) and read.dtype.isnative
 
 
 def test_the_interpreter_is_the_one_that_was_named(tmp_path):
@@ -222,7 +222,7 @@ def test_the_interpreter_is_the_one_that_was_named(tmp_path):
         f"import sys\nassert sys.executable == {sys.executable!r}\nPACKAGES = ('numpy',)\n"
         "def run(case): raise NotImplementedError('later')\n"
     )
-    found = conformance(tmp_path / "adapter.py", ["local"])
-    assert found.peer.packages == {"numpy": np.__version__} and not found.conforms
-    assert {case.remark for case in found.methods[0].cases} == {"later"}
-    assert len(found.methods[0].cases) == len(cases(["local"]))
+    report = conformance(tmp_path / "adapter.py", ["local"])
+    assert report.peer.packages == {"numpy": np.__version__} and not report.conforms
+    assert {case.remark for case in report.methods[0].cases} == {"later"}
+    assert len(report.methods[0].cases) == len(cases(["local"]))

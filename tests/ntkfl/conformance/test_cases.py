@@ -82,21 +82,21 @@ def test_a_document_of_another_form_is_none():
 
 @pytest.mark.parametrize("case", [pytest.param(k, marks=slow_if(k), id=k.case.name) for k in KIT])
 def test_models_move_unless_they_must_not_and_stay_moderate(case):
-    found = LOOPED[case].expected
-    model = {name: found[name] for name in case.case.results}
+    expected = LOOPED[case].expected
+    model = {name: expected[name] for name in case.case.results}
     began = case.case.result(case.case.start)
     moved = max(np.abs(model[name][-1] - began[name]).max() for name in model)
     if case.case.method == "local":
-        moved = np.abs(found["client_models"][-1] - case.case.start).max()
+        moved = np.abs(expected["client_models"][-1] - case.case.start).max()
     assert (moved > 1e-3) == (not case.case.name.endswith("zero-rate"))
     assert all(np.isfinite(value).all() and np.abs(value).max() < 20 for value in model.values())
-    assert all(len(value) == case.case.rounds for value in found.values())
+    assert all(len(value) == case.case.rounds for value in expected.values())
 
 
 @pytest.mark.parametrize("case", [kit for kit in KIT if kit.equals], ids=lambda case: case.case.name)
 def test_a_limit_is_what_it_says_computed_without_the_method(case):
-    found, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
-    assert max(np.abs(found[name] - limit[name]).max() for name in case.case.results) < 1e-13
+    expected, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
+    assert max(np.abs(expected[name] - limit[name]).max() for name in case.case.results) < 1e-13
 
 
 @pytest.mark.parametrize(

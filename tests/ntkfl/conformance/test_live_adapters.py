@@ -74,14 +74,14 @@ def fed_avg(text, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_yielded_is_taken_as_it_is_then(kind, tmp_path):
-    found = fed_avg(KINDS[kind], tmp_path)
-    assert {case.outcome for case in found.cases} == {Outcome.EQUAL, Outcome.LEFT_OUT}
+    judgement = fed_avg(KINDS[kind], tmp_path)
+    assert {case.outcome for case in judgement.cases} == {Outcome.EQUAL, Outcome.LEFT_OUT}
 
 
 def test_a_list_of_one_memory_is_no_answer_and_it_is_said_why(tmp_path):
-    found = fed_avg(LISTED, tmp_path)
-    assert found.outcome is Outcome.FAILED and found.explained == ()
-    failed = [case for case in found.cases if case.outcome is Outcome.FAILED]
+    judgement = fed_avg(LISTED, tmp_path)
+    assert judgement.outcome is Outcome.FAILED and judgement.explained == ()
+    failed = [case for case in judgement.cases if case.outcome is Outcome.FAILED]
     assert len(failed) > 8 and all("is the same memory in every round" in case.remark for case in failed)
     assert "yield the rounds, or copy the arrays of each" in failed[0].remark
 

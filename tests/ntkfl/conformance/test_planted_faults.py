@@ -162,8 +162,8 @@ PLANTED = [
 
 
 def test_the_implementation_is_every_method_that_it_has():
-    found = conformance(OWN)
-    outcomes = {judged.method: judged.outcome for judged in found.methods}
+    report = conformance(OWN)
+    outcomes = {judged.method: judged.outcome for judged in report.methods}
     equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
     further = {
         "diloco",
@@ -177,7 +177,7 @@ def test_the_implementation_is_every_method_that_it_has():
         "ties",
     }
     assert equal == {"fedadam", "fedavg", "fedavgm", "feddyn", "fednova", "fedprox", "scaffold"} | further
-    assert found.conforms and set(outcomes.values()) == {Outcome.EQUAL, Outcome.LEFT_OUT}
+    assert report.conforms and set(outcomes.values()) == {Outcome.EQUAL, Outcome.LEFT_OUT}
 
 
 @cache
@@ -201,9 +201,9 @@ def test_a_planted_fault_is_named(method, old, new, name):
     mine = ModuleType("mine")
     exec(text.replace(old, new), mine.__dict__)
     with np.errstate(all="ignore"):
-        found = judged([(case, answer(mine.run, case.case)) for case in kit(method)])
-    assert found.outcome is Outcome.DIFFERS
-    assert [[variant.name for variant in together] for together in found.explained] == [[name]]
+        judgement = judged([(case, answer(mine.run, case.case)) for case in kit(method)])
+    assert judgement.outcome is Outcome.DIFFERS
+    assert [[variant.name for variant in together] for together in judgement.explained] == [[name]]
 
 
 def test_two_faults_at_once_are_named_together():
@@ -213,8 +213,8 @@ def test_two_faults_at_once_are_named_together():
             text = text.replace(old, new)
     mine = ModuleType("mine")
     exec(text, mine.__dict__)
-    found = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
-    assert [{variant.name for variant in together} for together in found.explained] == [
+    judgement = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
+    assert [{variant.name for variant in together} for together in judgement.explained] == [
         {"uniform-weights", "no-server-rate"}
     ]
 
@@ -226,8 +226,8 @@ def test_feddyn_as_fedguccis_authors_released_it_is_two_known_variants():
     head, dyn = text.split("class Dyn")
     mine = ModuleType("mine")
     exec(f"{head}class Dyn{dyn.replace('return 1', 'return self.case.sizes[client]', 1)}", mine.__dict__)
-    found = judged([(case, answer(mine.run, case.case)) for case in kit("feddyn")])
-    assert [{variant.name for variant in together} for together in found.explained] == [
+    judgement = judged([(case, answer(mine.run, case.case)) for case in kit("feddyn")])
+    assert [{variant.name for variant in together} for together in judgement.explained] == [
         {"proximal-norm", "means-by-size"}
     ]
 
@@ -236,7 +236,7 @@ def test_an_unknown_fault_is_placed_and_not_named():
     text = OWN.read_text().replace("update, self.server_rate)", "update, self.server_rate ** 2 + 0.01)", 1)
     mine = ModuleType("mine")
     exec(text, mine.__dict__)
-    found = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
-    first = found.cases[0].difference
-    assert found.outcome is Outcome.DIFFERS and found.explained == ()
+    judgement = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
+    first = judgement.cases[0].difference
+    assert judgement.outcome is Outcome.DIFFERS and judgement.explained == ()
     assert first is not None and (first.round, first.name) == (1, "w") and first.size > 1e-3

@@ -38,27 +38,29 @@ def batches(rng, layers, theta, x, y, step, mode):
 def test_windows_keep_to_the_certificate(activation, count, mode):
     net = module(1, count, activation)
     problem = near(net, 4, CERTIFIED)
-    found = certify_network(net, None, problem)
-    assert found.certified, found.why
+    certificate = certify_network(net, None, problem)
+    assert certificate.certified, certificate.why
     layers, rng = layers_of(net, None), np.random.default_rng(0)
     start = theta = trained(layers)
     x, y = problem.x, torch.tensor(problem.y.reshape(-1))
     probes = rng.standard_normal((5, problem.d))
-    claimed = found.enclosure(probes)
+    claimed = certificate.enclosure(probes)
     before = (theta - nearest_fit(layers, theta, x, y)).norm()
-    assert before <= found.distance
+    assert before <= certificate.distance
     for _ in range(4):
         if mode == "random":  # two clients with half of the samples each, and their mean; p = 1/2
             halves = [
-                batches(rng, layers, theta, x[k::2], y.reshape(len(x), -1)[k::2].reshape(-1), found.step_limit, mode)
+                batches(
+                    rng, layers, theta, x[k::2], y.reshape(len(x), -1)[k::2].reshape(-1), certificate.step_limit, mode
+                )
                 for k in (0, 1)
             ]
             theta, share = (halves[0] + halves[1]) / 2, 0.5
         else:
-            theta, share = batches(rng, layers, theta, x, y, found.step_limit, mode), 1.0
+            theta, share = batches(rng, layers, theta, x, y, certificate.step_limit, mode), 1.0
         after = (theta - nearest_fit(layers, theta, x, y)).norm()
-        assert (after / before) ** 2 <= 1 - share * (1 - found.window_factor)
-        assert (theta - start).norm() <= found.reach
+        assert (after / before) ** 2 <= 1 - share * (1 - certificate.window_factor)
+        assert (theta - start).norm() <= certificate.reach
         now = outputs(layers, theta, probes).numpy().reshape(claimed.value.shape)
         assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
         before = after
@@ -68,21 +70,21 @@ def test_the_claim_is_no_looser_than_it_has_to_be():
     """The distance is nearly that of the nearest fit, and nearly every model far from the boundary is final."""
     net = module(1)
     problem = near(net, 4, CERTIFIED)
-    found = certify_network(net, None, problem)
+    certificate = certify_network(net, None, problem)
     theta = trained(layers_of(net, None))
     fit = nearest_fit(layers_of(net, None), theta, problem.x, torch.tensor(problem.y))
-    r = float(found.residual.value)
-    assert found.distance <= 1.05 * r / np.sqrt(found.smallest_eigenvalue.lo)
-    assert float((theta - fit).norm()) > 0.1 * found.distance
-    final = found.final(np.random.default_rng(1).standard_normal((50, 4)))
+    r = float(certificate.residual.value)
+    assert certificate.distance <= 1.05 * r / np.sqrt(certificate.smallest_eigenvalue.lo)
+    assert float((theta - fit).norm()) > 0.1 * certificate.distance
+    final = certificate.final(np.random.default_rng(1).standard_normal((50, 4)))
     assert (final != "open").mean() > 0.8
 
 
 def test_an_enclosure_counts_what_the_gradient_turns():
     """Along the gradient and against it, as far as the certificate's reach, were that as large as 1."""
     net = module(1)
-    found = certify_network(net, None, near(net, 4, CERTIFIED))
-    far = replace(found, window=replace(found.window, reach=1.0))
+    certificate = certify_network(net, None, near(net, 4, CERTIFIED))
+    far = replace(certificate, window=replace(certificate.window, reach=1.0))
     layers, probes = layers_of(net, None), np.random.default_rng(2).standard_normal((10, 4))
     theta, claimed, beyond = trained(layers), far.enclosure(probes), 0
     for k, g in enumerate(jacobian(layers, theta, probes)):
@@ -122,11 +124,11 @@ def test_a_network_of_any_width_is_read_as_it_is_trained():
         network = wide(spec)
         model = network.model((6,), 20, 2)
         params = model.initial(3)
-        found = certify_network(network, params, Problem(x, np.zeros((5, 2))))
+        certificate = certify_network(network, params, Problem(x, np.zeros((5, 2))))
         exact = model.outputs(params, torch.tensor(x)).numpy()
-        np.testing.assert_allclose(found.residual.value, np.linalg.norm(exact), rtol=1e-12)
+        np.testing.assert_allclose(certificate.residual.value, np.linalg.norm(exact), rtol=1e-12)
         j = model.jacobian(params, torch.tensor(x)).reshape(10, -1).numpy()
-        np.testing.assert_allclose(found.smallest_eigenvalue.value, np.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
+        np.testing.assert_allclose(certificate.smallest_eigenvalue.value, np.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
 
 
 def test_a_frozen_layer_is_no_part_of_the_kernel():
@@ -134,12 +136,12 @@ def test_a_frozen_layer_is_no_part_of_the_kernel():
     net[4].weight.requires_grad_(False)
     net[4].bias.requires_grad_(False)
     problem = near(net, 4, CERTIFIED)
-    found, j = (
+    certificate, j = (
         certify_network(net, None, problem),
         jacobian(layers_of(net, None), trained(layers_of(net, None)), problem.x),
     )
     assert j.shape[1] == sum(p.numel() for p in net.parameters() if p.requires_grad)
-    np.testing.assert_allclose(found.smallest_eigenvalue.value, torch.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
+    np.testing.assert_allclose(certificate.smallest_eigenvalue.value, torch.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
 
 
 def test_relu_is_certified_away_from_its_kinks():
@@ -149,23 +151,23 @@ def test_relu_is_certified_away_from_its_kinks():
         r"a neuron of layer [02] may reach its kink in the ball of .*, for sample \d", far.why
     )
     problem = near(net, 3, 0.9 * far.needed_residual)
-    found, layers = certify_network(net, None, problem), layers_of(net, None)
-    assert found.certified
+    certificate, layers = certify_network(net, None, problem), layers_of(net, None)
+    assert certificate.certified
     start, x, y = trained(layers), problem.x, torch.tensor(problem.y)
     theta, before = start, float((start - nearest_fit(layers, start, x, y)).norm())
     for _ in range(3):
-        theta = batches(np.random.default_rng(0), layers, theta, x, y, found.step_limit, "smallest")
+        theta = batches(np.random.default_rng(0), layers, theta, x, y, certificate.step_limit, "smallest")
         after = float((theta - nearest_fit(layers, theta, x, y)).norm())
-        assert (after / before) ** 2 <= found.window_factor and (theta - start).norm() <= found.reach
+        assert (after / before) ** 2 <= certificate.window_factor and (theta - start).norm() <= certificate.reach
         before = after
     rng = np.random.default_rng(0)
     probes = rng.standard_normal((200, 4))
     w, b = net[0].weight.detach().numpy()[0], float(net[0].bias.detach()[0])
     probes -= np.outer(probes @ w + b, w) / (w @ w)  # at the kink of the first neuron
-    claimed = found.enclosure(probes)
+    claimed = certificate.enclosure(probes)
     for _ in range(5):
         step = torch.tensor(rng.standard_normal(len(start)))
-        now = outputs(layers, start + found.reach * step / step.norm(), probes).numpy()
+        now = outputs(layers, start + certificate.reach * step / step.norm(), probes).numpy()
         assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
 
 
@@ -174,9 +176,9 @@ def test_samples_that_depend_on_each_other_are_named():
     problem = near(net, 5, CERTIFIED)
     x = problem.x.copy()
     x[3] = x[1]
-    found = certify_network(net, None, Problem(x, problem.y))
-    assert not found.certified and found.why.endswith("most of all those of samples 1 and 3")
-    assert found.needed_residual is None
+    certificate = certify_network(net, None, Problem(x, problem.y))
+    assert not certificate.certified and certificate.why.endswith("most of all those of samples 1 and 3")
+    assert certificate.needed_residual is None
 
 
 def linear(*sizes):

@@ -40,17 +40,17 @@ def test_derivatives_of_an_activation_are_bounded_and_the_bounds_are_sharp(name)
     z = torch.linspace(-12, 12, 20001, dtype=torch.float64)
     first = torch.func.vmap(torch.func.grad(TORCH[name]))(z)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(z)
-    for found, bound in ((first, SMOOTH[name].slope), (second, SMOOTH[name].bend)):
-        assert bound * (1 - 1e-4) <= found.abs().max() <= bound
+    for derivative, bound in ((first, SMOOTH[name].slope), (second, SMOOTH[name].bend)):
+        assert bound * (1 - 1e-4) <= derivative.abs().max() <= bound
     np.testing.assert_allclose(SMOOTH[name].derivative(z.numpy()), first, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_library_is_a_hundred_times_closer_than_it_is_taken_to_be(name):
     z = np.random.default_rng(0).normal(0, 4, 500)
-    found = SMOOTH[name].function(z)
+    values = SMOOTH[name].function(z)
     with precision():
-        off = [abs(BALLS[name](arb(at)) - arb(value)) for at, value in zip(z.tolist(), found.tolist(), strict=True)]
+        off = [abs(BALLS[name](arb(at)) - arb(value)) for at, value in zip(z.tolist(), values.tolist(), strict=True)]
         assert all(distance < LIBRARY / 100 * (1 + abs(at)) for distance, at in zip(off, z.tolist(), strict=True))
 
 
@@ -59,8 +59,8 @@ def test_an_activation_of_an_interval_contains_that_of_its_points(name):
     z = np.linspace(-3, 3, 101)
     inside = np.clip(z + 0.3 * np.sin(7 * z), z - 0.3, z + 0.3)
     for of, exact in ((SMOOTH[name].values, SMOOTH[name].function), (SMOOTH[name].slopes, SMOOTH[name].derivative)):
-        found = of(Estimate(z, np.full(z.shape, 0.3)))
-        assert (found.lo <= exact(inside)).all() and (exact(inside) <= found.hi).all()
+        image = of(Estimate(z, np.full(z.shape, 0.3)))
+        assert (image.lo <= exact(inside)).all() and (exact(inside) <= image.hi).all()
 
 
 def bounds(layers, x):
@@ -94,12 +94,12 @@ def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
     done, products, _ = bounds(layers, x)
     theta = trained(layers)
     j = jacobian(layers, theta, x).numpy()
-    for found, exact in (
+    for enclosure, exact in (
         (done.outputs, outputs(layers, theta, x).numpy().reshape(3, -1)),
         (done.kernel(products), j @ j.T),
     ):
-        assert (np.abs(found.value - exact) <= found.error + 1e-13).all()
-        assert found.error.max() < 1e-10 * (1 + np.abs(exact).max())
+        assert (np.abs(enclosure.value - exact) <= enclosure.error + 1e-13).all()
+        assert enclosure.error.max() < 1e-10 * (1 + np.abs(exact).max())
     lengths = np.linalg.norm(j, axis=1)
     assert (lengths <= done.gradient_lengths().ravel() + 1e-14).all()
     np.testing.assert_allclose(done.gradient_lengths().ravel(), lengths, rtol=1e-8, atol=1e-10)
@@ -115,10 +115,10 @@ def test_no_sampled_hessian_is_above_its_bound(made, last, radius):
     each, together, theta = curvature.of_each(radius), curvature.of_all(radius), trained(layers)
     for share in (0, 0.5, 1):
         step = torch.tensor(rng.standard_normal(len(theta)))
-        found = hessians(layers, theta + share * radius * step / step.norm(), x)
-        assert (torch.linalg.matrix_norm(found, 2).numpy() <= each * (1 + 1e-12) + 1e-13).all()
-        mixes = torch.tensor(rng.standard_normal((8, len(found))))
-        mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), found)
+        matrices = hessians(layers, theta + share * radius * step / step.norm(), x)
+        assert (torch.linalg.matrix_norm(matrices, 2).numpy() <= each * (1 + 1e-12) + 1e-13).all()
+        mixes = torch.tensor(rng.standard_normal((8, len(matrices))))
+        mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), matrices)
         assert torch.linalg.matrix_norm(mixed, 2).max() <= together * (1 + 1e-12) + 1e-13
 
 
@@ -164,8 +164,8 @@ def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations
     steps = torch.tensor(rng.standard_normal((300, len(theta))))
     lengths = torch.tensor(radius * rng.uniform(size=(300, 1)) ** (1 / len(theta)))
     points = theta + lengths * steps / steps.norm(dim=1, keepdim=True)
-    found = torch.func.vmap(lambda t: hessians(layers, t, x)[0])(points)
-    assert torch.linalg.matrix_norm(found, 2).max() <= curvature.of_each(radius)[0] * (1 + 1e-12)
+    matrices = torch.func.vmap(lambda t: hessians(layers, t, x)[0])(points)
+    assert torch.linalg.matrix_norm(matrices, 2).max() <= curvature.of_each(radius)[0] * (1 + 1e-12)
     in_ball = curvature.grown(curvature.alone, radius)
     axes = radius * torch.eye(len(theta), dtype=torch.float64)
     for point in torch.cat([theta + axes, theta - axes]):
@@ -196,9 +196,9 @@ def test_frozen_patterns_bend_by_products_of_layers_alone():
     layers = network(3, [3, 5, 1], ["relu"])
     x = np.random.default_rng(3).standard_normal((4, 3))
     _, _, curvature = bounds(layers, x)
-    found = torch.linalg.matrix_norm(hessians(layers, trained(layers), x), 2).numpy()
-    np.testing.assert_allclose(curvature.of_each(0.0), found, rtol=1e-5)
-    np.testing.assert_allclose(found, np.hypot(np.linalg.norm(x, axis=1) / np.sqrt(3), 0.3) / np.sqrt(5), rtol=1e-12)
+    norms = torch.linalg.matrix_norm(hessians(layers, trained(layers), x), 2).numpy()
+    np.testing.assert_allclose(curvature.of_each(0.0), norms, rtol=1e-5)
+    np.testing.assert_allclose(norms, np.hypot(np.linalg.norm(x, axis=1) / np.sqrt(3), 0.3) / np.sqrt(5), rtol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
@@ -219,15 +219,15 @@ def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(s
 
 def patterns(layers, theta, x):
     """Which hidden neurons are on, (n, neurons)."""
-    found, first, h = [], 0, torch.tensor(x)
+    active, first, h = [], 0, torch.tensor(x)
     for layer in layers[:-1]:
         weight = theta[first : first + layer.weight.size].reshape(layer.weight.shape)
         bias = theta[first + layer.weight.size : first + layer.weight.size + len(layer.bias)]
         first += layer.weight.size + len(layer.bias)
         z = layer.scale * h @ weight.T + layer.bias_scale * bias
         h = torch.relu(z)
-        found.append(z.numpy() > 0)
-    return np.concatenate(found, axis=1)
+        active.append(z.numpy() > 0)
+    return np.concatenate(active, axis=1)
 
 
 def test_the_bound_of_all_outputs_together_is_below_that_of_each():
@@ -242,5 +242,5 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
     form = rng.uniform(0, 1, (size, size)) * (rng.uniform(size=(size, size)) >= zeros)
     form = form + form.T
     exact = np.linalg.eigvalsh(form)[-1]
-    found = largest_nonnegative(form[None])[0]
-    assert exact * (1 - 1e-13) <= found <= exact * (1 + 1e-4) + 1e-280
+    largest = largest_nonnegative(form[None])[0]
+    assert exact * (1 - 1e-13) <= largest <= exact * (1 + 1e-4) + 1e-280

@@ -54,33 +54,37 @@ def recomputed(start, each, together, residual, step, visits, radius):
 )
 def test_the_inequalities_are_those_of_the_proof(least, largest, more, gradients, each, turn, r, step, visits, wider):
     start, radius = Start(least, largest, more * largest, gradients, None), wider * r / least
-    found = inequalities(start, each, turn, r, step, visits, radius)
+    window = inequalities(start, each, turn, r, step, visits, radius)
     exact = recomputed(start, each, turn, r, step, visits, radius)
-    if isinstance(found, Failed):
+    if isinstance(window, Failed):
         assert exact is None or not exact[2] < radius * (1 - 1e-12)
-        if found.larger:
-            assert found.larger == pytest.approx(exact[2], rel=1e-12)
+        if window.larger:
+            assert window.larger == pytest.approx(exact[2], rel=1e-12)
         return
     assert exact is not None and exact[2] < radius
-    np.testing.assert_allclose((found.distance, found.reach, found.gain, found.loss), exact[:2] + exact[3:], rtol=1e-12)
-    assert found.distance >= exact[0] and found.reach >= exact[1] and found.loss >= exact[4] * (1 - 1e-15)
+    np.testing.assert_allclose(
+        (window.distance, window.reach, window.gain, window.loss), exact[:2] + exact[3:], rtol=1e-12
+    )
+    assert window.distance >= exact[0] and window.reach >= exact[1] and window.loss >= exact[4] * (1 - 1e-15)
 
 
 def test_an_example_holds():
-    found, exact = inequalities(START, **GIVEN), recomputed(START, **GIVEN)
-    np.testing.assert_allclose((found.distance, found.reach, found.gain, found.loss), exact[:2] + exact[3:], rtol=1e-13)
+    window, exact = inequalities(START, **GIVEN), recomputed(START, **GIVEN)
+    np.testing.assert_allclose(
+        (window.distance, window.reach, window.gain, window.loss), exact[:2] + exact[3:], rtol=1e-13
+    )
 
 
 def test_each_number_that_grows_makes_the_claim_weaker():
     """Every input matters: a formula that has lost one would not see it change."""
-    found = inequalities(START, **GIVEN)
-    assert isinstance(found, Window)
+    window = inequalities(START, **GIVEN)
+    assert isinstance(window, Window)
     for name in ("each", "together", "residual", "visits"):
         worse = inequalities(START, **(GIVEN | {name: GIVEN[name] * 1.01}))
-        assert worse.reach > found.reach and worse.gain - worse.loss < found.gain - found.loss, name
+        assert worse.reach > window.reach and worse.gain - worse.loss < window.gain - window.loss, name
     for name, factor in (("least_root", 0.99), ("largest", 1.01), ("entries", 1.01), ("gradients", 1.01)):
         worse = inequalities(replace(START, **{name: getattr(START, name) * factor}), **GIVEN)
-        assert worse.reach > found.reach and worse.gain < found.gain, name
+        assert worse.reach > window.reach and worse.gain < window.gain, name
 
 
 @pytest.mark.parametrize(
@@ -95,9 +99,9 @@ def test_each_number_that_grows_makes_the_claim_weaker():
     ],
 )
 def test_what_fails_is_said(changed, why):
-    found = inequalities(START, **(GIVEN | changed))
-    assert isinstance(found, Failed)
-    assert re.match(why, found.why), found.why
+    failure = inequalities(START, **(GIVEN | changed))
+    assert isinstance(failure, Failed)
+    assert re.match(why, failure.why), failure.why
 
 
 def curved(bend):
