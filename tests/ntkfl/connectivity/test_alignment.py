@@ -31,23 +31,23 @@ rules = st.sampled_from(RULES)
 @settings(max_examples=60)
 def test_the_function_stays_and_the_cost_never_rises(seed, by, units, outputs):
     first, second = network(seed, units, outputs=outputs), network(seed + 1, units, outputs=outputs)
-    found = align(first, second, by, inputs(by))
+    alignment = align(first, second, by, inputs(by))
     x = inputs("activations", seed)
     largest = np.abs(second.readout).max() * np.abs(second.hidden).max() * np.abs(x).max() * units * 3
-    np.testing.assert_allclose(found.aligned.outputs(x), second.outputs(x), rtol=0, atol=1e-14 * largest)
-    np.testing.assert_array_equal(found.aligned.hidden, second.hidden[found.permutation])
-    np.testing.assert_array_equal(found.aligned.readout, second.readout[..., found.permutation])
-    assert found.cost_after.lo <= found.cost_before.hi
+    np.testing.assert_allclose(alignment.aligned.outputs(x), second.outputs(x), rtol=0, atol=1e-14 * largest)
+    np.testing.assert_array_equal(alignment.aligned.hidden, second.hidden[alignment.permutation])
+    np.testing.assert_array_equal(alignment.aligned.readout, second.readout[..., alignment.permutation])
+    assert alignment.cost_after.lo <= alignment.cost_before.hi
 
 
 @given(seeds, rules, st.integers(1, 5))
 @settings(max_examples=40)
 def test_no_permutation_is_nearer(seed, by, units):
     first, second = network(seed, units), network(seed + 1, units)
-    found = align(first, second, by, inputs(by))
+    alignment = align(first, second, by, inputs(by))
     rows = [unit_rows(each, by, inputs(by)).value for each in (first, second)]
     costs = [np.sum((rows[0] - rows[1][list(order)]) ** 2) for order in permutations(range(units))]
-    assert found.cost_after.lo <= min(costs) * (1 + 1e-12) and min(costs) <= found.cost_after.hi * (1 + 1e-12)
+    assert alignment.cost_after.lo <= min(costs) * (1 + 1e-12) and min(costs) <= alignment.cost_after.hi * (1 + 1e-12)
 
 
 @given(seeds, rules, st.sampled_from([1e-150, 1.0, 1e150]))
@@ -74,16 +74,16 @@ def test_nothing_is_moved_without_a_gain_and_ties_are_always_broken_alike():
 @settings(max_examples=25)
 def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members):
     networks = [network(seed + k, 5) for k in range(members)]
-    found = align_group(networks, by, inputs(by))
+    alignments = align_group(networks, by, inputs(by))
 
     def apart(group):
         rows = [unit_rows(each, by, inputs(by)).value for each in group]
         return sum(np.sum((row - other) ** 2) for row in rows for other in rows)
 
-    assert apart([each.aligned for each in found]) <= apart(networks) * (1 + 1e-12)
-    for alignment, given_network in zip(found, networks, strict=True):
+    assert apart([each.aligned for each in alignments]) <= apart(networks) * (1 + 1e-12)
+    for alignment, given_network in zip(alignments, networks, strict=True):
         np.testing.assert_array_equal(alignment.aligned.hidden, given_network.hidden[alignment.permutation])
-    again = align_group([each.aligned for each in found], by, inputs(by))
+    again = align_group([each.aligned for each in alignments], by, inputs(by))
     for each in again:  # it had come to an end
         np.testing.assert_array_equal(each.permutation, np.arange(5))
 
@@ -91,9 +91,9 @@ def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members)
 def test_a_group_of_permuted_copies_becomes_one_point():
     first = network(3, 12)
     copies = [permuted(first, np.random.default_rng(k).permutation(12)) for k in range(4)]
-    for found in (align_group([first, *copies]), align_group([first, *copies], reference=0)):
-        for each in found:
-            np.testing.assert_array_equal(each.aligned.vector(), found[0].aligned.vector())
+    for alignments in (align_group([first, *copies]), align_group([first, *copies], reference=0)):
+        for each in alignments:
+            np.testing.assert_array_equal(each.aligned.vector(), alignments[0].aligned.vector())
     assert all(each.cost_after.value == 0 for each in align_group(copies, reference=2))
     assert len(align_group([first])) == 1
 
@@ -130,11 +130,11 @@ def test_the_smallest_barrier_of_all_orders_is_no_larger_than_any_alignment():
     rng = np.random.default_rng(1)
     first, second = network(11, 4), network(12, 4)
     x, y = rng.normal(size=(9, 3)), rng.normal(size=9)
-    found = least_barrier(first, second, x, y)
-    assert found.proved and found.tried == 24
+    least = least_barrier(first, second, x, y)
+    assert least.proved and least.tried == 24
     for by in RULES:
         other = loss_barrier(first, align(first, second, by, x if by != "weights" else None).aligned, x, y)
-        assert found.barrier.lo <= other.value.hi
+        assert least.barrier.lo <= other.value.hi
     copy = permuted(first, [2, 3, 1, 0])
     zero = least_barrier(first, copy, x, y)
     assert zero.barrier.hi < 1e-10 and zero.barrier.lo <= 0
@@ -146,13 +146,13 @@ def test_the_search_lowers_the_barrier_and_says_what_it_has_not_proved():
     x, y = rng.normal(size=(6, 3)), rng.normal(size=6)
     short = least_barrier(first, second, x, y, evaluations=5)
     assert short.tried == 5 and not short.proved and not short.local
-    found = least_barrier(first, second, x, y, start=align(first, second).permutation)
-    assert found.local and not found.proved and found.barrier.hi <= short.barrier.hi
+    least = least_barrier(first, second, x, y, start=align(first, second).permutation)
+    assert least.local and not least.proved and least.barrier.hi <= short.barrier.hi
     for i in range(9):
         for j in range(i):
-            order = found.permutation.copy()
+            order = least.permutation.copy()
             order[[i, j]] = order[[j, i]]
-            assert loss_barrier(first, permuted(second, order), x, y).value.hi >= found.barrier.lo
+            assert loss_barrier(first, permuted(second, order), x, y).value.hi >= least.barrier.lo
 
 
 def test_what_cannot_be_aligned_is_refused():

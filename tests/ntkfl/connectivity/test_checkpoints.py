@@ -32,9 +32,9 @@ def assert_read(path, of):
     """The network in the file has the outputs that torch's own module has."""
     x = np.random.default_rng(1).normal(size=(20, of[0].in_features))
     with np.errstate(all="raise"):
-        found = load_affine_network(path).with_unit().outputs(np.column_stack([x, np.ones(20)]))
+        outputs = load_affine_network(path).with_unit().outputs(np.column_stack([x, np.ones(20)]))
     expected = of.double()(torch.tensor(x)).detach().numpy()
-    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(outputs.reshape(expected.shape), expected, rtol=1e-12, atol=1e-12)
 
 
 def sparse(state):
@@ -201,10 +201,10 @@ def test_names_of_torch_are_read_in_any_order_or_refused(names, features, output
     state = {name: value.numpy() for name, value in module(features, 4, outputs).state_dict().items()}
     expected = two_layers(state, "it", ordered=True)
     try:
-        found = two_layers({name: state[name] for name in names}, "it", ordered=True)
+        layers = two_layers({name: state[name] for name in names}, "it", ordered=True)
     except ValueError as error:
         assert features == outputs and "another order" in str(error)
         assert names.index("2.weight") < names.index("0.weight")
         return
-    assert found.keys() == expected.keys()
-    assert all(np.array_equal(found[name], expected[name]) for name in found)
+    assert layers.keys() == expected.keys()
+    assert all(np.array_equal(layers[name], expected[name]) for name in layers)

@@ -30,59 +30,61 @@ def run(seed=0, **changed):
     return LinearRounds(**(fields | changed))
 
 
-def rates(found, beta):
+def rates(setting, beta):
     share = fmpq(*float(beta).as_integer_ratio())
-    local, server = (fmpq(*float(eta).as_integer_ratio()) for eta in (found.eta_local, found.eta_global))
+    local, server = (fmpq(*float(eta).as_integer_ratio()) for eta in (setting.eta_local, setting.eta_global))
     return local * (1 + share / 3), server * (1 + share / (6 + 2 * share)), share / (6 + 3 * share)
 
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.125, 1.0, 2.5, 40.0]), st.integers(1, 4))
 def test_one_anchor_is_fedavg_with_two_steps_rescaled_in_rationals(seed, beta, local_steps):
-    found = run(seed, local_steps=local_steps)
-    local, server, _ = rates(found, beta)
-    assert (fedgucci(found, beta, 1, rational) == fedavg(found, local, server, arithmetic=rational)).all()
+    setting = run(seed, local_steps=local_steps)
+    local, server, _ = rates(setting, beta)
+    assert (fedgucci(setting, beta, 1, rational) == fedavg(setting, local, server, arithmetic=rational)).all()
 
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 10**6), st.sampled_from([0.125, 1.0, 2.5]), st.integers(1, 4))
 def test_several_anchors_pull_the_start_in_rationals(seed, beta, anchors):
-    found = run(seed)
-    local, server, pull = rates(found, beta)
-    pulled = fedavg(found, local, server, pull=pull, anchors=anchors, arithmetic=rational)
-    assert (fedgucci(found, beta, anchors, rational) == pulled).all()
-    plain = fedavg(found, local, server, arithmetic=rational)
+    setting = run(seed)
+    local, server, pull = rates(setting, beta)
+    pulled = fedavg(setting, local, server, pull=pull, anchors=anchors, arithmetic=rational)
+    assert (fedgucci(setting, beta, anchors, rational) == pulled).all()
+    plain = fedavg(setting, local, server, arithmetic=rational)
     assert (plain == pulled).all() == (anchors == 1)
 
 
 @pytest.mark.parametrize("degree", [2, 4])
 def test_the_connectivity_gradient_is_the_derivative_of_the_integrated_loss(degree):
-    found = run(degree=degree, participants=((0,),), local_steps=1, eta_global=1.0)
-    share, own = 2.0, found.owner == 0
+    setting = run(degree=degree, participants=((0,),), local_steps=1, eta_global=1.0)
+    share, own = 2.0, setting.owner == 0
     nodes, heights = np.polynomial.legendre.leggauss(8)
 
     def objective(w):
         total = 0.0
         for alpha, part in zip((nodes + 1) / 2, heights / 2, strict=True):
-            between = alpha * w + (1 - alpha) * found.start
-            total += part * ((found.features[own] @ between - found.labels[own]) ** degree).sum() / degree
-        return ((found.features[own] @ w - found.labels[own]) ** degree).sum() / degree + share * total
+            between = alpha * w + (1 - alpha) * setting.start
+            total += part * ((setting.features[own] @ between - setting.labels[own]) ** degree).sum() / degree
+        return ((setting.features[own] @ w - setting.labels[own]) ** degree).sum() / degree + share * total
 
-    step = fedgucci(found, share)[1] - found.start
+    step = fedgucci(setting, share)[1] - setting.start
     small = 1e-6
-    slope = [(objective(found.start + small * e) - objective(found.start - small * e)) / 2 / small for e in np.eye(3)]
-    assert step == pytest.approx(-found.eta_local * np.array(slope), rel=1e-7, abs=1e-9)
+    slope = [
+        (objective(setting.start + small * e) - objective(setting.start - small * e)) / 2 / small for e in np.eye(3)
+    ]
+    assert step == pytest.approx(-setting.eta_local * np.array(slope), rel=1e-7, abs=1e-9)
 
 
 def test_without_connectivity_loss_it_is_fedavg_whatever_the_anchors():
-    found = run()
-    plain = fedavg(found, found.eta_local, found.eta_global)
-    assert fedgucci(found, 0.0, 3) == pytest.approx(plain, rel=1e-14)
+    setting = run()
+    plain = fedavg(setting, setting.eta_local, setting.eta_global)
+    assert fedgucci(setting, 0.0, 3) == pytest.approx(plain, rel=1e-14)
 
 
 def test_precisions_agree():
-    found = run()
-    paths = [np.array(fedgucci(found, 1.5, 2, how).tolist(), dtype=object) for how in (double, extended, rational)]
+    setting = run()
+    paths = [np.array(fedgucci(setting, 1.5, 2, how).tolist(), dtype=object) for how in (double, extended, rational)]
     exact = np.array([[float(int(v.p)) / int(v.q) for v in row] for row in paths[2]])
     assert np.array(paths[0], float) == pytest.approx(exact, rel=1e-13, abs=1e-15)
     assert np.array(paths[1], float) == pytest.approx(exact, rel=1e-15, abs=1e-16)
@@ -92,7 +94,7 @@ def test_at_infinite_width_it_is_the_kernel_regime_of_the_equivalent_setup():
     problem = data.sphere(8, 4, seed=3, clients=2)
     setup, beta = Setup(eta_local=0.3, eta_global=0.8, local_steps=3, rounds=6), 1.5
     factor = np.linalg.cholesky(gram.infinite(problem.x))  # features whose kernel is the infinite-width one
-    found = run(
+    setting = run(
         features=factor,
         labels=problem.y,
         owner=problem.owner,
@@ -105,20 +107,20 @@ def test_at_infinite_width_it_is_the_kernel_regime_of_the_equivalent_setup():
         local_steps=setup.local_steps,
     )
     outputs = kernel_regime(problem, equivalent_setup(setup, beta)).outputs(np.arange(setup.rounds + 1))
-    assert fedgucci(found, beta) @ factor.T == pytest.approx(outputs, abs=1e-12)
+    assert fedgucci(setting, beta) @ factor.T == pytest.approx(outputs, abs=1e-12)
 
 
 def test_a_converged_client_overshoots():
-    found = run(local_steps=3000, participants=((1,),), eta_global=1.0, eta_local=0.1)
-    own = found.owner == 1
-    before, after = (found.features[own] @ w - found.labels[own] for w in fedgucci(found, 1.0))
+    setting = run(local_steps=3000, participants=((1,),), eta_global=1.0, eta_local=0.1)
+    own = setting.owner == 1
+    before, after = (setting.features[own] @ w - setting.labels[own] for w in fedgucci(setting, 1.0))
     assert after == pytest.approx(-overshoot(1.0) * before, rel=1e-9)
     assert overshoot(1.0) == 0.125
 
 
 def test_the_spread_between_clients_may_fall_while_every_client_moves_farther():
     """Curvatures 1 and .1 with a common optimum: clients that nearly converge come closer to each other."""
-    found = run(
+    setting = run(
         features=np.sqrt([[1.0], [0.1]]),
         labels=np.sqrt([1.0, 0.1]),
         owner=np.array([0, 1]),
@@ -132,7 +134,7 @@ def test_the_spread_between_clients_may_fall_while_every_client_moves_farther():
     )
     moves = []
     for beta in (0.0, 6.0):
-        alone = [fedgucci(run(**{**vars(found), "participants": ((c,),)}), beta)[1, 0] for c in (0, 1)]
+        alone = [fedgucci(run(**{**vars(setting), "participants": ((c,),)}), beta)[1, 0] for c in (0, 1)]
         moves.append(alone)
     plain, connected = moves
     assert min(connected[c] / plain[c] for c in (0, 1)) > 1 + overshoot(6.0) - 1e-12

@@ -38,5 +38,5 @@ def test_the_reference_has_it(line):
     listed = re.findall(r"automodule:: ntkfl\.connectivity\.([\w.]+)\n   :members:", PAGE.read_text(encoding="utf-8"))
     assert module in listed
     for name in names.split():
-        found = getattr(importlib.import_module(f"ntkfl.connectivity.{module}"), name)
-        assert found.__module__ == f"ntkfl.connectivity.{module}" and found.__doc__
+        public = getattr(importlib.import_module(f"ntkfl.connectivity.{module}"), name)
+        assert public.__module__ == f"ntkfl.connectivity.{module}" and public.__doc__

@@ -39,27 +39,27 @@ def inputs(features=3, n=8, seed=1):
 @settings(max_examples=50)
 def test_the_function_of_an_mlp_stays_and_the_cost_never_rises(seed, by, widths, bias):
     first, second = networks(mlp(3, *widths, 2, bias=bias), seed)
-    found = align_torch(first, second, inputs(), by)
+    alignment = align_torch(first, second, inputs(), by)
     np.testing.assert_allclose(
-        found.aligned.outputs(inputs(seed=2)), second.outputs(inputs(seed=2)), rtol=1e-9, atol=1e-9
+        alignment.aligned.outputs(inputs(seed=2)), second.outputs(inputs(seed=2)), rtol=1e-9, atol=1e-9
     )
-    assert found.cost_after.lo <= found.cost_before.hi
-    assert [len(order) for order in found.permutations.values()] == [width for width in widths if width > 1]
-    for order in found.permutations.values():
+    assert alignment.cost_after.lo <= alignment.cost_before.hi
+    assert [len(order) for order in alignment.permutations.values()] == [width for width in widths if width > 1]
+    for order in alignment.permutations.values():
         np.testing.assert_array_equal(np.sort(order), np.arange(len(order)))
     for name, value in second.state.items():
-        assert torch.equal(found.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
+        assert torch.equal(alignment.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
 
 
 @given(seeds, rules, st.sampled_from(list(NETWORKS)))
 @settings(max_examples=40)
 def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, name):
     first, second = networks(NETWORKS[name](), seed)
-    found = align_torch(first, second, X, by)
-    np.testing.assert_allclose(found.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
-    assert found.cost_after.lo <= found.cost_before.hi
+    alignment = align_torch(first, second, X, by)
+    np.testing.assert_allclose(alignment.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
+    assert alignment.cost_after.lo <= alignment.cost_before.hi
     if by == "weights":  # counted once more, from nothing but the two networks
-        for cost, other in ((found.cost_before, second), (found.cost_after, found.aligned)):
+        for cost, other in ((alignment.cost_before, second), (alignment.cost_after, alignment.aligned)):
             far = np.sum((first.vector() - other.vector()) ** 2)
             assert abs(cost.value - far) <= cost.error + 1e-13 * far
 
@@ -89,17 +89,17 @@ def layer_numbers(by, network):
 @settings(max_examples=12)
 def test_no_other_order_of_one_group_is_nearer(seed, by, bias, starts):
     first, second = networks(mlp(3, 4, 4, 4, 2, bias=bias), seed)
-    found = align_torch(first, second, inputs(), by, starts)
+    alignment = align_torch(first, second, inputs(), by, starts)
 
     numbers = TorchNetwork.vector if by == "weights" else partial(layer_numbers, by)
     units, _ = units_of(second.evaluated, second.state, torch.tensor(inputs()))
-    cost = np.sum((numbers(first) - numbers(found.aligned)) ** 2)
-    assert abs(cost - found.cost_after.value) <= found.cost_after.error + 1e-12 * cost
+    cost = np.sum((numbers(first) - numbers(alignment.aligned)) ** 2)
+    assert abs(cost - alignment.cost_after.value) <= alignment.cost_after.error + 1e-12 * cost
     for group, size in enumerate(units.sizes):
         for order in permutations(range(size)):
             orders = [np.arange(each) for each in units.sizes]
             orders[group] = np.array(order)
-            moved = TorchNetwork(second.module, permuted(found.aligned.state, units, orders))
+            moved = TorchNetwork(second.module, permuted(alignment.aligned.state, units, orders))
             assert np.sum((numbers(first) - numbers(moved)) ** 2) >= cost * (1 - 1e-12)
 
 
@@ -113,10 +113,10 @@ def test_with_one_hidden_layer_it_is_the_alignment_of_two_layer_networks(seed, u
         with pytest.raises(ValueError, match="no units that could be permuted"):
             align_torch(first, second, inputs(), by)
         return
-    found = align_torch(first, second, inputs(), by)
-    np.testing.assert_array_equal(found.permutations["0.weight"], expected.permutation)
-    np.testing.assert_array_equal(found.aligned.state["0.weight"], expected.aligned.hidden)
-    np.testing.assert_array_equal(found.aligned.state["2.weight"], expected.aligned.readout)
+    alignment = align_torch(first, second, inputs(), by)
+    np.testing.assert_array_equal(alignment.permutations["0.weight"], expected.permutation)
+    np.testing.assert_array_equal(alignment.aligned.state["0.weight"], expected.aligned.hidden)
+    np.testing.assert_array_equal(alignment.aligned.state["2.weight"], expected.aligned.readout)
 
 
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE))
@@ -128,9 +128,9 @@ def test_a_permuted_copy_is_put_back(seed, by, name):
     units, _ = units_of(first.evaluated, weights, X)
     rng = np.random.default_rng(seed)
     copy = TorchNetwork(module, permuted(first.state, units, [rng.permutation(size) for size in units.sizes]))
-    found = align_torch(first, copy, X, by)
-    assert found.cost_after.value <= 1e-20 * (1 + found.cost_before.value)
-    np.testing.assert_allclose(found.aligned.outputs(X), first.outputs(X), rtol=1e-9, atol=1e-9)
+    alignment = align_torch(first, copy, X, by)
+    assert alignment.cost_after.value <= 1e-20 * (1 + alignment.cost_before.value)
+    np.testing.assert_allclose(alignment.aligned.outputs(X), first.outputs(X), rtol=1e-9, atol=1e-9)
 
 
 @given(seeds, st.integers(2, 8))
@@ -151,9 +151,9 @@ def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_ali
     twin = TorchNetwork(module, twins)
     for by in RULES:
         for own in (first, twin):
-            found = align_torch(own, own, inputs(), by)
-            assert found.sweeps == 1 and found.cost_after.value == 0
-            assert all(np.array_equal(order, np.arange(len(order))) for order in found.permutations.values())
+            alignment = align_torch(own, own, inputs(), by)
+            assert alignment.sweeps == 1 and alignment.cost_after.value == 0
+            assert all(np.array_equal(order, np.arange(len(order))) for order in alignment.permutations.values())
         one, other = (align_torch(second, twin, inputs(), by).permutations for _ in range(2))
         assert all(np.array_equal(one[name], other[name]) for name in one)
 
@@ -162,11 +162,11 @@ def test_batch_norms_running_averages_move_with_their_channels_and_its_counters_
     module = NETWORKS["batch norm"]().double()
     first, second = networks(module, 5)
     module.train()
-    found = align_torch(first, second, X)
-    order = found.permutations["0.weight"]
+    alignment = align_torch(first, second, X)
+    order = alignment.permutations["0.weight"]
     for name in ("1.running_mean", "1.running_var", "1.weight", "1.bias", "0.bias"):
-        assert torch.equal(found.aligned.state[name], second.state[name][order])
-    assert torch.equal(found.aligned.state["1.num_batches_tracked"], second.state["1.num_batches_tracked"])
+        assert torch.equal(alignment.aligned.state[name], second.state[name][order])
+    assert torch.equal(alignment.aligned.state["1.num_batches_tracked"], second.state["1.num_batches_tracked"])
     assert module.training and module[1].training
     assert not np.array_equal(order, np.arange(4))
 
@@ -177,10 +177,10 @@ def test_single_precision_stays_single_and_bit_for_bit_the_same_numbers():
         TorchNetwork(module, {name: value.float() for name, value in weights_of(module.double(), seed).items()})
         for seed in (0, 1)
     )
-    found = align_torch(first, second, inputs())
+    alignment = align_torch(first, second, inputs())
     for name, value in second.state.items():
-        assert found.aligned.state[name].dtype == torch.float32
-        assert torch.equal(found.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
+        assert alignment.aligned.state[name].dtype == torch.float32
+        assert torch.equal(alignment.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
 
 
 class Escaping(nn.Module):

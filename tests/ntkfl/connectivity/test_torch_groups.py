@@ -28,16 +28,16 @@ def apart(group, x, by):
 @settings(max_examples=20)
 def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
     group = networks(NETWORKS[name](), seed, members)
-    found = align_torch_group(group, X, by)
-    for net, each in zip(group, found, strict=True):
+    alignments = align_torch_group(group, X, by)
+    for net, each in zip(group, alignments, strict=True):
         np.testing.assert_allclose(each.aligned.outputs(X), net.outputs(X), rtol=1e-8, atol=1e-8)
         for order in each.permutations.values():
             np.testing.assert_array_equal(np.sort(order), np.arange(len(order)))
-    aligned = [each.aligned for each in found]
+    aligned = [each.aligned for each in alignments]
     total = apart(aligned, X, by)
     assert total <= apart(group, X, by) * (1 + 1e-9)
     rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, X, by)[1]]) for net in aligned]
-    for k, each in enumerate(found):  # the cost is the distance to the mean of the others
+    for k, each in enumerate(alignments):  # the cost is the distance to the mean of the others
         far = np.sum((rows[k] - np.mean(rows[:k] + rows[k + 1 :], axis=0)) ** 2)
         assert float(each.cost_after.value) == pytest.approx(far, rel=1e-8)
 
@@ -46,9 +46,9 @@ def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
 @settings(max_examples=15)
 def test_rounds_come_to_an_end(seed, by, starts):
     group = networks(mlp(3, 5, 4, 2), seed, 3)
-    found = align_torch_group(group, inputs(), by, starts=starts)
-    again = align_torch_group([each.aligned for each in found], inputs(), by, starts=starts)
-    for each, once in zip(again, found, strict=True):
+    alignments = align_torch_group(group, inputs(), by, starts=starts)
+    again = align_torch_group([each.aligned for each in alignments], inputs(), by, starts=starts)
+    for each, once in zip(again, alignments, strict=True):
         assert all(np.array_equal(order, np.arange(len(order))) for order in each.permutations.values())
         assert float(each.cost_after.value) == pytest.approx(float(once.cost_after.value), rel=1e-12)
         assert each.sweeps < once.sweeps
@@ -85,10 +85,12 @@ def test_permuted_copies_become_one_point(seed, by, name, reference):
 def test_a_reference_stays_and_the_others_are_aligned_to_it():
     group = networks(mlp(3, 5, 4, 2), 3, 3)
     for by in RULES:
-        found = align_torch_group(group, inputs(), by, reference=1)
-        assert all(np.array_equal(order, np.arange(len(order))) for order in found[1].permutations.values())
+        alignments = align_torch_group(group, inputs(), by, reference=1)
+        assert all(np.array_equal(order, np.arange(len(order))) for order in alignments[1].permutations.values())
         alone = align_torch(group[1], group[2], inputs(), by)
-        assert all(np.array_equal(found[2].permutations[name], order) for name, order in alone.permutations.items())
+        assert all(
+            np.array_equal(alignments[2].permutations[name], order) for name, order in alone.permutations.items()
+        )
     assert len(align_torch_group(group[:1], inputs())) == 1
 
 

@@ -73,8 +73,8 @@ def test_grids_of_a_module_are_near_the_exact_numbers_and_say_what_they_are(seed
 
     exact, grid = loss_barrier(*nets[:2], x, y), grid_barrier(at, 201)
     assert grid.value <= exact.value.hi + 1e-12 and "a lower bound" in str(grid)
-    true, found = connectivity_loss(*nets[:2], x, y).value, grid_connectivity_loss(at, 201)
-    assert abs(found.value - true) < 1e-3 * (1 + at(0.0) + at(1.0)) and "no error bound" in str(found)
+    true, gridded = connectivity_loss(*nets[:2], x, y).value, grid_connectivity_loss(at, 201)
+    assert abs(gridded.value - true) < 1e-3 * (1 + at(0.0) + at(1.0)) and "no error bound" in str(gridded)
     vectors = [net.vector() for net in same]
     curve = interpolation_curve(lambda w: loss(same[0].at(w)), *vectors[:2], np.array([-0.5, 0.3]))
     assert np.allclose(curve, [at(-0.5), at(0.3)], rtol=1e-12)

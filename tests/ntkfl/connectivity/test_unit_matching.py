@@ -27,13 +27,13 @@ def test_no_order_of_all_groups_is_nearer_than_the_nearest_of_all(seed):
     units, numbers = unit_numbers(first, inputs(2))
     _, other = unit_numbers(second, inputs(2))
     pairs = [Pair(block.values, two.values, block.factors) for block, two in zip(numbers, other, strict=True)]
-    found = match(pairs, units.sizes, STARTS)
+    matching = match(pairs, units.sizes, STARTS)
     every = product(*(map(np.array, permutations(range(size))) for size in units.sizes))
     costs = [sum(np.sum((p.target - along(p.given, p.factors, list(orders))) ** 2) for p in pairs) for orders in every]
     least = min(costs)
-    assert least <= float(found.cost_after.value) * (1 + 1e-12)
-    assert float(found.cost_after.value) <= np.quantile(costs, 0.01)
-    assert float(distance(pairs, found.orders).value) == float(found.cost_after.value)
+    assert least <= float(matching.cost_after.value) * (1 + 1e-12)
+    assert float(matching.cost_after.value) <= np.quantile(costs, 0.01)
+    assert float(distance(pairs, matching.orders).value) == float(matching.cost_after.value)
 
 
 def git_re_basin(first, second, rng):
@@ -54,10 +54,10 @@ def git_re_basin(first, second, rng):
         changed = False
         for at in rng.permutation(len(b) - 1):
             gains = a[at] @ moved(at, rows=False).T + a[at + 1][:, :-1].T @ moved(at + 1, columns=False)[:, :-1]
-            found = linear_sum_assignment(gains, maximize=True)[1]
-            own = np.arange(len(found))
-            if gains[own, found].sum() > gains[own, orders[at]].sum() + 1e-9:
-                orders[at], changed = found, True
+            best = linear_sum_assignment(gains, maximize=True)[1]
+            own = np.arange(len(best))
+            if gains[own, best].sum() > gains[own, orders[at]].sum() + 1e-9:
+                orders[at], changed = best, True
     return sum(np.sum((block - moved(at)) ** 2) for at, block in enumerate(a))
 
 
@@ -67,8 +67,8 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
         first, second = networks(mlp(6, 16, 16, 16, 4), 10 * seed)
         runs = [git_re_basin(first, second, np.random.default_rng([seed, k])) for k in range(5)]
         for starts in beaten:
-            found = align_torch(first, second, inputs(6), starts=starts)
-            beaten[starts] += sum(run < float(found.cost_after.value) * (1 - 1e-9) for run in runs)
+            alignment = align_torch(first, second, inputs(6), starts=starts)
+            beaten[starts] += sum(run < float(alignment.cost_after.value) * (1 - 1e-9) for run in runs)
     assert beaten[STARTS] <= 1  # of 50
     assert beaten[1] >= 10
 
@@ -84,8 +84,8 @@ def test_a_copy_is_put_back_in_one_stroke_where_groups_meet(seed, axes):
     for place in range(axes):
         given = given.take(order, axis=place)
     pair = Pair(target, given, (Factor(7, 0),) * axes)
-    (found,) = relaxed([pair], [7])
-    np.testing.assert_array_equal(order[found], np.arange(7))
+    (permutation,) = relaxed([pair], [7])
+    np.testing.assert_array_equal(order[permutation], np.arange(7))
     (stays,) = relaxed([Pair(target, target, pair.factors)], [7], [[np.arange(7)]])
     np.testing.assert_array_equal(stays, np.arange(7))
 
@@ -97,8 +97,8 @@ def test_a_permuted_copy_of_a_deep_network_is_put_back_bit_for_bit(seed):
     units, _ = unit_numbers(first, inputs())
     rng = np.random.default_rng(seed)
     copy = TorchNetwork(first.module, permuted(first.state, units, [rng.permutation(size) for size in units.sizes]))
-    found = align_torch(first, copy, inputs())
-    assert float(found.cost_after.value) == 0
+    alignment = align_torch(first, copy, inputs())
+    assert float(alignment.cost_after.value) == 0
 
 
 def test_matrices_that_do_not_fit_are_refused(monkeypatch):

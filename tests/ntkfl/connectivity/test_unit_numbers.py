@@ -29,9 +29,9 @@ def test_with_one_hidden_layer_they_are_the_rows_of_two_layer_networks(seed, by,
     x = inputs()
     plain = TwoLayer(net.state["0.weight"].numpy(), net.state["2.weight"].numpy())
     rows = unit_rows(plain, by, None if by == "weights" else x)
-    _, found = unit_numbers(net, x, by)
+    _, layers = unit_numbers(net, x, by)
     columns = []
-    for numbers in found:
+    for numbers in layers:
         ((place,),) = [[at for at, factor in enumerate(numbers.factors) if factor.group == 0]]
         columns.append(np.moveaxis(numbers.values, place, 0).reshape(units, -1))
     assert np.all(np.abs(np.concatenate(columns, 1) - rows.value) <= 2 * rows.error)
@@ -41,10 +41,10 @@ def test_with_one_hidden_layer_they_are_the_rows_of_two_layer_networks(seed, by,
 @settings(max_examples=30)
 def test_in_relu_networks_each_layers_parts_sum_to_the_outputs(seed, widths):
     (net,) = networks(mlp(3, *widths, 2, bias=False), seed, 1)
-    _, found = unit_numbers(net, inputs(), "outputs")
-    assert len(found) == len(widths)
+    _, layers = unit_numbers(net, inputs(), "outputs")
+    assert len(layers) == len(widths)
     outputs = net.outputs(inputs())
-    for numbers in found:
+    for numbers in layers:
         summed = numbers.values.sum(axis=-1).T * np.sqrt(len(outputs))
         np.testing.assert_allclose(summed, outputs, rtol=1e-9, atol=1e-9 * np.abs(outputs).max())
 
@@ -62,8 +62,8 @@ def test_rescaled_units_have_the_same_parts_and_are_aligned_alike(seed):
     rescaled = TorchNetwork(second.module, state)
     for layer, other in zip(*(unit_numbers(net, inputs(), "outputs")[1] for net in (second, rescaled)), strict=True):
         np.testing.assert_allclose(other.values, layer.values, rtol=1e-9, atol=1e-9 * np.abs(layer.values).max())
-    plain, found = (align_torch(first, net, inputs(), "outputs") for net in (second, rescaled))
-    np.testing.assert_allclose(float(found.cost_after.value), float(plain.cost_after.value), rtol=1e-9)
+    plain, alike = (align_torch(first, net, inputs(), "outputs") for net in (second, rescaled))
+    np.testing.assert_allclose(float(alike.cost_after.value), float(plain.cost_after.value), rtol=1e-9)
 
 
 @given(seeds, st.sampled_from(RULES), st.sampled_from(list(NETWORKS)))
@@ -98,7 +98,7 @@ class InPlace(nn.Module):
 def test_parts_are_of_what_was_read_before_it_was_written_over_and_each_value_counts_once():
     (net,) = networks(InPlace(), 4, 1)
     x = torch.tensor(inputs())
-    _, found = unit_numbers(net, x, "outputs")
+    _, layers = unit_numbers(net, x, "outputs")
     part = {name: (net.state[f"{name}.weight"], net.state[f"{name}.bias"]) for name in ("first", "stream", "head")}
 
     def head(z):
@@ -110,8 +110,8 @@ def test_parts_are_of_what_was_read_before_it_was_written_over_and_each_value_co
 
     before = nn.functional.linear(x, *part["first"]).tanh()
     after = before + nn.functional.linear(before, *part["stream"]) * before
-    assert len(found) == 2
-    for numbers, function, z in zip(found, (stream, head), (before, after), strict=True):
+    assert len(layers) == 2
+    for numbers, function, z in zip(layers, (stream, head), (before, after), strict=True):
         slopes = torch.stack([torch.func.jacrev(function)(row) for row in z])
         expected = (slopes * z[:, None]).transpose(0, 1).numpy() / np.sqrt(len(x))
         np.testing.assert_allclose(numbers.values, expected, rtol=1e-10, atol=1e-12)
@@ -168,11 +168,11 @@ def test_numbers_that_are_not_finite_are_refused():
 def test_units_that_are_no_relus_are_aligned_by_what_they_add_to_the_outputs():
     module = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2, bias=False)).double()
     first, second = networks(module, 2)
-    found = align_torch(first, second, inputs(), "outputs")
+    alignment = align_torch(first, second, inputs(), "outputs")
 
     def rows(net):
         z = torch.sigmoid(nn.functional.linear(torch.tensor(inputs()), net.state["0.weight"], net.state["0.bias"]))
         return np.stack([np.outer(z[:, r], net.state["2.weight"][:, r]).ravel() for r in range(4)]) / np.sqrt(len(z))
 
     costs = [np.sum((rows(first) - rows(second)[list(order)]) ** 2) for order in permutations(range(4))]
-    assert float(found.cost_after.value) == pytest.approx(min(costs), rel=1e-12)
+    assert float(alignment.cost_after.value) == pytest.approx(min(costs), rel=1e-12)

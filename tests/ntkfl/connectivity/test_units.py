@@ -143,8 +143,8 @@ def test_what_stays_in_its_place_is_said_with_the_reason():
         ("first.weight", "first.bias", "branch.weight", "wide.weight", "wide.bias"), "it is joined with others"
     )
     weights = {"in": torch.randn(192, 4, dtype=torch.float64), "out": torch.randn(4, 2, dtype=torch.float64)}
-    found, _ = units_of(lambda w, x: masked(x, w), weights, X)
-    assert found.sizes == () and found.held == {"out": "it meets a constant, whose entries have places"}
+    groups, _ = units_of(lambda w, x: masked(x, w), weights, X)
+    assert groups.sizes == () and groups.held == {"out": "it meets a constant, whose entries have places"}
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,13 @@ def test_axes_keep_their_lengths_however_they_are_regrouped_and_united(data):
     total = int(np.prod(one))
     cut = data.draw(st.sampled_from([d for d in range(1, total + 1) if total % d == 0]))
     axes = [axis(size) for size in one]
-    found = regrouped([atom for each in axes for atom in each], [cut, total // cut])
-    assert [length(resolved(each)) for each in found] == [cut, total // cut]
+    axes_made = regrouped([atom for each in axes for atom in each], [cut, total // cut])
+    assert [length(resolved(each)) for each in axes_made] == [cut, total // cut]
     assert [length(resolved(each)) for each in axes] == one
     held = {atom for each in axes for atom in resolved(each) if atom.held}
     if not held:  # the same atoms, in the same order
-        assert [a for each in axes for a in resolved(each)] == [a for each in found for a in resolved(each)]
-    unite(found[0], axis(cut))
+        assert [a for each in axes for a in resolved(each)] == [a for each in axes_made for a in resolved(each)]
+    unite(axes_made[0], axis(cut))
     assert [length(resolved(each)) for each in axes] == one
 
 
