@@ -30,8 +30,8 @@ def test_one_client_alone_has_the_real_places_and_no_others(work):
     sizes = []
     for step in range(plan.active.shape[1]):
         real = torch.as_tensor(plan.real[0, step])
-        found, expected = alone.at(step), padded.at(step)
-        assert torch.equal(found.x[0], expected.x[0][real]) and torch.equal(found.y[0], expected.y[0][real])
-        assert found.real.all()
-        sizes.append(found.real.shape[1])
+        batch, expected = alone.at(step), padded.at(step)
+        assert torch.equal(batch.x[0], expected.x[0][real]) and torch.equal(batch.y[0], expected.y[0][real])
+        assert batch.real.all()
+        sizes.append(batch.real.shape[1])
     assert sizes == plan.real[0].sum(axis=1).tolist() and np.min(sizes) > 0

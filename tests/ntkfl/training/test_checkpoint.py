@@ -41,15 +41,15 @@ def outline(tree):
 def test_a_state_comes_back_as_it_was(state, tmp_path):
     file = tmp_path / "state.safetensors"
     Checkpoint(state, RUN, {"versions": {}}).save(file)
-    found = load(file)
-    assert (found.state.rounds, found.run, found.provenance) == (7, RUN, {"versions": {}})
+    loaded = load(file)
+    assert (loaded.state.rounds, loaded.run, loaded.provenance) == (7, RUN, {"versions": {}})
     for name in ("server", "clients"):
-        before, after = getattr(state, name), getattr(found.state, name)
+        before, after = getattr(state, name), getattr(loaded.state, name)
         assert outline(before) == outline(after)  # the order of keys too: sums over parameters depend on it
         for path, tensor in flatten(before).items():
             other = flatten(after)[path]
             assert other.dtype == tensor.dtype and torch.equal(other, tensor), path
-    assert torch.equal(found.state.seen, state.seen)
+    assert torch.equal(loaded.state.seen, state.seen)
     assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
 
 
@@ -76,11 +76,11 @@ def test_every_damaged_byte_is_seen(state, tmp_path):
     for place in places:
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         try:
-            found = load(file)
+            loaded = load(file)
         except ValueError as error:
             assert "damaged" in str(error) or "no checkpoint" in str(error)
         else:  # only blanks between the header's entries may change without a trace
-            assert found.run == RUN and torch.equal(found.state.server["window"], state.server["window"])
+            assert loaded.run == RUN and torch.equal(loaded.state.server["window"], state.server["window"])
             assert chr(whole[place]) == " "
     for length in (0, 5, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:length])
@@ -137,5 +137,5 @@ def test_digests_tell_tensors_apart():
         {"x": torch.arange(4.0).reshape(2, 2)},
         {"x": torch.tensor([0.0, 1.0, 2.0, 3.0000002])},
     ]
-    found = {tensors_digest(tensors) for tensors in (one, *others)}
-    assert len(found) == 5 and tensors_digest({"x": torch.arange(4.0)}) in found
+    digests = {tensors_digest(tensors) for tensors in (one, *others)}
+    assert len(digests) == 5 and tensors_digest({"x": torch.arange(4.0)}) in digests

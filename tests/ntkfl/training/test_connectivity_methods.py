@@ -73,10 +73,10 @@ def test_with_all_anchors_equal_their_number_does_not_matter(alpha):
 @pytest.mark.parametrize("anchors", [1, 3, 5])
 def test_anchors_are_the_last_models_received_the_current_one_first(anchors):
     run = small("fedgucci", options={"anchors": anchors}, participation=0.4)
-    found = states(run, 5)
-    for t, state in enumerate(found):
+    history = states(run, 5)
+    for t, state in enumerate(history):
         held = run.method.server.broadcast(state.server, t)["anchors"]
-        expected = [flat(earlier.model) for earlier in reversed(found[: t + 1])][:anchors]
+        expected = [flat(earlier.model) for earlier in reversed(history[: t + 1])][:anchors]
         assert len(expected) == min(t + 1, anchors) and np.array_equal(rows(held), np.array(expected))
 
 
@@ -109,8 +109,8 @@ def test_clients_own_anchors_are_the_models_of_their_rounds():
     assert max(len(own) for own in received.values()) > 2
     for client, own in received.items():
         assert kept["held"][client] == min(len(own), 2)
-        found = rows(tree_map(lambda value, client=client: value[client], kept["anchors"]))
-        assert np.array_equal(found[: len(own)], np.array(own[:2]))
+        anchors = rows(tree_map(lambda value, client=client: value[client], kept["anchors"]))
+        assert np.array_equal(anchors[: len(own)], np.array(own[:2]))
 
 
 EXPECTED = {  # E over alpha of alpha (H (alpha w + (1 - alpha) a) - b): of alpha^2, alpha (1 - alpha), alpha

@@ -29,11 +29,11 @@ def test_digits_are_all_used_once_and_scaled_to_the_unit_interval():
     data = load("digits")
     assert data.x.shape == (1438, 1, 8, 8) and data.x_test.shape == (359, 1, 8, 8)
     assert (data.classes, data.clients, data.x.dtype) == (10, 10, torch.float64)
-    found = torch.cat([data.x, data.x_test]).flatten(1).numpy() * 16
+    pixels = torch.cat([data.x, data.x_test]).flatten(1).numpy() * 16
     labels = torch.cat([data.y, data.y_test]).numpy()
-    key = np.lexsort((labels, *found.T))
+    key = np.lexsort((labels, *pixels.T))
     expected = np.lexsort((CLASSES, *IMAGES.T))
-    assert np.array_equal(found[key], IMAGES[expected]) and np.array_equal(labels[key], CLASSES[expected])
+    assert np.array_equal(pixels[key], IMAGES[expected]) and np.array_equal(labels[key], CLASSES[expected])
 
 
 @given(n=st.integers(4, 40), more=st.integers(0, 30), test=st.integers(1, 20), seed=st.integers(0, 2**40))
@@ -136,8 +136,8 @@ def test_fashion_mnist_keeps_its_published_split():
         images = read_idx(FASHION_MNIST_FOLDER / f"{part}-images-idx3-ubyte.gz", 3)
         labels = read_idx(FASHION_MNIST_FOLDER / f"{part}-labels-idx1-ubyte.gz", 1)
         known = {(image.tobytes(), label) for image, label in zip(images, labels, strict=True)}
-        found = (255 * x).round().to(torch.uint8).numpy()
-        assert {(image.tobytes(), label) for image, label in zip(found, y.numpy(), strict=True)} <= known
+        pixels = (255 * x).round().to(torch.uint8).numpy()
+        assert {(image.tobytes(), label) for image, label in zip(pixels, y.numpy(), strict=True)} <= known
 
 
 def write_csv(path, y, owner=None):
@@ -170,10 +170,10 @@ def test_whole_numbers_of_a_table_are_not_guessed_at(labels, tmp_path):
     kinds = sorted(set(labels))
     with pytest.raises(ValueError, match=rf"mine\.csv: the {len(kinds)} labels {kinds[0]}, .* say target 'classes' or"):
         load(file, clients=2, test=0)
-    found, real = (load(file, clients=2, test=0, target=target) for target in ("classes", "real"))
-    assert found.classes == len(kinds) and [kinds[k] for k in found.y] == real.y.tolist()
+    of_classes, real = (load(file, clients=2, test=0, target=target) for target in ("classes", "real"))
+    assert of_classes.classes == len(kinds) and [kinds[k] for k in of_classes.y] == real.y.tolist()
     hot = load(file, clients=2, test=0, target="one-hot").y
-    assert torch.equal(hot.argmax(1), found.y) and torch.equal(hot.sum(1), torch.ones(5, dtype=hot.dtype))
+    assert torch.equal(hot.argmax(1), of_classes.y) and torch.equal(hot.sum(1), torch.ones(5, dtype=hot.dtype))
 
 
 def test_the_owners_of_a_table_count(tmp_path):
@@ -189,13 +189,13 @@ def test_the_owners_of_a_table_count(tmp_path):
 
 @pytest.mark.parametrize("labels", [np.array([0, 1, 1, 0, 1.0]), np.array([1, -1, -1, 1, 1.0]), np.arange(5.0) / 2])
 def test_a_column_of_labels_is_one_label_a_sample(tmp_path, labels):
-    found = []
+    loaded = []
     for name, y in (("row", labels), ("column", labels[:, None])):
         np.savez(tmp_path / f"{name}.npz", x=np.eye(5), y=y, x_test=np.eye(5), y_test=y)
-        found.append(load(str(tmp_path / f"{name}.npz"), clients=1))
+        loaded.append(load(str(tmp_path / f"{name}.npz"), clients=1))
         problem = Problem(np.eye(5), y, x_test=np.eye(5), y_test=y)
         assert FederatedData.from_problem(problem, classes=True).y.tolist() == (labels > 0).astype(int).tolist()
-    row, column = found
+    row, column = loaded
     assert row.classes == column.classes == (None if labels.max() > 1 else 2)
     assert torch.equal(row.y, column.y) and torch.equal(row.y_test, column.y_test) and row.y.ndim == 1
 

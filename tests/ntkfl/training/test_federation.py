@@ -242,8 +242,8 @@ def test_the_factors_of_sgd_s_steps_are_those_of_torchs_schedulers():
         torch.nn.functional.cross_entropy(model.outputs(own, data.x), data.y).backward()
         steps.step()
         schedule.step()
-    found = after(run, 1).model
-    assert all((found[name] - value.detach()).abs().max() < 1e-12 for name, value in own.items())
+    trained = after(run, 1).model
+    assert all((trained[name] - value.detach()).abs().max() < 1e-12 for name, value in own.items())
 
 
 def test_methods_that_need_classes_refuse_real_labels():

@@ -53,10 +53,10 @@ def check(case, *runs):
     options, first = CASES[case][1], runs[0]
     expected = list(loops.LOOPS[first.method.name](case_of(first, 3, options), **options))
     for run in runs:
-        found = states(run, 3)[1:]
-        for state, kept in zip(found, expected, strict=True):
+        history = states(run, 3)[1:]
+        for state, kept in zip(history, expected, strict=True):
             agrees(state, kept)
-    return np.abs(flat(found[-1].model) - flat(found[0].model)).max()
+    return np.abs(flat(history[-1].model) - flat(history[0].model)).max()
 
 
 def agrees(state, kept):

@@ -17,7 +17,7 @@ MINE = ("fedavg", "fl-ntk", "local", "fedprox", "feddyn", "scaffold", "fednova",
 def test_every_file_with_a_name_is_found():
     assert set(MINE) <= set(catalogue())
     assert catalogue()["fedprox"] is fed_prox and catalogue()["fl-ntk"] is fl_ntk
-    files = [found.name for found in pkgutil.iter_modules(methods.__path__)]
+    files = [module.name for module in pkgutil.iter_modules(methods.__path__)]
     assert len(files) >= len(catalogue()) >= len(MINE)
 
 

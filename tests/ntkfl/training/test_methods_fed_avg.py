@@ -95,11 +95,11 @@ def test_the_fixed_point_on_quadratics_is_biased_towards_what_local_steps_reach(
     own = np.linalg.solve(hessians, linear[..., None])
     walked = np.eye(3) - kept
     closed = np.linalg.solve(np.einsum("i,ijk", WEIGHTS, walked), np.einsum("i,ijk", WEIGHTS, walked @ own))[:, 0]
-    found, radius = fixed_point(run)
+    limit, radius = fixed_point(run)
     assert radius < 1
-    assert np.abs(found - closed).max() < 1e-10
+    assert np.abs(limit - closed).max() < 1e-10
     best = optimum(run.data, WEIGHTS)
-    assert np.abs(found - best).max() < 1e-10 if steps == 1 else np.abs(found - best).max() > 1e-3
+    assert np.abs(limit - best).max() < 1e-10 if steps == 1 else np.abs(limit - best).max() > 1e-3
 
 
 def test_rounds_reach_that_fixed_point():
@@ -196,13 +196,13 @@ def test_local_clients_end_where_each_would_be_without_the_others():
 @pytest.mark.method("local")
 def test_local_clients_that_did_not_take_part_have_the_common_initial_model():
     run = on_classes("local", participation=0.4)
-    found = states(run, 2)
-    start = flat(found[0].model)
-    own = rows(run.own_models(found[-1], list(range(5))))
+    history = states(run, 2)
+    start = flat(history[0].model)
+    own = rows(run.own_models(history[-1], list(range(5))))
     moved = np.abs(own - start).max(axis=1) > 0
-    assert (moved == found[-1].seen.numpy()).all() and 0 < moved.sum() < 5
-    assert (flat(found[-1].model) == start).all()
-    assert (rows(run.own_models(found[0], [3, 1])) == start).all()
+    assert (moved == history[-1].seen.numpy()).all() and 0 < moved.sum() < 5
+    assert (flat(history[-1].model) == start).all()
+    assert (rows(run.own_models(history[0], [3, 1])) == start).all()
 
 
 def test_own_models_of_other_methods_are_the_broadcast_one():

@@ -56,9 +56,9 @@ def error(method, rate, momentum, mu=0.0):
     run = on_quadratics(
         method, rate=rate, data=data, work=LocalWork(batch_size=1), optimizer=SGD(momentum), options=options
     )
-    found, radius = fixed_point(replace(run, model=replace(run.model, initial=lambda seed: {"w": torch.zeros(2)})))
+    limit, radius = fixed_point(replace(run, model=replace(run.model, initial=lambda seed: {"w": torch.zeros(2)})))
     assert radius < 1
-    return np.linalg.norm(found - optimum(data, np.bincount(data.owner) / len(data.owner)))
+    return np.linalg.norm(limit - optimum(data, np.bincount(data.owner) / len(data.owner)))
 
 
 @pytest.mark.parametrize("momentum, mu", [(0.0, 0.0), (0.5, 0.0), (0.9, 0.0), (0.0, 2.0), (0.9, 2.0)])
@@ -100,10 +100,10 @@ def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
         gradient = {"w": 1 + pull / rate * w["w"]}
         optimizer.step(w, gradient, state, rate, None)
         expected.append(-w["w"].item() / rate)
-    found = optimizer.coefficient(steps, pull).numpy()
-    assert np.abs(found - expected).max() < 1e-12
+    coefficients = optimizer.coefficient(steps, pull).numpy()
+    assert np.abs(coefficients - expected).max() < 1e-12
     if not momentum and pull:
-        assert np.abs(found - (1 - (1 - pull) ** steps.numpy()) / pull).max() < 1e-12
+        assert np.abs(coefficients - (1 - (1 - pull) ** steps.numpy()) / pull).max() < 1e-12
 
 
 def test_adams_coefficient_is_the_number_of_steps():

@@ -33,9 +33,9 @@ def test_one_step_is_gradient_descent_on_the_uniform_mean(option):
     run = on_quadratics("scaffold", steps=1, options={"option": option, "server_rate": 0.8})
     hessians, linear = quadratics(run.data)
     w = flat(run.start().model)
-    for found in models(run, 6):
+    for model in models(run, 6):
         w = w - 0.8 * 0.1 * EQUAL @ (hessians @ w - linear)
-        assert np.abs(found - w).max() < 1e-12
+        assert np.abs(model - w).max() < 1e-12
 
 
 @both
@@ -133,6 +133,6 @@ def test_control_variates_from_displacements_need_sgd():
 def test_a_client_without_samples_has_no_full_gradient(at_once):
     run = on_classes("scaffold", options={"option": "I"})
     data = replace(run.data, clients=run.data.clients + 1)
-    found = replace(run, data=data, at_once=at_once)
-    controls = found.round(found.start()).state.clients["rule"]["control"]
+    federation = replace(run, data=data, at_once=at_once)
+    controls = federation.round(federation.start()).state.clients["rule"]["control"]
     assert all((rows[-1] == 0).all() and not (rows[0] == 0).all() for rows in controls.values())

@@ -65,8 +65,8 @@ def test_yogis_first_round_is_adams_and_its_second_is_not():
 @ADAPTIVE
 def test_no_coordinate_moves_farther_than_its_moment_over_tau(name):
     run = on_classes(name, options={"server_rate": 0.2, "tau": 0.05, "second": 0.5})
-    found = states(run, 4)
-    for before, after in pairwise(found):
+    history = states(run, 4)
+    for before, after in pairwise(history):
         moved, m, v = (flat(after.model) - flat(before.model), *(flat(after.server[k]) for k in ("first", "second")))
         assert (abs(moved) <= 0.2 * abs(m) / 0.05 + 1e-15).all()
         assert (v >= 0).all() and np.abs(moved - 0.2 * m / (np.sqrt(v) + 0.05)).max() < 1e-14

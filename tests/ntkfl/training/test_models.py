@@ -144,9 +144,9 @@ def mapped_and_looped(model, data):
     return vmap(grad(loss))(stacked, x, y), {name: torch.stack([g[name] for g in looped]) for name in one}
 
 
-def assert_close(found, expected, tolerance=1e-12):
+def assert_close(tensors, expected, tolerance=1e-12):
     for name, value in expected.items():
-        assert (found[name] - value).abs().max() <= tolerance * max(1.0, value.abs().max().item()), name
+        assert (tensors[name] - value).abs().max() <= tolerance * max(1.0, value.abs().max().item()), name
     assert any(value.abs().max() > 1e-6 for value in expected.values())
 
 
@@ -186,8 +186,8 @@ def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec
 
     params = model.initial(1)
     assert torch.equal(model.outputs(params, data.x), printed(params, data.x))
-    found, expected = (grad(lambda p, f=f: f(p, data.x).square().sum())(params) for f in (model.outputs, printed))
-    assert all(torch.equal(found[name], expected[name]) and expected[name].any() for name in params)
+    gradients, expected = (grad(lambda p, f=f: f(p, data.x).square().sum())(params) for f in (model.outputs, printed))
+    assert all(torch.equal(gradients[name], expected[name]) and expected[name].any() for name in params)
 
 
 class Shared(nn.Module):
@@ -208,8 +208,8 @@ def test_a_module_is_applied_to_parameters_as_functional_call_does():
     own = dict(module.named_parameters())
     other = {name: torch.randn_like(value) for name, value in own.items()}
     call = applied(module, "body.")
-    found = call({f"body.{name}": value for name, value in other.items()} | {"head.weight": x}, x)
-    assert torch.equal(found, torch.func.functional_call(module, other, x))
+    outputs = call({f"body.{name}": value for name, value in other.items()} | {"head.weight": x}, x)
+    assert torch.equal(outputs, torch.func.functional_call(module, other, x))
     with pytest.raises(RuntimeError, match="shape"):
         call({f"body.{name}": value for name, value in other.items()}, torch.ones(2, 5, dtype=torch.float64))
     with pytest.raises(KeyError, match="body"):
@@ -344,9 +344,9 @@ def test_dropout_in_eval_mode_is_the_network_without_it():
         from_module(nn.Sequential(*layers), "mine")
     model = from_module(nn.Sequential(*layers).eval(), "mine")
     x = torch.randn(5, 3, dtype=torch.float64)
-    found = model.outputs(model.initial(0), x)
+    outputs = model.outputs(model.initial(0), x)
     params = [value.double() for value in nn.Sequential(*layers).parameters()]
-    assert torch.equal(found, nn.functional.linear(nn.functional.linear(x, *params[:2]), *params[2:]))
+    assert torch.equal(outputs, nn.functional.linear(nn.functional.linear(x, *params[:2]), *params[2:]))
 
 
 @pytest.mark.parametrize("layer", [lambda: nn.BatchNorm2d(2), lambda: nn.Dropout(0.5)], ids=["norm", "dropout"])

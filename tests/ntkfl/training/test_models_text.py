@@ -34,15 +34,15 @@ REAL = TOKENS != 0
 
 def shapes():
     """Published names and shapes of the weights of a BERT encoder of this size."""
-    found = {"embeddings.word_embeddings": (WORDS, WIDTH), "embeddings.position_embeddings": (POSITIONS, WIDTH)}
-    found |= {"embeddings.token_type_embeddings": (2, WIDTH), "embeddings.LayerNorm": (WIDTH,)}
+    sizes = {"embeddings.word_embeddings": (WORDS, WIDTH), "embeddings.position_embeddings": (POSITIONS, WIDTH)}
+    sizes |= {"embeddings.token_type_embeddings": (2, WIDTH), "embeddings.LayerNorm": (WIDTH,)}
     for n in range(LAYERS):
         at = f"encoder.layer.{n}."
-        found |= {f"{at}attention.self.{part}": (WIDTH, WIDTH) for part in ("query", "key", "value")}
-        found |= {f"{at}attention.output.dense": (WIDTH, WIDTH), f"{at}attention.output.LayerNorm": (WIDTH,)}
-        found |= {f"{at}intermediate.dense": (4 * WIDTH, WIDTH), f"{at}output.dense": (WIDTH, 4 * WIDTH)}
-        found |= {f"{at}output.LayerNorm": (WIDTH,)}
-    return found
+        sizes |= {f"{at}attention.self.{part}": (WIDTH, WIDTH) for part in ("query", "key", "value")}
+        sizes |= {f"{at}attention.output.dense": (WIDTH, WIDTH), f"{at}attention.output.LayerNorm": (WIDTH,)}
+        sizes |= {f"{at}intermediate.dense": (4 * WIDTH, WIDTH), f"{at}output.dense": (WIDTH, 4 * WIDTH)}
+        sizes |= {f"{at}output.LayerNorm": (WIDTH,)}
+    return sizes
 
 
 def random_weights():
@@ -94,8 +94,8 @@ def torchs_states(weights, tokens, segments):
 def test_the_encoder_is_torchs(folder):
     segments = torch.tensor([[0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1]])
     expected = torchs_states(random_weights(), TOKENS, segments)
-    found = read_encoder(folder, torch.float64, "cpu").states(TOKENS, {})
-    assert torch.allclose(found[REAL], expected[REAL], rtol=0, atol=1e-12)
+    hidden = read_encoder(folder, torch.float64, "cpu").states(TOKENS, {})
+    assert torch.allclose(hidden[REAL], expected[REAL], rtol=0, atol=1e-12)
 
 
 def test_training_begins_at_the_pretrained_function(folder):
@@ -188,8 +188,8 @@ def sentences(texts, longest=12):
     vocabulary = read_vocabulary(packaged_folder() / "vocab.txt")
     tokens = np.zeros((len(texts), longest), int)
     for row, text in zip(tokens, texts, strict=True):
-        found = vocabulary.encode(text, None, longest)
-        row[: len(found)] = found
+        encoded = vocabulary.encode(text, None, longest)
+        row[: len(encoded)] = encoded
     return torch.tensor(tokens)
 
 

@@ -110,10 +110,10 @@ def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
 
 def test_anchors_are_the_averaged_models_that_clients_received():
     run = ima(base("fedgucci"), 3, 1)
-    found = states(run, 4)
+    history = states(run, 4)
     for t in (2, 3, 4):
-        anchors = run.method.server.broadcast(found[t].server, t)["anchors"]
-        assert np.array_equal(rows(anchors), [flat(found[t].model), flat(found[t - 1].model)])
+        anchors = run.method.server.broadcast(history[t].server, t)["anchors"]
+        assert np.array_equal(rows(anchors), [flat(history[t].model), flat(history[t - 1].model)])
 
 
 def test_both_orders_agree_for_a_server_that_takes_the_clients_mean():

@@ -31,8 +31,8 @@ def jacobian(network, params, x):
     for sample in torch.tensor(np.array(x)):
         own = {name: value.clone().requires_grad_() for name, value in params.items()}
         for output in network.outputs(own, sample[None]).reshape(-1):
-            found = torch.autograd.grad(output, list(own.values()), retain_graph=True)
-            rows.append(torch.cat([part.flatten() for part in found]).numpy())
+            gradients = torch.autograd.grad(output, list(own.values()), retain_graph=True)
+            rows.append(torch.cat([part.flatten() for part in gradients]).numpy())
     return np.array(rows)
 
 
@@ -52,8 +52,8 @@ def loop(problem, setup, network):
             for k in range(setup.local_steps):
                 w = {name: value.clone().requires_grad_() for name, value in w.items()}
                 loss = ((network.outputs(w, x[own]) - y[own]) ** 2).sum() / 2
-                found = torch.autograd.grad(loss, list(w.values()))
-                w = {n: (v - setup.eta_local * g).detach() for (n, v), g in zip(w.items(), found, strict=True)}
+                gradients = torch.autograd.grad(loss, list(w.values()))
+                w = {n: (v - setup.eta_local * g).detach() for (n, v), g in zip(w.items(), gradients, strict=True)}
                 seen[k + 1, own] = network.outputs(w, x[own]).numpy()
             ends.append(w)
         local.append(seen)
@@ -64,28 +64,30 @@ def loop(problem, setup, network):
 
 @pytest.mark.parametrize("problem, network", [(PROBLEM, DEEP), several()], ids=["one output", "two outputs"])
 def test_a_trajectory_is_the_plain_loop(problem, network):
-    found = network_trajectory(problem, SETUP, network, keep=[0, SETUP.rounds])
+    trajectory = network_trajectory(problem, SETUP, network, keep=[0, SETUP.rounds])
     outputs, local, moved, params = loop(problem, SETUP, network)
-    np.testing.assert_allclose(found.outputs, outputs, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(found.local_outputs, local, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(found.total_movement, moved, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(trajectory.outputs, outputs, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(trajectory.local_outputs, local, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(trajectory.total_movement, moved, rtol=1e-12, atol=1e-14)
     for name, value in params.items():
-        np.testing.assert_allclose(found.weights[SETUP.rounds][name], value.numpy(), rtol=0, atol=1e-13)
-        np.testing.assert_array_equal(found.weights[0][name], network.initial(SETUP.seed)[name].numpy())
+        np.testing.assert_allclose(trajectory.weights[SETUP.rounds][name], value.numpy(), rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(trajectory.weights[0][name], network.initial(SETUP.seed)[name].numpy())
 
 
 @pytest.mark.parametrize("problem, network", [(PROBLEM, DEEP), several()], ids=["one output", "two outputs"])
 def test_linearised_it_is_the_kernel_regime_of_its_own_kernel(problem, network):
     params = network.initial(SETUP.seed)
-    found = network_trajectory(problem, SETUP, network, linearised=True, keep=[SETUP.rounds])
+    trajectory = network_trajectory(problem, SETUP, network, linearised=True, keep=[SETUP.rounds])
     rows = jacobian(network, params, problem.x)
     exact = kernel_regime(problem.per_output(), SETUP, rows @ rows.T).trajectory(
-        initial_outputs=found.outputs[0].ravel()
+        initial_outputs=trajectory.outputs[0].ravel()
     )
-    np.testing.assert_allclose(found.outputs.reshape(exact.outputs.shape), exact.outputs, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(found.total_movement, exact.total_movement, rtol=1e-10, atol=1e-13)
-    moved = [found.weights[SETUP.rounds][name] - params[name].numpy() for name in params]
-    assert np.linalg.norm(np.concatenate([part.ravel() for part in moved])) == pytest.approx(found.total_movement[-1])
+    np.testing.assert_allclose(trajectory.outputs.reshape(exact.outputs.shape), exact.outputs, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(trajectory.total_movement, exact.total_movement, rtol=1e-10, atol=1e-13)
+    moved = [trajectory.weights[SETUP.rounds][name] - params[name].numpy() for name in params]
+    assert np.linalg.norm(np.concatenate([part.ravel() for part in moved])) == pytest.approx(
+        trajectory.total_movement[-1]
+    )
 
 
 def test_every_method_that_is_linear_is_exact_on_a_linearised_deep_network():
@@ -98,10 +100,10 @@ def test_every_method_that_is_linear_is_exact_on_a_linearised_deep_network():
         options = {"alpha": "half"} if name == "fedgucci" else {}  # whose own alpha is random
         regime = kernel_regime(PROBLEM, setup, rows @ rows.T, name, options)
         method = build(name, HalfSquares("sum"), **options)
-        found = network_trajectory(PROBLEM, setup, DEEP, params, method=method, linearised=True)
-        assert (found.local_outputs is None) == (name == "cyclic")  # whose clients begin at different models
-        expected = regime.outputs(np.arange(4), found.outputs[0])
-        np.testing.assert_allclose(found.outputs, expected, rtol=0, atol=1e-12, err_msg=name)
+        trajectory = network_trajectory(PROBLEM, setup, DEEP, params, method=method, linearised=True)
+        assert (trajectory.local_outputs is None) == (name == "cyclic")  # whose clients begin at different models
+        expected = regime.outputs(np.arange(4), trajectory.outputs[0])
+        np.testing.assert_allclose(trajectory.outputs, expected, rtol=0, atol=1e-12, err_msg=name)
 
 
 def test_the_linearised_network_has_value_and_derivative():
@@ -137,11 +139,11 @@ def test_a_kernel_gives_the_matrix_and_the_predictions():
 def test_kept_parameters_are_in_the_file(tmp_path):
     run = network_trajectory(PROBLEM, SETUP, DEEP, keep=[0, 3])
     (tmp_path / "run.npz").write_bytes(as_npz(run))
-    found = read_npz(tmp_path / "run.npz")
-    assert {key: set(kept) for key, kept in found.weights.items()} == {key: {*DEEP.initial(0)} for key in (0, 3)}
+    read = read_npz(tmp_path / "run.npz")
+    assert {key: set(kept) for key, kept in read.weights.items()} == {key: {*DEEP.initial(0)} for key in (0, 3)}
     for name, value in run.weights[3].items():
-        np.testing.assert_array_equal(found.weights[3][name], value)
-    np.testing.assert_array_equal(found.local_outputs, run.local_outputs)
+        np.testing.assert_array_equal(read.weights[3][name], value)
+    np.testing.assert_array_equal(read.local_outputs, run.local_outputs)
 
 
 def test_what_does_not_fit_is_refused():
@@ -162,5 +164,5 @@ def test_a_convolutional_module_trains_on_rows_of_pixels():
 
     network = from_modules("small", make, torch.float64, "cpu")
     setup = Setup(eta_local=0.01, local_steps=2, rounds=3)
-    found = network_trajectory(PROBLEM, setup, network)
-    np.testing.assert_allclose(found.outputs, loop(PROBLEM, setup, network)[0], rtol=0, atol=1e-12)
+    trajectory = network_trajectory(PROBLEM, setup, network)
+    np.testing.assert_allclose(trajectory.outputs, loop(PROBLEM, setup, network)[0], rtol=0, atol=1e-12)

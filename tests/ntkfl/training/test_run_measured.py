@@ -29,8 +29,8 @@ def outputs(params, x):
 
 
 def by_hand(params, x, y):
-    found = outputs(params, x)
-    return -log_softmax(found)[np.arange(len(y)), y].mean(), (found.argmax(1) == y.numpy()).mean()
+    scores = outputs(params, x)
+    return -log_softmax(scores)[np.arange(len(y)), y].mean(), (scores.argmax(1) == y.numpy()).mean()
 
 
 def test_scores_of_the_global_model(monkeypatch):
@@ -38,9 +38,9 @@ def test_scores_of_the_global_model(monkeypatch):
     done, data = toy_run("fedavg"), toy_data()
     loss, accuracy = by_hand(done.params, data.x_test, data.y_test)
     train, _ = by_hand(done.params, data.x, data.y)
-    found = {name: column[-1] for name, column in done.metrics.items()}
-    np.testing.assert_allclose([found["test_loss"], found["train_loss"]], [loss, train], rtol=1e-12)
-    assert found["test_accuracy"] == accuracy and 0 < accuracy < 1
+    measured = {name: column[-1] for name, column in done.metrics.items()}
+    np.testing.assert_allclose([measured["test_loss"], measured["train_loss"]], [loss, train], rtol=1e-12)
+    assert measured["test_accuracy"] == accuracy and 0 < accuracy < 1
     initial = by_hand(network().initial(3), data.x_test, data.y_test)[0]
     np.testing.assert_allclose(done.metrics["test_loss"][0], initial, rtol=1e-12)
 
@@ -73,8 +73,8 @@ def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
         hits, classes = logits.argmax(1) == data.y_test.numpy(), data.y_test.numpy()
         weights = np.array([shares[client, c] for c in classes])
         accuracies.append((weights * hits).sum() / weights.sum())
-    found = done.metrics["personal_accuracy"]
-    assert found[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(found[0])
+    accuracy = done.metrics["personal_accuracy"]
+    assert accuracy[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(accuracy[0])
     assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]  # of the shared model
     others = toy_run("fedavg", rounds=1), toy_run("fedrod", rounds=1, client_accuracy=False)
     assert all(np.isnan(other.rows[-1].personal_accuracy) for other in others)
@@ -92,8 +92,8 @@ def test_what_imas_averaging_goes_with():
     """Table III of the IMA paper, on a base rate of .05: a constant 1/200 of it, cycles down to that, or none."""
 
     def explored(kind, rounds=4, **more):
-        found = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics
-        return found["rate"][1:], found["local_steps"][1:], found["cohort"][1:]
+        metrics = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics
+        return metrics["rate"][1:], metrics["local_steps"][1:], metrics["cohort"][1:]
 
     before = 0.05 * 0.95 ** np.arange(4)
     np.testing.assert_allclose(explored("none")[0], before, rtol=1e-15)
@@ -122,8 +122,8 @@ def test_local_is_the_mean_over_all_clients_own_models():
 
 def test_real_labels():
     x, y = torch.zeros(4, 1), torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
-    found = evaluate(lambda some: torch.tensor([2.0, 1.0]).expand(len(some), 2), x, y)
-    assert found.accuracy == 0.5 and found.loss == pytest.approx(np.mean([1, 2, 2, 1]), rel=1e-15)
+    scores = evaluate(lambda some: torch.tensor([2.0, 1.0]).expand(len(some), 2), x, y)
+    assert scores.accuracy == 0.5 and scores.loss == pytest.approx(np.mean([1, 2, 2, 1]), rel=1e-15)
     signs = evaluate(lambda some: torch.full((len(some),), 3.0), x, torch.tensor([1.0, 1.0, -1.0, 1.0]))
     assert signs.accuracy == 0.75 and signs.loss == pytest.approx((3 * 4 + 16) / 8, rel=1e-15)
     numbers = evaluate(lambda some: torch.full((len(some),), 3.0), x, torch.tensor([1.0, 2.0, -1.0, 1.0]))
@@ -181,11 +181,11 @@ def test_the_table_has_every_column_with_its_unit(tmp_path):
 def test_summary():
     accuracies = [0.9, 0.1, 0.5, 0.7, 0.7, 0.4, 0.2, 0.3]
     rows = [Row(number, test_accuracy=a, test_loss=1 - a) for number, a in enumerate(accuracies)]
-    found = summary(rows)
-    one = found["test_accuracy"]
+    summaries = summary(rows)
+    one = summaries["test_accuracy"]
     assert (one.last, one.best, one.best_round, one.rounds) == (0.3, 0.7, 3, 5)  # the model before training is no round
     assert one.mean == pytest.approx(np.mean(accuracies[-5:]), rel=1e-15)
-    assert (found["test_loss"].best_round, set(found)) == (3, {"test_accuracy", "test_loss"})
+    assert (summaries["test_loss"].best_round, set(summaries)) == (3, {"test_accuracy", "test_loss"})
     assert summary(rows[:1])["test_accuracy"].last == 0.9 and summary(rows[:3])["test_accuracy"].rounds == 2
     assert summary([Row(0), Row(1)]) == {}
 

@@ -41,10 +41,10 @@ def test_stopped_and_resumed(method, more, tmp_path):
 
 
 def test_the_state_that_is_compared_is_not_trivial():
-    found = tensors(whole())
-    kinds = {name.split("/")[0] + "/" + name.split("/")[1] for name in found if "/" in name}
+    arrays = tensors(whole())
+    kinds = {name.split("/")[0] + "/" + name.split("/")[1] for name in arrays if "/" in name}
     assert {"server/model", "clients/rule", "clients/optimizer"} <= kinds
-    assert 0 < found["seen"].sum() <= len(found["seen"])
+    assert 0 < arrays["seen"].sum() <= len(arrays["seen"])
 
 
 @pytest.fixture(scope="module")

@@ -35,9 +35,9 @@ def test_the_perturbation_of_sam_has_norm_rho_for_each_client():
         name: value * torch.tensor([1e-6, 1.0, 1e6]).reshape(3, *(1,) * (value.ndim - 1))
         for name, value in drawn(0, (3,)).items()
     }
-    found = vmap(SharpnessAware(0.3).perturbation)(gradients, drawn(1, (3,)))
+    perturbation = vmap(SharpnessAware(0.3).perturbation)(gradients, drawn(1, (3,)))
     for client in range(3):
-        e, g = ({name: value[client] for name, value in tree.items()} for tree in (found, gradients))
+        e, g = ({name: value[client] for name, value in tree.items()} for tree in (perturbation, gradients))
         assert abs(squared(e) ** 0.5 - 0.3) < 1e-14
         inner = sum(float((e[name] * g[name]).sum()) for name in e)
         assert abs(inner / (0.3 * squared(g) ** 0.5) - 1) < 1e-14  # along the gradient
@@ -92,11 +92,11 @@ def test_on_a_quadratic_it_is_the_gradient_at_the_perturbed_point_and_the_value_
 
 def test_with_radius_0_it_is_the_gradient():
     w = drawn(0)
-    found, expected = (
+    steps, expected = (
         rule(lambda v: sum((value**4).sum() for value in v.values()), w)
         for rule in (SharpnessAware(0.0, 0.2), plain_gradient)
     )
-    assert all(torch.equal(found[0][name], expected[0][name]) for name in w)
+    assert all(torch.equal(steps[0][name], expected[0][name]) for name in w)
 
 
 def test_numbers_out_of_range_are_refused():

@@ -31,11 +31,11 @@ def problem(clients):
 
 def starts(data, setup, widths):
     """For each width the setups and weights of its networks."""
-    found = []
+    rows = []
     for place, width in enumerate(widths):
         setups = [replace(setup, width=int(width), seed=SEEDS * place + number) for number in range(SEEDS)]
-        found.append([(s, draw(s.width, data.d, s.seed)) for s in setups])
-    return found
+        rows.append([(s, draw(s.width, data.d, s.seed)) for s in setups])
+    return rows
 
 
 def runs(data, setup, widths, method=None):
@@ -43,15 +43,15 @@ def runs(data, setup, widths, method=None):
     return [[engine_trajectory(data, *start, method=method) for start in row] for row in starts(data, setup, widths)]
 
 
-def exponent(widths, found, measured):
+def exponent(widths, runs, measured):
     """Slope of log(measured) against log(width) over all runs, and its 99.7% half-width."""
     logs = np.repeat(np.log(widths), SEEDS)
-    fit = stats.linregress(logs, np.log([measured(run) for row in found for run in row]))
+    fit = stats.linregress(logs, np.log([measured(run) for row in runs for run in row]))
     return fit.slope, stats.t.ppf(0.9985, len(logs) - 2) * fit.stderr
 
 
-def assert_exponent(found, expected):
-    slope, half = found
+def assert_exponent(interval, expected):
+    slope, half = interval
     assert half < 0.24, f"the exponent is known to {half:.2f} only"
     assert abs(slope - expected) <= half, f"exponent {slope:.3f} ± {half:.3f}; theory says {expected}"
 
@@ -94,10 +94,10 @@ def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quart
         federation = wide_federation(data, setup, weights)
         return networks(weights, federation.round(federation.start(), keep_ends=True).ends)
 
-    found = [[trained(*start) for start in row] for row in starts(data, Setup(eta_local=0.6, local_steps=4), widths)]
+    runs = [[trained(*start) for start in row] for row in starts(data, Setup(eta_local=0.6, local_steps=4), widths)]
     for x, expected in ((held_out, -3 / 4), (data.x, -1 / 2)):
         gap = partial(lambda x, clients: np.sqrt(np.mean(averaging_gap(clients, x) ** 2)), x)
-        assert_exponent(exponent(widths, found, gap), expected)
+        assert_exponent(exponent(widths, runs, gap), expected)
 
 
 @pytest.mark.slow

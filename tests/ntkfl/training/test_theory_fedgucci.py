@@ -60,26 +60,28 @@ def linear_rounds(problem, setup, weights, participants, weighting="uniform", lo
 
 def path(federation, rounds):
     """How far the global weights have moved, (T+1, m * d)."""
-    state, found = federation.start(), []
+    state, models = federation.start(), []
     for _ in range(rounds):
-        found.append(state.model["moved"].flatten())
+        models.append(state.model["moved"].flatten())
         state = federation.round(state).state
-    return torch.stack([*found, state.model["moved"].flatten()]).numpy()
+    return torch.stack([*models, state.model["moved"].flatten()]).numpy()
 
 
 @pytest.mark.parametrize("beta", [0.1, 1.0, 6.0])
 def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(beta):
     problem, weights = ragged(), draw(SETUP.width, 4, 1)
     rescaled = equivalent_setup(SETUP, beta)
-    found = engine_trajectory(problem, SETUP, weights, method=connected(beta, SETUP), linearised=True, keep=range(7))
+    trajectory = engine_trajectory(
+        problem, SETUP, weights, method=connected(beta, SETUP), linearised=True, keep=range(7)
+    )
     expected = simulate(problem, rescaled, weights, linearised=True, keep=range(7))
-    assert np.abs(found.outputs - expected.outputs).max() < TOLERANCE
+    assert np.abs(trajectory.outputs - expected.outputs).max() < TOLERANCE
     for t in range(7):
-        assert np.abs(found.weights[t] - expected.weights[t]).max() < TOLERANCE
+        assert np.abs(trajectory.weights[t] - expected.weights[t]).max() < TOLERANCE
     regime = kernel_regime(problem, rescaled, finite(problem.x, weights.hidden))
-    assert np.abs(found.outputs - regime.outputs(np.arange(7), found.outputs[0])).max() < TOLERANCE
+    assert np.abs(trajectory.outputs - regime.outputs(np.arange(7), trajectory.outputs[0])).max() < TOLERANCE
     plain = simulate(problem, SETUP, weights, linearised=True)
-    assert np.abs(found.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)  # the rescaling matters
+    assert np.abs(trajectory.outputs - plain.outputs).max() > 1e-2 * min(beta, 1)  # the rescaling matters
 
 
 @pytest.mark.parametrize(
@@ -90,31 +92,31 @@ def test_with_partial_participation_unequal_weights_and_several_anchors(anchors,
     beta, problem, weights = 2.0, ragged(3, (2, 1, 4, 3)), draw(SETUP.width, 4, 2)
     method = connected(beta, SETUP, anchors=anchors, weighting=weighting, loss=loss)
     federation = wide_federation(problem, SETUP, weights, method=method, linearised=True, participation=0.5)
-    found = path(federation, SETUP.rounds)
+    models = path(federation, SETUP.rounds)
     cohorts = tuple(tuple(cohort(4, 0.5, SETUP.seed, t)) for t in range(SETUP.rounds))
     assert len(set(cohorts)) > 2
     run = linear_rounds(problem, SETUP, weights, cohorts, weighting, loss)
     rescaled = equivalent_setup(SETUP, beta)
     steps = rescaled.eta_local, rescaled.eta_global
     expected = fedavg(run, *steps, pull=beta / (6 + 3 * beta), anchors=anchors)
-    assert np.abs(found - expected).max() < TOLERANCE
-    assert np.abs(found - fedgucci(run, beta, anchors)).max() < TOLERANCE  # another quadrature, no equivalence used
+    assert np.abs(models - expected).max() < TOLERANCE
+    assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE  # another quadrature, no equivalence used
     if anchors > 1:
-        assert np.abs(found - fedavg(run, *steps)).max() > 1e-4  # not FedAvg from w_t
+        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # not FedAvg from w_t
 
 
 def test_clients_drift_by_the_servers_factor():
     """A client moves 1 + beta/(6 + 2 beta) times as far as one of FedAvg with the rescaled local step."""
     beta, problem, weights = 1.5, ragged(5), draw(SETUP.width, 4, 3)
     rescaled = equivalent_setup(SETUP, beta)
-    found, expected = (
+    drift, expected = (
         federation.round(federation.start(), keep_ends=True).ends["moved"]
         for federation in (
             wide_federation(problem, SETUP, weights, method=connected(beta, SETUP), linearised=True),
             wide_federation(problem, rescaled, weights, linearised=True),
         )
     )
-    assert torch.abs(found - (1 + overshoot(beta)) * expected).max() < TOLERANCE
+    assert torch.abs(drift - (1 + overshoot(beta)) * expected).max() < TOLERANCE
     assert torch.abs(expected).max() > 1e-2
 
 
@@ -123,8 +125,8 @@ def test_a_converged_client_overshoots_its_labels():
     problem = Problem(np.eye(3), np.array([1.0, -0.5, 0.25]), np.array([0, 0, 1]))
     setup = Setup(width=64, eta_local=1.0, local_steps=120, rounds=1)
     for beta in (0.5, 3.0):
-        found = engine_trajectory(problem, setup, method=connected(beta, setup), linearised=True)
-        before, after = found.local_outputs[0, 0] - problem.y, found.local_outputs[0, -1] - problem.y
+        trajectory = engine_trajectory(problem, setup, method=connected(beta, setup), linearised=True)
+        before, after = trajectory.local_outputs[0, 0] - problem.y, trajectory.local_outputs[0, -1] - problem.y
         assert np.abs(after + overshoot(beta) * before).max() < TOLERANCE
         assert np.abs(before).min() > 1e-2
 
@@ -133,14 +135,14 @@ def test_a_converged_client_overshoots_its_labels():
 def test_the_released_variants_are_not_that_fedavg(changed):
     """alpha = 1/2, and separate steps, are other algorithms: the equivalence is one of the paper's objective."""
     beta, problem, weights = 2.0, ragged(), draw(SETUP.width, 4, 1)
-    found = engine_trajectory(problem, SETUP, weights, method=connected(beta, SETUP, **changed), linearised=True)
+    trajectory = engine_trajectory(problem, SETUP, weights, method=connected(beta, SETUP, **changed), linearised=True)
     expected = simulate(problem, equivalent_setup(SETUP, beta), weights, linearised=True)
-    assert np.abs(found.outputs - expected.outputs).max() > 1e-3
+    assert np.abs(trajectory.outputs - expected.outputs).max() > 1e-3
 
 
 def test_on_the_network_itself_it_is_not_exact():
     """Patterns change along the segments: what is exact for the linearised network is a limit for this one."""
     problem, setup = ragged(), replace(SETUP, eta_local=0.5, rounds=10)
-    found = engine_trajectory(problem, setup, method=connected(2.0, setup))
+    trajectory = engine_trajectory(problem, setup, method=connected(2.0, setup))
     expected = simulate(problem, equivalent_setup(setup, 2.0))
-    assert 1e-4 < np.abs(found.outputs - expected.outputs).max() < 1
+    assert 1e-4 < np.abs(trajectory.outputs - expected.outputs).max() < 1

@@ -32,9 +32,9 @@ def ragged(sizes, d, seed, length=1.0):
     return Problem(x, rng.uniform(-1, 1, len(x)), owner)
 
 
-def assert_same(found, expected, tolerance=1e-9):
+def assert_same(trajectory, expected, tolerance=1e-9):
     for name in FIELDS:
-        one, other = getattr(found, name), getattr(expected, name)
+        one, other = getattr(trajectory, name), getattr(expected, name)
         other = np.asarray(getattr(other, "value", other))
         assert one.shape == other.shape, name
         assert np.abs(one - other).max() <= tolerance, name
@@ -65,9 +65,9 @@ def case(sizes, d, seed, length, **setup):
 def test_equals_algorithm_1_written_plainly(linearised, **drawn):
     problem, setup, weights = case(**drawn)
     expected = plain_run(problem, setup, weights, linearised=linearised)
-    found = engine_trajectory(problem, setup, weights, linearised=linearised, keep=range(setup.rounds + 1))
-    assert_same(found, expected)
-    assert np.abs(found.weights[setup.rounds] - weights.hidden).max() <= found.movement[-1] + 1e-12
+    trajectory = engine_trajectory(problem, setup, weights, linearised=linearised, keep=range(setup.rounds + 1))
+    assert_same(trajectory, expected)
+    assert np.abs(trajectory.weights[setup.rounds] - weights.hidden).max() <= trajectory.movement[-1] + 1e-12
 
 
 @settings(deadline=None, max_examples=4)
@@ -77,21 +77,21 @@ def test_equals_the_simulator(linearised, **drawn):
     problem, setup, weights = case(**drawn)
     rounds = range(setup.rounds + 1)
     expected = simulate(problem, setup, weights, linearised=linearised, keep=rounds)
-    found = engine_trajectory(problem, setup, weights, linearised=linearised, keep=rounds)
-    assert_same(found, expected)
+    trajectory = engine_trajectory(problem, setup, weights, linearised=linearised, keep=rounds)
+    assert_same(trajectory, expected)
     for t in rounds:
-        assert np.abs(found.weights[t] - expected.weights[t]).max() <= 1e-9
+        assert np.abs(trajectory.weights[t] - expected.weights[t]).max() <= 1e-9
 
 
 def test_equals_the_simulator_on_a_long_run():
     problem = ragged((3, 1, 6, 2), 7, 5)
     setup = Setup(width=500, eta_local=0.3, eta_global=1.4, local_steps=5, rounds=60, seed=2)
-    expected, found = simulate(problem, setup), engine_trajectory(problem, setup)
-    assert_same(found, expected, 1e-11)
+    expected, trajectory = simulate(problem, setup), engine_trajectory(problem, setup)
+    assert_same(trajectory, expected, 1e-11)
     assert expected.flips[-1] > 0  # not the linearised network
     plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
-    assert np.array_equal(plain.outputs, found.outputs[:6])
-    assert np.array_equal(plain.local_outputs, found.local_outputs[:5])
+    assert np.array_equal(plain.outputs, trajectory.outputs[:6])
+    assert np.array_equal(plain.local_outputs, trajectory.local_outputs[:5])
     assert plain.movement is None and plain.step is None
 
 
@@ -136,9 +136,9 @@ def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
 
 def test_provenance_names_device_dtype_seed_and_versions():
     problem, setup = ragged((2, 2), 3, 1), Setup(width=5, rounds=1, seed=11)
-    found = engine_trajectory(problem, setup).provenance
-    assert (found["device"], found["dtype"], found["seeds"]) == ("cpu", "float64", {"weights": 11})
-    assert found["versions"]["torch"] == torch.__version__
+    provenance = engine_trajectory(problem, setup).provenance
+    assert (provenance["device"], provenance["dtype"], provenance["seeds"]) == ("cpu", "float64", {"weights": 11})
+    assert provenance["versions"]["torch"] == torch.__version__
 
 
 def test_bad_input_is_refused():
@@ -173,12 +173,12 @@ def test_another_optimizer_is_begun_anew_each_round():
     """Two steps with momentum beta displace by the first gradient 1 + beta times, and by the second."""
     problem, setup = ragged((3,), 4, 2), Setup(width=40, local_steps=2, rounds=2, eta_local=0.1)
     weights = draw(40, 4, 0)
-    found = engine_trajectory(problem, setup, weights, optimizer=SGD(momentum=0.6), keep=range(3))
+    trajectory = engine_trajectory(problem, setup, weights, optimizer=SGD(momentum=0.6), keep=range(3))
     for t in range(2):
-        w, velocity = found.weights[t], 0.0
+        w, velocity = trajectory.weights[t], 0.0
         for _ in range(2):
             z = problem.x @ w.T
             pull = (problem.y - np.maximum(z, 0) @ weights.signs / np.sqrt(40))[:, None] * (z >= 0) * weights.signs
             velocity = 0.6 * velocity + pull.T @ problem.x / np.sqrt(40)
             w = w + 0.1 * velocity
-        assert np.abs(found.weights[t + 1] - w).max() < 1e-14
+        assert np.abs(trajectory.weights[t + 1] - w).max() < 1e-14

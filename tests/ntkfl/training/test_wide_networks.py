@@ -31,7 +31,7 @@ NETWORKS = [
 
 def written_out(network: WideNetwork, params, x):
     """The definition, layer by layer, one sample at a time."""
-    found = []
+    rows = []
     for row in torch.as_tensor(np.array(x)):
         h = row if network.kind == "fc" else row.reshape(1, 8, 8)
         for layer in range(1, network.depth):
@@ -47,8 +47,8 @@ def written_out(network: WideNetwork, params, x):
                 z = z + network.bias * (b if network.kind == "fc" else b[:, None, None])
             h = PHI[network.activation](z)
         h = h if network.kind == "fc" else h.mean((1, 2))
-        found.append((params["readout.weight"] * h).sum(-1) / math.sqrt(len(h)))
-    return torch.stack(found)
+        rows.append((params["readout.weight"] * h).sum(-1) / math.sqrt(len(h)))
+    return torch.stack(rows)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
@@ -57,9 +57,9 @@ def test_a_network_is_its_definition(network, outputs):
     x = data.digits(n=5, seed=1, clients=1).x
     model = network.model((64,), 7, outputs)
     params = model.initial(2)
-    found = model.outputs(params, torch.tensor(np.array(x)))
-    assert found.shape == (5,) if outputs is None else (5, 3)
-    torch.testing.assert_close(found, written_out(network, params, x), rtol=1e-13, atol=1e-13)
+    of_model = model.outputs(params, torch.tensor(np.array(x)))
+    assert of_model.shape == (5,) if outputs is None else (5, 3)
+    torch.testing.assert_close(of_model, written_out(network, params, x), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
@@ -147,9 +147,9 @@ def test_what_is_not_understood_is_refused(spec, message):
 
 def test_they_are_among_the_models_by_name():
     problem = Problem(np.eye(4), np.ones((4, 2)), np.arange(4) % 2)
-    found = build("fc:4:erf:9:bias=0.5", FederatedData.from_problem(problem), dtype=torch.float32)
-    assert found.initial(0)["layer3.weight"].shape == (9, 9)
-    assert found.initial(0)["readout.weight"].shape == (2, 9)
-    assert found.initial(0)["layer1.bias"].dtype == torch.float32
+    network = build("fc:4:erf:9:bias=0.5", FederatedData.from_problem(problem), dtype=torch.float32)
+    assert network.initial(0)["layer3.weight"].shape == (9, 9)
+    assert network.initial(0)["readout.weight"].shape == (2, 9)
+    assert network.initial(0)["layer1.bias"].dtype == torch.float32
     with pytest.raises(ValueError, match=r"shape \(5,\); a convolutional network takes images"):
         WideNetwork("conv").model((5,))

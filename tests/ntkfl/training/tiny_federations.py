@@ -94,10 +94,10 @@ def rows(stacked):
 
 def states(run, rounds, start=None):
     """The states after 0, 1, ..., `rounds` rounds."""
-    found = [run.start(start)]
+    history = [run.start(start)]
     for _ in range(rounds):
-        found.append(run.round(found[-1]).state)
-    return found
+        history.append(run.round(history[-1]).state)
+    return history
 
 
 def models(run, rounds):
