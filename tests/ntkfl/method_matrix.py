@@ -54,8 +54,8 @@ def methods_of(item: pytest.Item) -> Sequence[str]:
     values = list(getattr(item, "callspec", _Nothing).params.values())
     cases = getattr(getattr(item, "module", None), "CASES", {})
     values += [cases[value][0] for value in values if isinstance(value, str) and value in cases]
-    if found := [value for value in values if isinstance(value, str) and value in known]:
-        return found[-1:]
+    if named := [value for value in values if isinstance(value, str) and value in known]:
+        return named[-1:]
     mark = item.get_closest_marker("method")
     return mark.args if mark else ()
 

@@ -32,14 +32,14 @@ def in_weight_space(problem, setup, hidden, signs, linearised=False):
     x, y, m = problem.x, problem.y, len(signs)
     start = x @ hidden.T >= 0
     frozen = start if linearised else None
-    u, found, weights = hidden.copy(), {name: [] for name in FIELDS}, []
+    u, columns, weights = hidden.copy(), {name: [] for name in FIELDS}, []
     for t in range(setup.rounds + 1):
         outputs, on = forward(x, u, signs, frozen)
         lengths = np.linalg.norm(u - hidden, axis=1)
-        found["outputs"].append(outputs)
-        found["movement"].append(lengths.max())
-        found["total_movement"].append(np.linalg.norm(u - hidden))
-        found["flips"].append((on != start).mean())
+        columns["outputs"].append(outputs)
+        columns["movement"].append(lengths.max())
+        columns["total_movement"].append(np.linalg.norm(u - hidden))
+        columns["flips"].append((on != start).mean())
         weights.append(u.copy())
         if t == setup.rounds:
             break
@@ -60,18 +60,18 @@ def in_weight_space(problem, setup, hidden, signs, linearised=False):
                 w -= setup.eta_local * gradient
             updates.append(w - u)
         mean = sum(updates) / problem.n_clients
-        found["local_outputs"].append(seen)
-        found["local_movement"].append(reach)
-        found["step"].append(np.linalg.norm(mean, axis=1).max())
+        columns["local_outputs"].append(seen)
+        columns["local_movement"].append(reach)
+        columns["step"].append(np.linalg.norm(mean, axis=1).max())
         u = u + setup.eta_global * mean
-    return {name: np.array(values) for name, values in found.items()}, weights
+    return {name: np.array(values) for name, values in columns.items()}, weights
 
 
 def assert_same(trajectory, expected, tolerance=1e-10):
     for name in FIELDS:
-        found = getattr(trajectory, name)
-        assert found.shape == expected[name].shape, name
-        assert np.abs(found - expected[name]).max() <= tolerance, name
+        values = getattr(trajectory, name)
+        assert values.shape == expected[name].shape, name
+        assert np.abs(values - expected[name]).max() <= tolerance, name
 
 
 def ragged(n, d, sizes, seed=0):

@@ -337,11 +337,11 @@ def public_arrays():
                 named: list[str] = getattr(module, "__all__", None) or [
                     n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", None) == target
                 ]
-                found = {n: getattr(module, n) for n in named}
+                members = {n: getattr(module, n) for n in named}
             else:
                 path, name = target.rsplit(".", 1)
-                found = {name: getattr(import_module(path), name)}
-            for name, value in found.items():
+                members = {name: getattr(import_module(path), name)}
+            for name, value in members.items():
                 yield from takes_arrays(name, value, OF_NUMPY if page == "training" else ARRAY)
 
 

@@ -22,12 +22,12 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
     """The neurons that the sample pushes away stop at its kink; those it pulls are active and stay so."""
     problem = Problem(np.array([[length, 0.0]]), np.array([0.7]), name="one point")
     setup = Setup(eta_local=0.2, local_steps=steps, rounds=15, sigma=sigma)
-    found = pattern_change(problem, setup)
+    change = pattern_change(problem, setup)
     outputs = kernel_regime(problem, setup).outputs(np.arange(16))[:, 0]
     # z moves by |x|^2 c_t = 2 (y(t) - y(0)); half the signs move towards the kink
     exact = np.abs(outputs) / (np.sqrt(2 * np.pi) * sigma * length)
-    assert np.abs(found.flips.value - exact).max() <= found.flips.error.max() + 0.02 * exact[-1]
-    assert np.allclose(found.drift.value[:, 0, 0], -(length**2) * found.flips.value, rtol=1e-12)
+    assert np.abs(change.flips.value - exact).max() <= change.flips.error.max() + 0.02 * exact[-1]
+    assert np.allclose(change.drift.value[:, 0, 0], -(length**2) * change.flips.value, rtol=1e-12)
 
 
 def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,12 +51,12 @@ def test_a_network_of_quantiles_follows_the_predicted_outputs_and_flips():
 
 def test_samples_at_right_angles_in_one_client_do_not_feel_each_other():
     together = Problem(np.eye(2), np.array([0.8, -0.5]), name="two points")
-    found = pattern_change(together, STEPS)
+    change = pattern_change(together, STEPS)
     for i, y in enumerate(together.y):
         alone = pattern_change(Problem(np.eye(2)[i : i + 1], np.array([y])), STEPS)
-        own = found.drift[:, i, i]
+        own = change.drift[:, i, i]
         assert np.all(np.abs(own.value - alone.drift.value[:, 0, 0]) <= own.error + alone.drift.error[:, 0, 0] + 0.01)
-    assert not found.drift.value[:, 0, 1].any()
+    assert not change.drift.value[:, 0, 1].any()
 
 
 def test_labels_of_the_other_sign_change_no_pattern_statistic():
@@ -82,9 +82,9 @@ def test_a_start_that_reaches_further_changes_no_average():
 def test_before_training_the_density_is_the_gaussian_one():
     problem = Problem(np.array([[1.0, 0.0], [0.6, 1.2]]), np.array([0.5, -1.0]), name="two points")
     setup = replace(STEPS, sigma=1.5)
-    found = pairs_near_kinks(problem, setup, [0, 0], [0.01, 0.2], starts=256)
+    pairs = pairs_near_kinks(problem, setup, [0, 0], [0.01, 0.2], starts=256)
     exact = 2 * np.array([0.01, 0.2]) * (1 / np.linalg.norm(problem.x, axis=1)).sum() / (np.sqrt(2 * np.pi) * 1.5)
-    assert np.all(np.abs(found.value - exact) <= found.error + 0.02 * exact)
+    assert np.all(np.abs(pairs.value - exact) <= pairs.error + 0.02 * exact)
 
 
 @pytest.mark.parametrize(("angle", "labels", "held"), [(60, (1, -1), 0.6), (120, (1, 0.8), 0.4), (120, (1, -1), 0.0)])
@@ -95,9 +95,9 @@ def test_neurons_are_held_at_a_kink_where_the_other_sample_pushes_back(angle, la
     setup, rounds = replace(STEPS, rounds=60), [0, 30, 60]
     residual = np.linalg.norm(problem.y - kernel_regime(problem, setup).outputs(rounds), axis=1)
     assert residual[2] < 1e-2 * residual[1] < 1e-4 * residual[0]
-    found = pairs_near_kinks(problem, setup, rounds, residual)
-    assert np.all(np.abs(found.value[1:] - held) <= 0.06)
-    assert abs(found.value[0] - 4 * residual[0] / np.sqrt(2 * np.pi)) <= found.error[0] + 0.02
+    pairs = pairs_near_kinks(problem, setup, rounds, residual)
+    assert np.all(np.abs(pairs.value[1:] - held) <= 0.06)
+    assert abs(pairs.value[0] - 4 * residual[0] / np.sqrt(2 * np.pi)) <= pairs.error[0] + 0.02
 
 
 def test_what_cannot_be_walked_is_refused():

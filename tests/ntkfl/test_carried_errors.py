@@ -104,17 +104,17 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
     residual, predicted = literal(problem, method, options, how, setup, points)
-    found = kernel_regime(problem, setup, None, method, options, **how, matrix_free=dtype)
+    regime = kernel_regime(problem, setup, None, method, options, **how, matrix_free=dtype)
     for exact, estimate in (
-        (residual, found.residual_estimate(ROUNDS)),
-        (predicted, found.predict_estimate(points, ROUNDS)),
+        (residual, regime.residual_estimate(ROUNDS)),
+        (predicted, regime.predict_estimate(points, ROUNDS)),
     ):
         assert (np.abs(estimate.value - exact) <= estimate.error).all()
         assert estimate.error.max() < (1e-9 if dtype == "float64" else 1e-2)
         assert estimate.rigour == Rigour.ENCLOSED
-    margins = found._margins
+    margins = regime._margins
     series = Series.of(np.array(ROUNDS), 1 - margins.largest)
-    for exact, each in zip(residual, found._powers(series, problem.y[:, None], margins), strict=True):
+    for exact, each in zip(residual, regime._powers(series, problem.y[:, None], margins), strict=True):
         assert (np.abs(each.residual[:, 0] - exact) <= each.norm_error).all()
         assert each.norm_error < (1e-9 if dtype == "float64" else 1e-2)
 
@@ -171,9 +171,9 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 def test_the_bound_follows_the_errors_it_is_told_of():
     """Tiles that are off by a hundred times what they say are caught outside their bound."""
     problem, setup = ragged([3, 9, 5]), Setup(eta_local=0.3, local_steps=4)
-    found = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
-    worse = replace(found.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in found.tiles.slabs))
-    run = bounded_rounds(worse, found.round, RunState.start(problem.y[:, None], ()), found._carried(5))
+    regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
+    worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
+    run = bounded_rounds(worse, regime.round, RunState.start(problem.y[:, None], ()), regime._carried(5))
     exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
     after_five = next(each for state, each in run if state.round == 5)
     off = np.abs(after_five.residual[:, 0] - exact[2])
@@ -195,9 +195,9 @@ def test_several_outputs_and_another_kernel_are_bounded_too():
     problem = ragged([8, 3])
     two = replace(problem, y=np.stack([problem.y, -2 * problem.y], axis=1))
     setup = Setup(eta_local=0.05, local_steps=3)
-    found = kernel_regime(two, setup, gram.deep, "fedavg", matrix_free="float32")
+    regime = kernel_regime(two, setup, gram.deep, "fedavg", matrix_free="float32")
     whole = kernel_regime(two, setup, gram.deep, "fedavg")
-    estimate = found.residual_estimate(7)
+    estimate = regime.residual_estimate(7)
     assert estimate.value.shape == (11, 2) and estimate.rigour == Rigour.MEASURED
     assert (np.abs(estimate.value - whole.residual(7)) <= estimate.error).all()
 
@@ -216,13 +216,13 @@ def test_several_outputs_and_another_kernel_are_bounded_too():
     ],
 )
 def test_no_bound_is_claimed_that_is_not_proved(method, options, eta, said):
-    found = kernel_regime(ragged([3, 9]), Setup(eta_local=eta, local_steps=2), None, method, options, matrix_free=True)
+    regime = kernel_regime(ragged([3, 9]), Setup(eta_local=eta, local_steps=2), None, method, options, matrix_free=True)
     with pytest.raises(ValueError, match=said):
-        found.residual_estimate(3)
+        regime.residual_estimate(3)
 
 
 def test_parts_of_the_tiles_error_are_at_most_the_whole():
     problem = ragged([9, 14])
-    found = tiles.Tiles.of(gram.infinite, problem.x, "float32")
+    stored = tiles.Tiles.of(gram.infinite, problem.x, "float32")
     owned = problem.clients()[0]
-    assert 0 < found.block_error(owned, found[np.ix_(owned, owned)]) < found.error
+    assert 0 < stored.block_error(owned, stored[np.ix_(owned, owned)]) < stored.error

@@ -32,9 +32,9 @@ def ragged(n=23, d=3, clients=5, seed=0):
     return problem, padded, labels, place
 
 
-def outputs(found, place):
-    local = np.asarray(found.local)
-    path = np.concatenate([local[:, 0], np.asarray(found.last)[None]])
+def outputs(ran, place):
+    local = np.asarray(ran.local)
+    path = np.concatenate([local[:, 0], np.asarray(ran.last)[None]])
     return path.reshape(len(path), -1)[:, place], local.reshape(*local.shape[:2], -1)[:, :, place]
 
 
@@ -56,11 +56,11 @@ def test_the_run_is_that_of_the_simulator(way, rows, weight_space, linearised, m
     problem, x, y, place = ragged()
     weights = draw(SETUP.width, problem.d, SETUP.seed)
     expected = simulate(problem, SETUP, weights, keep=(0, 2, 4), linearised=linearised)
-    found = way.run(x, y, weights, np.array([0, 2, 4]), SETUP, linearised=linearised)
-    path, local = outputs(found, place)
+    ran = way.run(x, y, weights, np.array([0, 2, 4]), SETUP, linearised=linearised)
+    path, local = outputs(ran, place)
     assert np.allclose(path, expected.outputs, rtol=0, atol=1e-12)
     assert np.allclose(local, expected.local_outputs, rtol=0, atol=1e-12)
-    for kept, t in zip(found.kept, (0, 2, 4), strict=True):
+    for kept, t in zip(ran.kept, (0, 2, 4), strict=True):
         assert np.allclose(kept, expected.weights[t], rtol=0, atol=1e-12)
     if rows == 16:
         single = way.run(x, y, weights, np.array([], int), SETUP, linearised=linearised, dtype="float32")
@@ -91,9 +91,9 @@ def test_a_small_run_goes_through_groups_where_that_is_asked_for(compiled, monke
     through = []
     run = client_threads.run
     monkeypatch.setattr(client_threads, "run", lambda *a, **k: through.append(k["tracked"]) or run(*a, **k))
-    found = simulate(problem, SETUP, movements=False, grouped=True, compiled=compiled)
+    trajectory = simulate(problem, SETUP, movements=False, grouped=True, compiled=compiled)
     assert through == [compiled]
-    assert np.abs(found.outputs - expected.outputs).max() < 1e-12
+    assert np.abs(trajectory.outputs - expected.outputs).max() < 1e-12
     simulate(problem, SETUP, movements=False, grouped=False)
     assert len(through) == 1
     with pytest.raises(ValueError, match="grouped is True; groups of clients record no movements"):
@@ -117,9 +117,9 @@ def test_a_budget_makes_groups_smaller_and_changes_nothing():
     one = client_threads.numbers_held(padded.shape[1], 3, "float64")
     least = 512 * 8 * (4 * 3 + one)
     for memory in (None, 1e12, least):
-        found = simulate(problem, setup, movements=False, memory=memory)
-        plain = found if plain is None else plain
-        assert np.allclose(found.outputs, plain.outputs, rtol=0, atol=1e-12)
+        trajectory = simulate(problem, setup, movements=False, memory=memory)
+        plain = trajectory if plain is None else plain
+        assert np.allclose(trajectory.outputs, plain.outputs, rtol=0, atol=1e-12)
     assert client_groups.clients_at_once(5, one, 3, 512, 8, memory=least) == 1
     refused = r"the run takes \S+ \wB of memory and \S+ \wB are available; width up to 511 would fit; smaller clients"
     with pytest.raises(ValueError, match=refused):
@@ -154,8 +154,8 @@ def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept
     steps = {"local_steps": 3, "rounds": 2, "linearised": False}
     by_weights = client_groups.in_weight_space(samples, d)
     made = client_groups._run.lower(*arrays, *(numbers() for _ in range(3)), **steps, by_weights=by_weights).compile()
-    found = made.memory_analysis()
-    taken = found.temp_size_in_bytes + found.argument_size_in_bytes + found.output_size_in_bytes
+    usage = made.memory_analysis()
+    taken = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
     assert 0.2 * memory < taken <= memory
 
 

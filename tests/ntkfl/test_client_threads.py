@@ -35,13 +35,13 @@ def test_the_number_of_threads_changes_no_bit(number, samples, d, memory, monkey
         each = numbers_held(samples, d, "float64")
         memory = 1000 * 8 * (5 * d + each)
         assert clients_at_once(number, each, d, 1000, 8, 1, memory) == 1
-    found = []
+    runs = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):
-            found.append(ran(*given, memory=memory))
-    for other in found[1:]:
+            runs.append(ran(*given, memory=memory))
+    for other in runs[1:]:
         for name in ("local", "last", "kept"):
-            assert np.array_equal(getattr(found[0], name), getattr(other, name))
+            assert np.array_equal(getattr(runs[0], name), getattr(other, name))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -55,11 +55,11 @@ def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, d
     memory = width * item * (5 * d + 1.5 * numbers_held(samples, d, dtype)) + 8 * client_threads.PIECE
     tracemalloc.start()
     try:
-        found = ran(*given, memory=memory, linearised=linearised, dtype=dtype)
+        run = ran(*given, memory=memory, linearised=linearised, dtype=dtype)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    results = sum(array.nbytes for array in (found.local, found.last))
+    results = sum(array.nbytes for array in (run.local, run.last))
     assert 0.3 * memory < taken - results <= memory
 
 

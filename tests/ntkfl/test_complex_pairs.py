@@ -90,15 +90,15 @@ def test_a_real_zero_farther_out_is_not_hidden_by_pairs():
 
 def test_the_pair_is_that_of_the_whole_state_map(monkeypatch):
     monkeypatch.setattr(complex_pairs, "ROWS", 2)
-    found = 0
+    complex_count = 0
     for seed, alpha in enumerate((0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
         regime = feddyn((20, 17, 23), alpha, d=60, seed=seed)
         radius = regime.round.outer.largest(regime.gram, regime._clients)
         dense = np.linalg.eigvals(regime.round_map)
         if radius is not None:
             assert radius == pytest.approx(np.abs(dense).max(), rel=1e-12)
-            found += dense[np.abs(dense).argmax()].imag != 0
-    assert found >= 3
+            complex_count += dense[np.abs(dense).argmax()].imag != 0
+    assert complex_count >= 3
 
 
 def test_few_rows_are_left_to_the_dense_solver_and_so_is_what_is_not_proved(monkeypatch):
@@ -134,8 +134,8 @@ def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
     vectors[0], vectors[1] = 1, (mixed, -mixed)
     radius = np.abs(1 + inner) - MARGIN
     assert np.abs(1 + outer) > radius + MARGIN
-    found, damping, stiffness = np.full(2, inner), np.diag(-2 * w.real), np.diag(np.abs(w) ** 2)
-    assert not others_within(radius, damping, stiffness, found, vectors, 0.01)
+    zeros, damping, stiffness = np.full(2, inner), np.diag(-2 * w.real), np.diag(np.abs(w) ** 2)
+    assert not others_within(radius, damping, stiffness, zeros, vectors, 0.01)
     apart = np.delete(np.arange(len(w)), 1)  # the same without the neighbour is proved
     once = np.ix_(apart, apart)
-    assert others_within(radius, damping[once], stiffness[once], found[:1], vectors[apart, :1], 0.01)
+    assert others_within(radius, damping[once], stiffness[once], zeros[:1], vectors[apart, :1], 0.01)

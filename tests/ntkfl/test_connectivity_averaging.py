@@ -116,16 +116,16 @@ def test_the_unbiased_statistic_is_the_double_sum_without_the_diagonal(seed, pow
         values = [matrix[i, j] ** power for i in range(len(matrix)) for j in range(len(matrix)) if i != j]
         return sum(values) / len(values)
 
-    found = mean_discrepancy(own, other, cross, power, unbiased=True)
-    assert np.isclose(found, pairs(own) + pairs(other) - 2 * np.mean(cross**power))
+    statistic = mean_discrepancy(own, other, cross, power, unbiased=True)
+    assert np.isclose(statistic, pairs(own) + pairs(other) - 2 * np.mean(cross**power))
 
 
 def test_the_unbiased_statistic_has_mean_zero_on_one_law_and_the_biased_has_not():
     values = {unbiased: [] for unbiased in (True, False)}
     for seed in range(400):
         own, other, cross, *_ = kernels(seed)
-        for unbiased, found in values.items():
-            found.append(mean_discrepancy(own, other, cross, unbiased=unbiased))
+        for unbiased, statistics in values.items():
+            statistics.append(mean_discrepancy(own, other, cross, unbiased=unbiased))
     error = np.std(values[True]) / 20
     assert abs(np.mean(values[True])) < 4 * error
     assert np.isclose(np.mean(values[False]), 3 * (1 / 4 + 1 / 6), rtol=0.15)
@@ -137,9 +137,9 @@ def test_alignment_is_invariant_to_rotations_scale_and_shift(seed, scale):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(9, 3)), rng.normal(size=(9, 4))
     rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    found = linear_cka(x, y)
-    assert 0 <= found <= 1 and np.isclose(linear_cka(x, x), 1) and np.isclose(found, linear_cka(y, x))
-    assert np.isclose(linear_cka(scale * x @ rotation + 5, y), found)
+    alignment = linear_cka(x, y)
+    assert 0 <= alignment <= 1 and np.isclose(linear_cka(x, x), 1) and np.isclose(alignment, linear_cka(y, x))
+    assert np.isclose(linear_cka(scale * x @ rotation + 5, y), alignment)
 
 
 @QUICK
@@ -186,8 +186,8 @@ def test_a_client_that_hardly_counts_is_within_the_error_of_the_mean(parts):
     clients = [QuadraticClient(np.array([[h]]), np.array([w]), p) for h, w, p in parts]
     exact = [tuple(map(Fraction, part)) for part in parts]
     minimiser = sum(p * h * w for h, w, p in exact) / sum(p * h for h, _, p in exact)
-    found = global_minimiser(clients)
-    assert abs(Fraction(float(found.value[0])) - minimiser) <= Fraction(float(found.error[0]))
+    mean = global_minimiser(clients)
+    assert abs(Fraction(float(mean.value[0])) - minimiser) <= Fraction(float(mean.error[0]))
 
 
 def test_gamma_of_equal_curvatures_is_the_distance_to_the_mean():

@@ -87,19 +87,19 @@ def exact_excess(first, second, alpha, x, y, loss):
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_enclosure_holds_the_exact_value_where_it_is_taken_and_no_grid_value_exceeds_it(pair, loss):
-    found = loss_barrier(*pair, loss)
-    taken = exact_excess(*pair[:2], Fraction(found.at), *pair[2:], loss)
-    assert float(taken) <= found.value.hi
+    barrier = loss_barrier(*pair, loss)
+    taken = exact_excess(*pair[:2], Fraction(barrier.at), *pair[2:], loss)
+    assert float(taken) <= barrier.value.hi
     slope = 1e4  # |d/d alpha| of the loss is below it for these sizes; `at` is the argmax rounded to float64
-    assert float(taken) >= found.value.lo - slope * np.finfo(float).eps or found.value.value == 0
-    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= found.value.hi for alpha in GRID)
+    assert float(taken) >= barrier.value.lo - slope * np.finfo(float).eps or barrier.value.value == 0
+    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= barrier.value.hi for alpha in GRID)
 
 
 @QUICK
 @given(pairs(outputs=3))
 def test_several_outputs(pair):
-    found = loss_barrier(*pair)
-    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], "squared")) <= found.value.hi for alpha in GRID)
+    barrier = loss_barrier(*pair)
+    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], "squared")) <= barrier.value.hi for alpha in GRID)
 
 
 @QUICK
@@ -114,9 +114,9 @@ def test_swapping_the_networks_mirrors_the_segment(pair, loss):
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_a_network_and_itself_have_no_barrier(pair, loss):
     first, _, x, y = pair
-    found = loss_barrier(first, first, x, y, loss)
-    assert found.value.lo <= 0 <= found.value.value <= found.value.error
-    assert found.pieces <= 1 + 2 * len(y) * (loss == "absolute")
+    barrier = loss_barrier(first, first, x, y, loss)
+    assert barrier.value.lo <= 0 <= barrier.value.value <= barrier.value.error
+    assert barrier.pieces <= 1 + 2 * len(y) * (loss == "absolute")
 
 
 @QUICK
@@ -143,8 +143,8 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 def test_the_integral_is_that_of_every_piece(pair, loss):
     """Squared: Simpson's rule in rational arithmetic on the true pieces; absolute: within the loss's range."""
     first, second, x, y = pair
-    found = connectivity_loss(first, second, x, y, loss)
-    assert found.hi >= 0
+    integral = connectivity_loss(first, second, x, y, loss)
+    assert integral.hi >= 0
     cuts = {Fraction(0), Fraction(1)}
     for row in x.tolist():
         for left_unit, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
@@ -159,7 +159,7 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
             nodes = [left + (right - left) * Fraction(k, 4) for k in range(5)]
             values = [exact_loss(first, second, node, x, y, loss) for node in nodes]
             total += (right - left) * sum(w * v for w, v in zip(weights, values, strict=True)) / 90
-        assert found.lo <= float(total) <= found.hi
+        assert integral.lo <= float(total) <= integral.hi
 
 
 def integral_by_quadrature(first, second, x, y):
@@ -186,10 +186,10 @@ def test_the_integral_of_a_loss_that_is_no_polynomial(outputs, scale):
     shape = (4,) if outputs == 1 else (outputs, 4)
     nets = [TwoLayer(scale * rng.normal(size=(4, 2)), scale * rng.normal(size=shape)) for _ in range(2)]
     x, y = rng.normal(size=(3, 2)), rng.choice([-1, 1], 3) if outputs == 1 else rng.integers(0, outputs, 3)
-    found = connectivity_loss(*nets, x, y, "logistic" if outputs == 1 else "cross-entropy")
+    integral = connectivity_loss(*nets, x, y, "logistic" if outputs == 1 else "cross-entropy")
     true = integral_by_quadrature(*nets, x, y)
-    assert found.error < 1e-10
-    assert abs(true - float(found.value)) <= float(found.error)
+    assert integral.error < 1e-10
+    assert abs(true - float(integral.value)) <= float(integral.error)
 
 
 def test_cross_entropy_of_two_classes_is_the_logistic_loss_of_the_difference():
@@ -226,10 +226,10 @@ def test_the_barrier_is_homogeneous_in_inputs_and_labels(pair, power, loss):
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_largest_loss_is_taken_and_nothing_on_a_grid_exceeds_it(pair, loss):
-    found = largest_loss(*pair, loss)
-    assert all(float(exact_loss(*pair[:2], alpha, *pair[2:], loss)) <= found.value.hi for alpha in GRID)
-    taken = float(exact_loss(*pair[:2], Fraction(found.at), *pair[2:], loss))
-    assert taken >= found.value.lo - 1e4 * np.finfo(float).eps  # `at` is rounded, as above
+    largest = largest_loss(*pair, loss)
+    assert all(float(exact_loss(*pair[:2], alpha, *pair[2:], loss)) <= largest.value.hi for alpha in GRID)
+    taken = float(exact_loss(*pair[:2], Fraction(largest.at), *pair[2:], loss))
+    assert taken >= largest.value.lo - 1e4 * np.finfo(float).eps  # `at` is rounded, as above
 
 
 def test_linear_networks_and_a_convex_loss_have_no_barrier():
@@ -248,7 +248,7 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
     second = TwoLayer(first.hidden[order], first.readout[order])
     x = rng.normal(size=(40, 5))
     y = first.outputs(x) + 0.1 * rng.normal(size=40)
-    found = loss_barrier(first, second, x, y)
+    barrier = loss_barrier(first, second, x, y)
     ends = [np.mean((net.outputs(x) - y) ** 2) for net in (first, second)]
     assert np.isclose(*ends, rtol=1e-13)
 
@@ -256,19 +256,19 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
         losses = [np.mean((between(first, second, a).outputs(x) - y) ** 2) for a in np.linspace(0, 1, points)]
         return max(losses) - ends[0]
 
-    assert found.value.error < 1e-13
-    assert 1e-4 < found.value.value - grid(11) < 0.05 * found.value.value  # more than any error here
-    assert 0 < found.value.value - grid(1001) < 1e-5
-    taken = exact_excess(first, second, Fraction(found.at), x, y, "squared")
-    assert found.value.lo <= float(taken) <= found.value.hi
+    assert barrier.value.error < 1e-13
+    assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value  # more than any error here
+    assert 0 < barrier.value.value - grid(1001) < 1e-5
+    taken = exact_excess(first, second, Fraction(barrier.at), x, y, "squared")
+    assert barrier.value.lo <= float(taken) <= barrier.value.hi
 
 
 def test_many_samples_with_the_same_kink_are_one_corner():
     """f = relu((2 alpha - 1) x) for x > 0: every sample's unit turns on at alpha = 1/2."""
     first, second = TwoLayer([[1.0]], [1.0]), TwoLayer([[-1.0]], [1.0])
     x = np.arange(1.0, 6.0)[:, None]
-    found = loss_barrier(first, second, x, np.zeros(5), "absolute")
-    assert found.value.value <= found.value.error  # relu is convex in alpha: no barrier
+    barrier = loss_barrier(first, second, x, np.zeros(5), "absolute")
+    assert barrier.value.value <= barrier.value.error  # relu is convex in alpha: no barrier
     above = loss_barrier(first, second, x, 10 * np.ones(5), "absolute")  # |f - 10| = 10 - f: concave, corner at 1/2
     assert np.isclose(above.value.value, 1.5, atol=2 * above.value.error) and np.isclose(above.at, 0.5)
 
@@ -297,11 +297,11 @@ def test_kinks_so_close_to_an_end_that_their_alpha_rounds_to_it():
     x = np.ones((1, 1))
     for tiny in (1e-300, 1e-17, 5e-324):
         for before, two in ((1.0, -tiny), (-tiny, 1.0), (-1.0, tiny), (tiny, -1.0)):
-            found = loss_barrier(TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), x, np.ones(1))
+            barrier = loss_barrier(TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), x, np.ones(1))
             taken = exact_excess(
-                TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), Fraction(found.at), x, np.ones(1), "squared"
+                TwoLayer([[before]], [1.0]), TwoLayer([[two]], [1.0]), Fraction(barrier.at), x, np.ones(1), "squared"
             )
-            assert found.value.lo <= float(taken) + 1e-15 and float(taken) <= found.value.hi
+            assert barrier.value.lo <= float(taken) + 1e-15 and float(taken) <= barrier.value.hi
 
 
 def test_dead_units_and_repeated_rows_are_no_pieces():
@@ -312,8 +312,8 @@ def test_dead_units_and_repeated_rows_are_no_pieces():
 
 
 def test_long_sums_keep_the_error_small_at_many_units():
-    found = loss_barrier(*drawn(5, h=600, d=30, n=25))
-    assert found.value.error < 1e-12
+    barrier = loss_barrier(*drawn(5, h=600, d=30, n=25))
+    assert barrier.value.error < 1e-12
 
 
 @settings(deadline=None, max_examples=10)
@@ -321,33 +321,33 @@ def test_long_sums_keep_the_error_small_at_many_units():
 def test_the_logistic_barrier_encloses_a_grid(pair):
     first, second, x, y = pair
     y = np.where(y >= 0, 1.0, -1.0)
-    found = loss_barrier(first, second, x, y, "logistic")
-    assert found.value.error <= 1.1e-10
+    barrier = loss_barrier(first, second, x, y, "logistic")
+    assert barrier.value.error <= 1.1e-10
     alphas = np.linspace(0, 1, 201)
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
-    assert excess.max() <= found.value.hi + 1e-13
+    assert excess.max() <= barrier.value.hi + 1e-13
     steepest = 2 * 48 * 36 / 200  # (largest |df/d alpha| here) times a grid step: what a grid can miss
-    assert found.value.lo <= excess.max() + steepest
+    assert barrier.value.lo <= excess.max() + steepest
 
 
 def test_the_cross_entropy_barrier_encloses_a_grid():
     rng = np.random.default_rng(7)
     first, second = (TwoLayer(rng.normal(size=(8, 3)), rng.normal(size=(4, 8))) for _ in range(2))
     x, y = rng.normal(size=(12, 3)), rng.integers(0, 4, size=12)
-    found = loss_barrier(first, second, x, y, "cross-entropy")
+    barrier = loss_barrier(first, second, x, y, "cross-entropy")
     alphas = np.linspace(0, 1, 2001)
     outputs = np.stack([between(first, second, a).outputs(x) for a in alphas])
     losses = (np.log(np.exp(outputs).sum(axis=2)) - outputs[:, np.arange(12), y]).mean(axis=1)
     best = (losses - (1 - alphas) * losses[0] - alphas * losses[-1]).max()
-    assert best <= found.value.hi and found.value.lo <= best + 1e-4
+    assert best <= barrier.value.hi and barrier.value.lo <= best + 1e-4
 
 
 @QUICK
 @given(pairs())
 def test_the_gap_encloses_a_grid_in_rational_arithmetic(pair):
     first, second, x, _ = pair
-    found = largest_gap(first, second, x)
+    largest = largest_gap(first, second, x)
     ends = [exact_outputs(first, second, Fraction(end), x) for end in (0, 1)]
 
     def gap(alpha):
@@ -355,8 +355,8 @@ def test_the_gap_encloses_a_grid_in_rational_arithmetic(pair):
         rows = zip(at, *ends, strict=True)
         return sum(abs(f[0] - (1 - alpha) * zero[0] - alpha * full[0]) for f, zero, full in rows) / len(x)
 
-    assert all(float(gap(alpha)) <= found.value.hi for alpha in GRID)
-    assert float(gap(Fraction(found.at))) >= found.value.lo - 1e-11
+    assert all(float(gap(alpha)) <= largest.value.hi for alpha in GRID)
+    assert float(gap(Fraction(largest.at))) >= largest.value.lo - 1e-11
 
 
 @QUICK
@@ -377,12 +377,12 @@ def test_the_accuracy_barrier_is_what_no_grid_point_exceeds(pair):
         with pytest.raises(ValueError, match="accuracy of 0 at an end"):
             accuracy_barrier(first, second, x, y)
         return
-    found = accuracy_barrier(first, second, x, y)
-    assert 0 <= found.value.value <= 1
+    barrier = accuracy_barrier(first, second, x, y)
+    assert 0 <= barrier.value.value <= 1
     for alpha in GRID:
         if not tied(alpha):  # an isolated tie is not counted
             drop = 1 - accuracy(alpha) / (alpha * ends[1] + (1 - alpha) * ends[0])
-            assert float(drop) <= found.value.hi
+            assert float(drop) <= barrier.value.hi
 
 
 def test_a_group_of_two_is_the_midpoint():
@@ -504,13 +504,13 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     true = exact_accuracy_drop(first, second, x, y)
     if true is None:
         return
-    found = accuracy_barrier(first, second, x, y)
-    assert 0 <= found.value.value <= 1
-    assert found.value.lo - 1e-15 <= true <= found.value.hi + 1e-15
-    assert found.value.error < 1e-6  # ties, coincident and neighbouring changes are decided, not left open
+    barrier = accuracy_barrier(first, second, x, y)
+    assert 0 <= barrier.value.value <= 1
+    assert barrier.value.lo - 1e-15 <= true <= barrier.value.hi + 1e-15
+    assert barrier.value.error < 1e-6  # ties, coincident and neighbouring changes are decided, not left open
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
-    assert (again.value.value, again.value.error, again.at) == (found.value.value, found.value.error, found.at)
+    assert (again.value.value, again.value.error, again.at) == (barrier.value.value, barrier.value.error, barrier.at)
 
 
 @pytest.mark.parametrize("labels", ["+++++-----", "-----+++++", "+-+-+-+-+-"])
@@ -518,23 +518,25 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
     """f = (1 - 2 alpha) x: five samples are right before 1/2, the five others after it."""
     y = np.array([1 if sign == "+" else -1 for sign in labels])
     for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):  # the same sample; one direction
-        found = accuracy_barrier(TwoLayer([[1.0]], [-1.0]), TwoLayer([[1.0]], [1.0]), x, y)
-        assert found.value.value == found.value.error == 0 and found.pieces == 2
+        barrier = accuracy_barrier(TwoLayer([[1.0]], [-1.0]), TwoLayer([[1.0]], [1.0]), x, y)
+        assert barrier.value.value == barrier.value.error == 0 and barrier.pieces == 2
     x = np.random.default_rng(0).normal(size=(10, 3))
     first = TwoLayer(np.random.default_rng(1).normal(size=(7, 3)), np.random.default_rng(2).normal(size=7))
     y = np.where(first.outputs(x) > 0, y, -y)
-    found = accuracy_barrier(TwoLayer(first.hidden, -first.readout), first, x, y)  # all change at 1/2, and at no other
-    assert found.value.hi < 1e-10
+    barrier = accuracy_barrier(
+        TwoLayer(first.hidden, -first.readout), first, x, y
+    )  # all change at 1/2, and at no other
+    assert barrier.value.hi < 1e-10
 
 
 def test_changes_closer_than_floats_can_tell_are_put_in_order():
     """f = x_1 (1 - 2 alpha) + x_2 alpha: with x = (1, 0) it changes at 1/2, with (1, t) at 1/(2 - t) > 1/2."""
     first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
-    found = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins
-    assert found.value.lo <= 1 / 3 <= found.value.hi  # the third alone is right between, where the line is at 1/2
+    barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins
+    assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # the third alone is right between, where the line is at 1/2
     other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))  # the second ends after the first begins: no dip
-    assert other.value.hi < found.value.lo and found.value.error < 1e-14 and found.pieces == other.pieces == 3
+    assert other.value.hi < barrier.value.lo and barrier.value.error < 1e-14 and barrier.pieces == other.pieces == 3
 
 
 def test_the_mean_of_three_networks_is_not_rounded():
@@ -564,19 +566,19 @@ def test_the_value_is_taken_and_dead_stretches_are_no_doubt():
     for seed in range(10):
         first, second, x, _ = drawn(seed, h=3, d=8, n=60)
         y = np.where(first.outputs(x) + second.outputs(x) > 0, 1.0, -1.0)
-        found = accuracy_barrier(first, second, x, y)
-        assert found.value.error < 1e-12
+        barrier = accuracy_barrier(first, second, x, y)
+        assert barrier.value.error < 1e-12
         ends = [(net.outputs(x) * y > 0).mean() for net in (second, first)]
         drops = [
             1 - (between(first, second, a).outputs(x) * y > 0).mean() / (ends[0] + a * (ends[1] - ends[0]))
-            for a in np.clip(found.at + np.array([-1e-12, 0, 1e-12]), 0, 1)
+            for a in np.clip(barrier.at + np.array([-1e-12, 0, 1e-12]), 0, 1)
         ]
-        assert max(drops) >= found.value.lo - 1e-10
+        assert max(drops) >= barrier.value.lo - 1e-10
         grid = [
             1 - (between(first, second, a).outputs(x) * y > 0).mean() / (ends[0] + a * (ends[1] - ends[0]))
             for a in np.linspace(0, 1, 301)
         ]
-        assert max(grid) <= found.value.hi
+        assert max(grid) <= barrier.value.hi
 
 
 @pytest.mark.filterwarnings("error")
@@ -654,23 +656,23 @@ def test_bad_input_is_refused_with_the_value_found(name):
 def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
     """A sum one by one would drift with their number; the outputs are linear in alpha, so the true barrier is 0."""
     first, second = (TwoLayer(np.ones((1, 1)), np.array([v])) for v in (readout, readout * (1 + 1e-7)))
-    found = loss_barrier(first, second, np.ones((20_000, 1)), np.ones(20_000), "logistic").value
-    assert found.lo <= 0 <= found.hi and found.error < 1e-11
+    barrier = loss_barrier(first, second, np.ones((20_000, 1)), np.ones(20_000), "logistic").value
+    assert barrier.lo <= 0 <= barrier.hi and barrier.error < 1e-11
 
 
 @pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
 def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
     """Equal networks: the integral is the loss itself, on more samples than one block holds."""
     network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_integral.BLOCK // 2
-    found = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
+    integral = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
     with mp.workdps(30):
-        assert abs(mp.log1p(mp.exp(-mp.mpf(readout))) - float(found.value)) <= float(found.error)
+        assert abs(mp.log1p(mp.exp(-mp.mpf(readout))) - float(integral.value)) <= float(integral.error)
 
 
 def test_a_barrier_says_where_it_is_and_on_how_many_pieces():
     first, second, x, y = drawn(3)
-    found = loss_barrier(first, second, x, y)
-    assert str(found) == f"{found.value} at alpha = {found.at:.6g}, on {found.pieces} pieces"
+    barrier = loss_barrier(first, second, x, y)
+    assert str(barrier) == f"{barrier.value} at alpha = {barrier.at:.6g}, on {barrier.pieces} pieces"
     assert str(loss_barrier(first, first, x, y)).endswith(", on 1 piece")
 
 

@@ -70,13 +70,13 @@ def loss_at(first, second, x, y, loss, alpha):
 
 def kinks(first, second, x):
     """Where a unit changes its sign on a sample."""
-    found = {Fraction(0), Fraction(1)}
+    places = {Fraction(0), Fraction(1)}
     for left_unit, two in zip(weights(first)[0], weights(second)[0], strict=True):
         for row in x.tolist():
             a, c = (sum(u * Fraction(value) for u, value in zip(unit, row, strict=True)) for unit in (left_unit, two))
             if a * c < 0:
-                found.add(c / (c - a))
-    return sorted(found)
+                places.add(c / (c - a))
+    return sorted(places)
 
 
 def integral(function, edges):
@@ -96,11 +96,11 @@ def within(estimate, exact):
 @example(ONE, "squared")
 @example((ONE[1], ONE[1], *ONE[2:]), "squared")
 def test_the_largest_loss_is_enclosed(problem, loss):
-    found = largest_loss(*problem, loss)
-    taken = loss_at(*problem, loss, Fraction(found.at))
-    top = Fraction(float(found.value.value)) + Fraction(float(found.value.error))
+    largest = largest_loss(*problem, loss)
+    taken = loss_at(*problem, loss, Fraction(largest.at))
+    top = Fraction(float(largest.value.value)) + Fraction(float(largest.value.error))
     assert all(loss_at(*problem, loss, alpha) <= top for alpha in [*GRID, *kinks(*problem[:3])])
-    low = Fraction(float(found.value.value)) - Fraction(float(found.value.error))
+    low = Fraction(float(largest.value.value)) - Fraction(float(largest.value.error))
     assert low <= taken * (1 + Fraction(1, 10**9))  # `at` is the argmax rounded to float64
     excess = loss_barrier(*problem, loss).value
     top = Fraction(float(excess.value)) + Fraction(float(excess.error))
@@ -133,9 +133,9 @@ def test_the_group_barrier_is_enclosed(problem, loss):
 @given(problems())
 def test_the_largest_gap_is_enclosed(problem):
     first, second, x, _ = problem
-    found = largest_gap(first, second, x).value
+    gap = largest_gap(first, second, x).value
     ends = [outputs(weights(network), x) for network in (second, first)]
     for alpha in GRID:
         between = outputs(mixed([first, second], [alpha, 1 - alpha]), x)
         gaps = [abs(f - (1 - alpha) * c - alpha * a) for f, c, a in zip(between, *ends, strict=True)]
-        assert sum(gaps) / len(gaps) <= Fraction(float(found.value)) + Fraction(float(found.error))
+        assert sum(gaps) / len(gaps) <= Fraction(float(gap.value)) + Fraction(float(gap.error))

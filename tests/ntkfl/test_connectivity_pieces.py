@@ -51,11 +51,11 @@ def test_a_long_product_keeps_what_float64_loses():
 @given(st.integers(0, 10**6), st.integers(1, 70_000))
 def test_running_sums_are_as_close_as_their_bound_says(seed, length):
     terms = np.random.default_rng(seed).integers(-(2**40), 2**40, size=length).astype(float) / 3
-    found = running_sum(terms)
+    sums = running_sum(terms)
     exact = np.cumsum((terms * 3).round().astype(np.int64))  # the rounding of the third is in the terms: at most EPS
     allowed = running_sum_error(length) * np.abs(terms).sum() + np.finfo(float).eps * np.abs(terms).sum()
-    assert found.shape == (length,)
-    assert np.abs(np.asarray(found - LONG(1) * exact / 3, float)).max() <= allowed
+    assert sums.shape == (length,)
+    assert np.abs(np.asarray(sums - LONG(1) * exact / 3, float)).max() <= allowed
 
 
 def test_running_sums_go_along_the_last_axis():
@@ -72,11 +72,11 @@ def test_no_point_exceeds_the_supremum_and_it_is_taken(start, jumps):
     where = np.array([position for position, _ in jumps])
     change = np.array([terms for _, terms in jumps]).reshape(-1, 5)
     path = summed(np.array(start), where, change)
-    found = path.supremum()
-    assert path.at(np.linspace(0, 1, 2001)).max() <= found.value + 1e-12
-    assert path.upper_bound() >= found.value
-    around = [float(np.asarray(p, float) @ found.at ** np.arange(5)) for p in path.coefficients]
-    assert min(abs(value - found.value) for value in around) < 1e-12
+    supremum = path.supremum()
+    assert path.at(np.linspace(0, 1, 2001)).max() <= supremum.value + 1e-12
+    assert path.upper_bound() >= supremum.value
+    around = [float(np.asarray(p, float) @ supremum.at ** np.arange(5)) for p in path.coefficients]
+    assert min(abs(value - supremum.value) for value in around) < 1e-12
 
 
 def test_a_leading_coefficient_near_nothing_does_not_upset_the_roots():
@@ -84,8 +84,8 @@ def test_a_leading_coefficient_near_nothing_does_not_upset_the_roots():
         path = PiecewisePolynomial(
             np.array([0.0, 1.0], LONG), np.array([[0.0, 1.0, -1.0, tiny, -tiny]], LONG)
         )  # alpha - alpha^2
-        found = path.supremum()
-        assert np.isclose(found.value, 0.25, rtol=1e-15) and np.isclose(found.at, 0.5)
+        supremum = path.supremum()
+        assert np.isclose(supremum.value, 0.25, rtol=1e-15) and np.isclose(supremum.at, 0.5)
 
 
 @QUICK

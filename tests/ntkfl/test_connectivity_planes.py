@@ -44,7 +44,7 @@ def test_the_losses_of_the_plane_are_those_of_each_of_its_networks(loss):
     y = rng.integers(0, 3, size=3000) if loss == "cross-entropy" else rng.choice([-1.0, 1.0], size=3000)
     plane = plane_through([net.vector() for net in nets])
     s, t = plane.axes(4)
-    found = plane_losses(nets, x, y, s, t, loss)
+    losses = plane_losses(nets, x, y, s, t, loss)
 
     def mean_loss(vector):
         f = nets[0].at(vector).outputs(x)
@@ -54,8 +54,8 @@ def test_the_losses_of_the_plane_are_those_of_each_of_its_networks(loss):
             {"squared": (f - y) ** 2, "absolute": abs(f - y), "logistic": np.logaddexp(0, -y * f)}[loss].mean()
         )
 
-    assert found.shape == (4, 4)
-    assert np.allclose(found, plane_grid(plane, mean_loss, s, t), rtol=1e-12)
+    assert losses.shape == (4, 4)
+    assert np.allclose(losses, plane_grid(plane, mean_loss, s, t), rtol=1e-12)
 
 
 def test_the_corners_have_the_losses_of_the_networks():
@@ -102,8 +102,8 @@ def test_a_grid_never_exceeds_the_exact_barrier(seed, points):
 
 def test_the_accuracy_grid_divides_at_each_alpha():
     values = {0.0: 0.5, 0.5: 0.6, 1.0: 1.0}
-    found = grid_accuracy_barrier(values.__getitem__, 3)
-    assert np.isclose(found.value, 1 - 0.6 / 0.75) and found.at == 0.5
+    barrier = grid_accuracy_barrier(values.__getitem__, 3)
+    assert np.isclose(barrier.value, 1 - 0.6 / 0.75) and barrier.at == 0.5
 
 
 BAD = {

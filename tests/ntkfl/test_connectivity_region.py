@@ -21,9 +21,9 @@ def log_ball(size, radius):
 def test_uniform_points_enclose_the_size_of_a_ball(size):
     true = math.exp(log_ball(size, 1.0) / size)
     inside = [
-        found.lo <= true <= found.hi
+        estimate.lo <= true <= estimate.hi
         for seed in range(20)
-        for found in [region_size(squared_norm, 1.0, np.zeros(size), 2.5, np.random.default_rng(seed), 4000)]
+        for estimate in [region_size(squared_norm, 1.0, np.zeros(size), 2.5, np.random.default_rng(seed), 4000)]
     ]
     assert sum(inside) >= 16  # of 20 at 95%: fewer than 16 has a probability of 3e-4
 
@@ -41,8 +41,8 @@ def test_splitting_finds_the_ball_of_the_ledger():
     radius = 4 * math.exp((-31.38 - log_ball(size, 1.0)) / size)
     assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
     rng = np.random.default_rng(0)
-    found = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
-    assert abs(np.mean(found) + 31.38) < 0.8  # their standard error is .2; 30 moves a level put them 1.2 too high
+    shares = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
+    assert abs(np.mean(shares) + 31.38) < 0.8  # their standard error is .2; 30 moves a level put them 1.2 too high
 
 
 def test_splitting_and_uniform_points_agree_on_a_network():

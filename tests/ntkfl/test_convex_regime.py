@@ -53,8 +53,8 @@ def test_the_engine_trains_a_linearised_network_so(sizes, eta, server, steps, re
     scale = max(1, np.abs(seen).max())
     assert np.abs(regime.outputs(np.arange(9), **start) - seen).max() <= 1e-12 * scale
     cross = gram.finite(z, weights.hidden, z=problem.x)
-    found = regime.predict(None, np.arange(9), initial_prediction=weights.outputs(z), cross_gram=cross, **start)
-    assert np.abs(found - predicted).max() <= 1e-12 * scale
+    of_regime = regime.predict(None, np.arange(9), initial_prediction=weights.outputs(z), cross_gram=cross, **start)
+    assert np.abs(of_regime - predicted).max() <= 1e-12 * scale
     losses = np.log1p(np.exp(-problem.y * seen)).sum(axis=1)
     assert regime.total_loss([3, 8], **start) == pytest.approx(losses[[3, 8]], rel=1e-10)
 
@@ -64,10 +64,10 @@ def test_squares_are_the_kernel_regime():
     problem = ragged((3, 1, 4))
     for eta in (0.3, 2.5):
         setup = Setup(eta_local=eta, local_steps=3, eta_global=0.7)
-        known, found = kernel_regime(problem, setup), kernel_regime(problem, setup, loss="squares")
-        assert np.abs(known.outputs([0, 1, 9]) - found.outputs([0, 1, 9])).max() <= 1e-12
+        known, regime = kernel_regime(problem, setup), kernel_regime(problem, setup, loss="squares")
+        assert np.abs(known.outputs([0, 1, 9]) - regime.outputs([0, 1, 9])).max() <= 1e-12
         local = (problem.y - np.stack([known.local_outputs(t)[:-1] for t in range(6)])) ** 2 / 2
-        assert found.mean_loss(6) == pytest.approx(local.sum() / (6 * 3), rel=1e-11)
+        assert regime.mean_loss(6) == pytest.approx(local.sum() / (6 * 3), rel=1e-11)
 
 
 @settings(deadline=None, max_examples=25)

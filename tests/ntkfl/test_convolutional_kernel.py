@@ -18,9 +18,9 @@ TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 
 def images(n, shape=(2, 4, 3), seed=0):
-    found = np.random.default_rng(seed).normal(size=(n, *shape))
-    found[0, :, :, -1:] = 0  # where no pixel is, as at the border of digits
-    return found
+    pixels = np.random.default_rng(seed).normal(size=(n, *shape))
+    pixels[0, :, :, -1:] = 0  # where no pixel is, as at the border of digits
+    return pixels
 
 
 def patches(covariance):
@@ -52,13 +52,13 @@ def recursion(x, z, depth, activation):
     theta = covariance["xz"]
     for layer in range(2, depth + 1):
         variance = {k[0]: np.einsum("hwhw->hw", c) for k, c in covariance.items() if k[0] == k[1]}
-        found = {
+        kernels = {
             k: moments(activation, variance[k[0]][:, :, None, None], variance[k[1]], c) for k, c in covariance.items()
         }
-        passed, slope = found["xz"]
+        passed, slope = kernels["xz"]
         if layer == depth:
             return (passed + theta * slope).mean()
-        covariance = {k: gain * patches(c) for k, (c, _) in found.items()}
+        covariance = {k: gain * patches(c) for k, (c, _) in kernels.items()}
         theta = covariance["xz"] + gain * patches(theta * slope)
 
 
@@ -67,10 +67,10 @@ def recursion(x, z, depth, activation):
 def test_the_recursion_over_pairs_of_pixels_agrees(activation, depth):
     x, z = images(3), images(2, seed=1)
     expected = np.array([[recursion(p, q, depth, activation) for q in z] for p in x])
-    found = gram.convolutional(x, z, depth, activation)
-    assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max()
+    kernel = gram.convolutional(x, z, depth, activation)
+    assert np.abs(kernel - expected).max() < 1e-12 * np.abs(expected).max()
     wrong = np.array([[recursion(p, q, depth + 1, activation) for q in z] for p in x])
-    assert np.abs(found - wrong).max() > 0.01 * np.abs(expected).max()
+    assert np.abs(kernel - wrong).max() > 0.01 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(("activation", "depth"), [("relu", 2), ("relu", 3), ("erf", 3), ("gelu", 3)])
@@ -167,14 +167,14 @@ def precise(x, z, depth, activation):
     theta = covariance["xz"]
     for layer in range(2, depth + 1):
         variance = {k: covariance[2 * k] for k in "xz"}
-        found = {
+        kernels = {
             k: {(i, j): precise_moments(activation, variance[k[0]][i, i], variance[k[1]][j, j], c[i, j]) for i, j in c}
             for k, c in covariance.items()
         }
-        passed = {at: value + theta[at] * slope for at, (value, slope) in found["xz"].items()}
+        passed = {at: value + theta[at] * slope for at, (value, slope) in kernels["xz"].items()}
         if layer == depth:
             return sum(passed.values()) / len(passed)
-        covariance = {k: patches({at: gain * value for at, (value, _) in each.items()}) for k, each in found.items()}
+        covariance = {k: patches({at: gain * value for at, (value, _) in each.items()}) for k, each in kernels.items()}
         theta = patches({at: gain * value for at, value in passed.items()})
 
 
@@ -196,14 +196,14 @@ def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, 
     z = sign * 10**ratio * (x + 10**near * rng.standard_normal(x.shape) * np.abs(x))
     if activation != "relu":
         x, z = x / 10 ** (ratio / 2), z / 10 ** (ratio / 2)
-    found = gram.convolutional_estimate(*map(image, (x, z)), depth, activation)
-    assert np.array_equal(found.value, gram.convolutional(*map(image, (x, z)), depth, activation))
+    kernel = gram.convolutional_estimate(*map(image, (x, z)), depth, activation)
+    assert np.array_equal(kernel.value, gram.convolutional(*map(image, (x, z)), depth, activation))
     with mp.workdps(60):
-        off = abs(precise(x, z, depth, activation) - mpf(found.value[0, 0]))
+        off = abs(precise(x, z, depth, activation) - mpf(kernel.value[0, 0]))
         unit = mpf(2) ** -53 * sqrt(precise(x, x, depth, activation) * precise(z, z, depth, activation))
         stiff = max(1.0, np.abs(z).max(), np.abs(x).max()) if activation == "gelu" and depth > 2 else 1.0
         assert off <= 10 * depth * stiff * unit
-        assert off <= found.error[0, 0] <= 600 * depth**2 * stiff * unit
+        assert off <= kernel.error[0, 0] <= 600 * depth**2 * stiff * unit
 
 
 def image(row):
@@ -215,12 +215,12 @@ def test_the_bound_is_symmetric_and_certifies_an_eigenvalue(activation):
     x = images(4)
     x[1] = 0
     x[1, 0, 2, 1] = 3.0  # patches of zeros have no angle
-    found = gram.convolutional_estimate(x, activation=activation)
-    assert np.array_equal(found.value, gram.convolutional(x, activation=activation))
-    assert np.array_equal(found.error, found.error.T)
-    assert gram.smallest_eigenvalue(found).lo > 0
+    kernel = gram.convolutional_estimate(x, activation=activation)
+    assert np.array_equal(kernel.value, gram.convolutional(x, activation=activation))
+    assert np.array_equal(kernel.error, kernel.error.T)
+    assert gram.smallest_eigenvalue(kernel).lo > 0
     other = gram.convolutional_estimate(x, x[2:], activation=activation)
-    assert (np.abs(other.value - found.value[:, 2:]) <= other.error + found.error[:, 2:]).all()
+    assert (np.abs(other.value - kernel.value[:, 2:]) <= other.error + kernel.error[:, 2:]).all()
 
 
 def test_pixels_whose_squares_lose_bits_have_no_bound():
@@ -235,19 +235,19 @@ def test_pixels_whose_squares_lose_bits_have_no_bound():
 def test_two_pixels_a_hundred_million_apart():
     """Once off by 2.7e-3 of the kernel: the squares of such norms leave nothing of the angle between the patches."""
     x, z = np.array([0.7, 0.7 * (1e8 + 0.7)])[:, None]
-    found = gram.convolutional(image(x), image(z), depth=6)[0, 0]
+    kernel = gram.convolutional(image(x), image(z), depth=6)[0, 0]
     with mp.workdps(60):
-        assert found == pytest.approx(float(precise(x, z, 6, "relu")), rel=1e-14)
+        assert kernel == pytest.approx(float(precise(x, z, 6, "relu")), rel=1e-14)
 
 
 @pytest.mark.parametrize("activation", gram.ACTIVATIONS)
 def test_patches_of_zeros_add_nothing(activation):
     x = np.zeros((2, 1, 1, 7))
     x[0, ..., 0], x[1, ..., 1] = 1, 2
-    found = gram.convolutional(x, activation=activation)
+    kernel = gram.convolutional(x, activation=activation)
     with mp.workdps(30):
         expected = [[float(precise(p, q, 3, activation)) for q in x[:, 0, 0]] for p in x[:, 0, 0]]
-    assert found == pytest.approx(np.array(expected), rel=1e-14)
+    assert kernel == pytest.approx(np.array(expected), rel=1e-14)
 
 
 def test_reflected_images_have_the_same_kernel():

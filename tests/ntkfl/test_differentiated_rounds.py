@@ -87,8 +87,8 @@ def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(
     own = tuple(1 + (steps + client) % 4 for client in range(len(sizes))) if uneven else ()
     closed = of_method(base, method, options, client_steps=own or None, step_factors=factors)
     blocks = replace(base.blocks, steps=max(own, default=steps), client_steps=own, factors=tuple(factors))
-    found = differentiated(build(method, HalfSquares("sum"), **options), blocks)
-    other = LinearRegime(base.problem, base.setup, base.gram, method=method, round=found)
+    step = differentiated(build(method, HalfSquares("sum"), **options), blocks)
+    other = LinearRegime(base.problem, base.setup, base.gram, method=method, round=step)
     t = np.arange(25)
     expected = closed.residual(t)
     assert np.abs(other.residual(t) - expected).max() <= 1e-10 * max(1, np.abs(expected).max())
@@ -104,8 +104,8 @@ def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, opt
     outputs, weights = engine(problem, setup, build(method, HalfSquares("sum"), **options), momentum)
     h = gram.finite(problem.x, weights.hidden)
     regime = kernel_regime(problem, setup, h, method, options, momentum)
-    found = regime.outputs(np.arange(13), weights.outputs(problem.x))
-    assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
+    predicted = regime.outputs(np.arange(13), weights.outputs(problem.x))
+    assert np.abs(predicted - outputs).max() <= 1e-10 * np.abs(outputs).max()
     limits = regime.step_limits
     assert np.isnan(limits.eta_local)
     with_a_rate = method in ("scaffold", "fedavgm", "fl-ntk")
@@ -145,8 +145,8 @@ def test_a_method_of_a_user_has_its_limit_too(tmp_path):
     problem, setup = ragged((2, 3), seed=2), Setup(width=40, eta_local=0.2, local_steps=2, rounds=10)
     outputs, weights = engine(problem, setup, build(str(file), HalfSquares("sum")))
     regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), str(file))
-    found = regime.outputs(np.arange(11), weights.outputs(problem.x))
-    assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
+    predicted = regime.outputs(np.arange(11), weights.outputs(problem.x))
+    assert np.abs(predicted - outputs).max() <= 1e-10 * np.abs(outputs).max()
     assert regime.method == "late" and regime.round_map.shape == (10, 10)
     with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its round"):
         kernel_regime(problem, setup, None, str(file), {"power": 1.1})
@@ -158,11 +158,11 @@ def test_what_is_said_to_be_not_linear_is_not(name):
     with pytest.raises(ValueError, match="has no exact linear limit"):
         of_method(base, name, {})
     try:
-        found = differentiated(build(name, HalfSquares("sum")), base.blocks)
+        step = differentiated(build(name, HalfSquares("sum")), base.blocks)
     except ValueError:
         return
     r = np.ones((5, 1))
-    (after, *_) = found.step(r, (np.zeros((found.length or 0, 1)),) * found.memory)
+    (after, *_) = step.step(r, (np.zeros((step.length or 0, 1)),) * step.memory)
     if name == "fedavg-aligned":  # the linear model has no units that could be permuted
         expected = differentiated(build("fedavg", HalfSquares("sum")), base.blocks).step(r, ())[0]
         assert np.abs(after - expected).max() <= 1e-14

@@ -80,50 +80,50 @@ class Weights:
 def test_every_sequence_of_cohorts_adds_up_to_it(method, options, sizes, data, eta, seed):
     size = data.draw(st.integers(1, len(sizes)))
     problem, setup = ragged(sizes, seed=seed, repeated=seed % 3 == 0), Setup(eta_local=eta, local_steps=2)
-    found = random_rounds(problem, setup, None, method, options, participation=size / len(sizes))
+    regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes))
     every = list(combinations(range(len(sizes)), size))
     for rounds in range(4):
         ends = Weights(problem, setup).outputs(method, options, [every] * rounds)
         scale = max(1.0, np.abs(ends).max() ** 2)
-        assert np.abs(found.outputs(rounds) - ends.mean(axis=0)).max() <= 1e-11 * scale
-        assert np.abs(found.covariance(rounds) - np.cov(ends.T, bias=True)).max() <= 1e-11 * scale
+        assert np.abs(regime.outputs(rounds) - ends.mean(axis=0)).max() <= 1e-11 * scale
+        assert np.abs(regime.covariance(rounds) - np.cov(ends.T, bias=True)).max() <= 1e-11 * scale
         square = ((problem.y - ends) ** 2).sum(axis=1).mean()
-        assert found.root_mean_square(rounds) ** 2 == pytest.approx(square, rel=1e-10, abs=1e-11 * scale)
+        assert regime.root_mean_square(rounds) ** 2 == pytest.approx(square, rel=1e-10, abs=1e-11 * scale)
 
 
 @EACH
 @quietly
 def test_the_rate_is_that_at_which_the_mean_square_falls(method, options):
     problem = ragged((2, 1, 2), seed=3)
-    found = random_rounds(problem, Setup(eta_local=0.4, local_steps=2), None, method, options, participation=0.67)
-    late = found.root_mean_square(np.array([300, 301])) if found.rate > 0.9 else found.root_mean_square([60, 61])
-    assert late[1] / late[0] == pytest.approx(found.rate, rel=1e-3)
-    assert found.stable == (found.rate < 1) and (found.step_warning is None) == found.stable
-    assert found.stationary_mean_square() == (0.0 if found.stable else float("inf"))
+    regime = random_rounds(problem, Setup(eta_local=0.4, local_steps=2), None, method, options, participation=0.67)
+    late = regime.root_mean_square(np.array([300, 301])) if regime.rate > 0.9 else regime.root_mean_square([60, 61])
+    assert late[1] / late[0] == pytest.approx(regime.rate, rel=1e-3)
+    assert regime.stable == (regime.rate < 1) and (regime.step_warning is None) == regime.stable
+    assert regime.stationary_mean_square() == (0.0 if regime.stable else float("inf"))
 
 
 @EACH
 def test_with_all_clients_it_is_the_kernel_regime(method, options):
     problem, setup = ragged((2, 3, 1), seed=5), Setup(eta_local=0.3, local_steps=3)
-    found, known = (
+    regime, known = (
         random_rounds(problem, setup, None, method, options),
         kernel_regime(problem, setup, None, method, options),
     )
     rounds = np.arange(6)
-    assert np.abs(found.outputs(rounds) - known.outputs(rounds)).max() < 1e-13
-    assert not found.covariance(5).any()
-    assert found.rate == pytest.approx(known.rate, rel=1e-6)
+    assert np.abs(regime.outputs(rounds) - known.outputs(rounds)).max() < 1e-13
+    assert not regime.covariance(5).any()
+    assert regime.rate == pytest.approx(known.rate, rel=1e-6)
 
 
 @quietly
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
     """rho(T1 + T2) = l where ((l - T1)^-1 T2) has radius 1, T1 being diagonal in the eigenvectors of the mean."""
-    found = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
-    moments = found.mean_square.moments
+    regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
+    moments = regime.mean_square.moments
     values, basis = np.linalg.eig(moments.mean)
     back, second = np.linalg.inv(basis), np.eye(len(values))
     for _ in range(400):
-        level = (basis @ ((back @ second @ back.T) / (found.rate**2 - np.outer(values, values))) @ basis.T).real
+        level = (basis @ ((back @ second @ back.T) / (regime.rate**2 - np.outer(values, values))) @ basis.T).real
         following = moments.added((level + level.T) / 2)
         gain, second = np.trace(following) / np.trace(second), following / np.trace(following)
     assert gain == pytest.approx(1, abs=1e-3)
@@ -131,8 +131,8 @@ def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with
 
 def test_predictions_at_the_samples_have_the_covariance_of_the_outputs():
     problem = ragged((2, 1, 2), seed=3)
-    found = random_rounds(problem, Setup(eta_local=0.4), None, "scaffold", participation=0.67)
-    assert np.abs(found.prediction_covariance(problem.x, 4) - found.covariance(4)).max() < 1e-13
+    regime = random_rounds(problem, Setup(eta_local=0.4), None, "scaffold", participation=0.67)
+    assert np.abs(regime.prediction_covariance(problem.x, 4) - regime.covariance(4)).max() < 1e-13
 
 
 @pytest.mark.parametrize("drawn", [{"batch_size": 1}, {"noise": 0.1}])

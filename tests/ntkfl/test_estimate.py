@@ -148,9 +148,9 @@ def test_what_is_stacked_is_known_no_better_than_its_parts():
         both = Estimate.stacked(parts, axis)
         assert (both.method, both.rigour) == ("ball; guess", Rigour.MEASURED)
         for k, part in enumerate(parts):
-            found = both[k] if axis == 0 else both[:, k]
+            of_stack = both[k] if axis == 0 else both[:, k]
             wanted = part if isinstance(part, Estimate) else Estimate.exact(part)
-            assert (found.lo == wanted.lo).all() and (found.hi == wanted.hi).all()
+            assert (of_stack.lo == wanted.lo).all() and (of_stack.hi == wanted.hi).all()
     exact = Estimate.stacked([1, 2.5])
     assert (exact.method, exact.rigour, exact.value.tolist()) == ("exact", Rigour.EXACT, [1.0, 2.5])
     with pytest.raises(ValueError, match="same shape"):

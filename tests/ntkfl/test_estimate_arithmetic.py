@@ -28,37 +28,37 @@ def expression(rng, depth, spread):
     """A random expression of Estimates, (2, 2), and its exact value at the points of its leaves."""
     if depth == 0:
         return leaf(rng, spread)
-    found, exact = expression(rng, depth - 1, spread)
+    estimate, exact = expression(rng, depth - 1, spread)
     match rng.randrange(8):
         case 0:
-            return abs(found), abs(exact)
+            return abs(estimate), abs(exact)
         case 1:
-            return found.squared(), exact * exact
+            return estimate.squared(), exact * exact
         case 2:
-            return abs(found).sqrt(), roots(abs(exact))
+            return abs(estimate).sqrt(), roots(abs(exact))
         case 3:
             other, point = leaf(rng, spread)
             axis = rng.choice((None, 0, 1))
             squares = (exact * exact).sum(axis=axis)
-            return found.norm(axis) * other, roots(np.asarray(squares, dtype=object)) * point
+            return estimate.norm(axis) * other, roots(np.asarray(squares, dtype=object)) * point
     other, point = expression(rng, rng.randrange(depth), spread)
     match rng.randrange(4):
         case 0:
-            return found + other, exact + point
+            return estimate + other, exact + point
         case 1:
-            return found - other, exact - point
+            return estimate - other, exact - point
         case 2:
-            return found * other, exact * point
+            return estimate * other, exact * point
         case _:
-            return found @ other, exact @ point
+            return estimate @ other, exact @ point
 
 
 roots = np.frompyfunc(arb.sqrt, 1, 1)
 
 
-def missed(found, exact):
+def missed(estimate, exact):
     """Whether some exact entry surely lies outside the enclosure."""
-    pairs = zip(exact.ravel(), found.value.ravel(), found.error.ravel(), strict=True)
+    pairs = zip(exact.ravel(), estimate.value.ravel(), estimate.error.ravel(), strict=True)
     return any(np.isfinite(v) and np.isfinite(e) and abs(x - arb(float(v))) > arb(float(e)) for x, v, e in pairs)
 
 
@@ -69,12 +69,12 @@ def test_no_enclosure_of_2500_random_expressions_is_missed(spread):
     try:
         for _ in range(2500):
             try:
-                found, exact = expression(rng, rng.randrange(1, 6), spread)
+                estimate, exact = expression(rng, rng.randrange(1, 6), spread)
             except ValueError as error:  # infinity minus infinity, or 0 times infinity: refused, as it must be
                 assert "NaN" in str(error) and spread > 12
                 continue
-            known += bool(np.isfinite(found.error).all())
-            assert not missed(found, exact)
+            known += bool(np.isfinite(estimate.error).all())
+            assert not missed(estimate, exact)
     finally:
         flint.ctx.prec = 53
     assert known > (2400 if spread <= 12 else 1000)  # of so many something is said
@@ -85,8 +85,8 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
     flint.ctx.prec = BITS
     try:
         for _ in range(200):
-            found, exact = expression(rng, 3, 1)
-            caught += missed(Estimate(found.value, found.error * 1e-3), exact)
+            estimate, exact = expression(rng, 3, 1)
+            caught += missed(Estimate(estimate.value, estimate.error * 1e-3), exact)
     finally:
         flint.ctx.prec = 53
     assert caught > 20
@@ -99,14 +99,14 @@ def test_no_wider_than_twice_what_balls_give(relative):
     ball = np.frompyfunc(lambda v, e: arb(float(v), float(e)), 2, 1)
     x, y = (ball(operand.value, operand.error) for operand in (a, b))
     pairs = [(a + b, x + y), (a - b, x - y), (a * b, x * y), (a @ b, x @ y), (a.squared(), x * x), (a.sqrt(), roots(x))]
-    for found, balls in pairs:
-        radii = np.array([float(ball.rad()) for ball in balls.ravel()]).reshape(found.value.shape)
-        assert (found.error <= 2 * radii).all()
+    for estimate, balls in pairs:
+        radii = np.array([float(ball.rad()) for ball in balls.ravel()]).reshape(estimate.value.shape)
+        assert (estimate.error <= 2 * radii).all()
 
 
 def test_what_is_exact_stays_so_where_nothing_is_rounded():
     one, nothing = Estimate.exact(np.ones(2)), Estimate.exact(np.zeros(2))
-    for found in (
+    for estimate in (
         nothing + nothing,
         nothing * one,
         nothing @ one,
@@ -115,7 +115,7 @@ def test_what_is_exact_stays_so_where_nothing_is_rounded():
         abs(-one),
         nothing - 0,
     ):
-        assert not found.error.any()
+        assert not estimate.error.any()
     assert (abs(-one)).rigour is Rigour.EXACT
     known = Estimate(np.array([0.1, 0.2, 0.3]), np.array([0.0, 1e-40, 1e-3]))
     masked = known * np.array([1.0, -1.0, 0.0])
@@ -143,8 +143,8 @@ def test_logarithms_enclose_and_have_no_lower_end_at_zero():
     rng = np.random.default_rng(0)
     value = 10 ** rng.uniform(-300, 300, 2000)
     error = value * rng.choice([0, 1e-16, 1e-3, 0.999], 2000)
-    found = Estimate(value, error).log()
-    for v, e, lo, hi in zip(value, error, found.lo, found.hi, strict=True):
+    logarithm = Estimate(value, error).log()
+    for v, e, lo, hi in zip(value, error, logarithm.lo, logarithm.hi, strict=True):
         low, high = (arb(float(v)) - arb(float(e))).log(), (arb(float(v)) + arb(float(e))).log()
         assert not arb(float(lo)) > low and not arb(float(hi)) < high
     assert Estimate(1.0, 2.0).log().lo == -np.inf and Estimate(1.0, 2.0).log().hi >= np.log(3)

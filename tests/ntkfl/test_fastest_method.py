@@ -20,7 +20,7 @@ def digits(n=16, clients=3, partition="iid"):
 
 
 @pytest.fixture(scope="module")
-def found():
+def comparison():
     return fastest(digits(), local_steps=(1, 4))
 
 
@@ -29,11 +29,11 @@ def again(problem, one, **options):
     return kernel_regime(problem, setup, None, one.method, one.options | options)
 
 
-def test_each_row_is_what_its_regime_says(found):
-    assert {tuned.label for tuned in found.tuned} == set(METHODS)
-    for tuned in found.tuned:
+def test_each_row_is_what_its_regime_says(comparison):
+    assert {tuned.label for tuned in comparison.tuned} == set(METHODS)
+    for tuned in comparison.tuned:
         regime = again(digits(), tuned)
-        assert (regime.rate, regime.rounds_to(found.eps)) == (pytest.approx(tuned.rate, rel=1e-12), tuned.rounds)
+        assert (regime.rate, regime.rounds_to(comparison.eps)) == (pytest.approx(tuned.rate, rel=1e-12), tuned.rounds)
         assert tuned.vectors == tuned.rounds * (4 if tuned.method == "scaffold" else 2)
 
 
@@ -86,19 +86,19 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
     assert least_condition(problem, h) == pytest.approx((1 + cosine) / (1 - cosine), rel=1e-9)
 
 
-def test_the_floor_is_below_every_method(found):
-    assert all(tuned.rounds > found.floor for tuned in found.tuned if tuned.method != "cyclic")
-    assert found.best[0].rounds == min(tuned.rounds for tuned in found.tuned)
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["floor"] == found.floor
+def test_the_floor_is_below_every_method(comparison):
+    assert all(tuned.rounds > comparison.floor for tuned in comparison.tuned if tuned.method != "cyclic")
+    assert comparison.best[0].rounds == min(tuned.rounds for tuned in comparison.tuned)
+    assert json.loads(json.dumps(comparison.to_dict(), allow_nan=False))["floor"] == comparison.floor
 
 
 def test_with_a_budget_what_is_left_is_compared():
-    found = fastest(digits(), local_steps=(2,), budget=7)
-    for tuned in found.tuned:
+    comparison = fastest(digits(), local_steps=(2,), budget=7)
+    for tuned in comparison.tuned:
         assert tuned.left is not None
         ends = np.linalg.norm(again(digits(), tuned).residual(np.array([0, 7])), axis=1)
         assert tuned.left == pytest.approx(ends[1] / ends[0], rel=1e-9)
-    lefts = [tuned.left for tuned in found.best if tuned.left is not None]
+    lefts = [tuned.left for tuned in comparison.best if tuned.left is not None]
     assert lefts == sorted(lefts)
 
 
@@ -110,10 +110,10 @@ def test_a_sample_twice_leaves_out_what_has_no_rate_and_counts_what_can_fall():
         return fastest(Problem(x, y, np.append(problem.owner, 0)), local_steps=(1, 3))
 
     same, other = with_first_again(problem.y[0]), with_first_again(-problem.y[0])
-    for found in (same, other):
-        assert found.floor is None and found.condition == np.inf and found.to_dict()["condition"] is None
-        assert {tuned.label for tuned in found.tuned} == set(METHODS) - {"scaffold", "feddyn", "cyclic"}
-        assert all(tuned.rate < 1 for tuned in found.tuned)
+    for comparison in (same, other):
+        assert comparison.floor is None and comparison.condition == np.inf and comparison.to_dict()["condition"] is None
+        assert {tuned.label for tuned in comparison.tuned} == set(METHODS) - {"scaffold", "feddyn", "cyclic"}
+        assert all(tuned.rate < 1 for tuned in comparison.tuned)
     assert all(tuned.rounds is not None for tuned in same.tuned)
     assert all(tuned.rounds is None and tuned.vectors is None for tuned in other.tuned)
 
@@ -122,8 +122,8 @@ def test_a_sample_twice_leaves_out_what_has_no_rate_and_counts_what_can_fall():
 def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_local):
     problem = digits(6, 2)
     x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, problem.y[0])
-    found = fastest(Problem(x, y, np.append(problem.owner, 0)), local_steps=(2,), eta_local=eta_local)
-    assert all(tuned.rate < 1 for tuned in found.tuned)
+    comparison = fastest(Problem(x, y, np.append(problem.owner, 0)), local_steps=(2,), eta_local=eta_local)
+    assert all(tuned.rate < 1 for tuned in comparison.tuned)
 
 
 def test_one_client_has_condition_one():
@@ -149,9 +149,11 @@ def test_bad_requests_are_refused(options, message):
 def test_labels_along_the_largest_eigenvalue_may_take_fewer_rounds_than_the_floor():
     problem = digits()
     along = np.linalg.eigh(gram.infinite(problem.x))[1][:, -1]
-    found = fastest(Problem(problem.x, along, problem.owner), local_steps=(1,))
-    assert found.floor is not None
-    assert any(tuned.rounds and tuned.rounds < found.floor for tuned in found.tuned if tuned.method != "cyclic")
+    comparison = fastest(Problem(problem.x, along, problem.owner), local_steps=(1,))
+    assert comparison.floor is not None
+    assert any(
+        tuned.rounds and tuned.rounds < comparison.floor for tuned in comparison.tuned if tuned.method != "cyclic"
+    )
 
 
 def test_the_gram_matrix_is_decomposed_once(monkeypatch):

@@ -25,13 +25,13 @@ def problem():
 
 
 @pytest.fixture(scope="module")
-def found(problem):
+def comparison(problem):
     return fastest(problem, local_steps=(1, 3), eps=EPS)
 
 
 @pytest.fixture(scope="module")
-def rows(problem, found):
-    return {row.label: row for row in train_fastest(problem, found, WIDTH, SEED)}
+def rows(problem, comparison):
+    return {row.label: row for row in train_fastest(problem, comparison, WIDTH, SEED)}
 
 
 def plain_rounds(problem, one):
@@ -55,11 +55,11 @@ def plain_rounds(problem, one):
     return None
 
 
-def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, found, rows):
-    assert [tuned.label for tuned in found.best] == list(rows)
+def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, comparison, rows):
+    assert [tuned.label for tuned in comparison.best] == list(rows)
     start = draw(WIDTH, problem.d, SEED).outputs(problem.x)
     own = gram.finite(problem.x, draw(WIDTH, problem.d, SEED).hidden)
-    for tuned in found.best:
+    for tuned in comparison.best:
         steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
         for h, seen in ((None, rows[tuned.label].predicted), (own, rows[tuned.label].linearised)):
             assert seen == kernel_regime(problem, steps, h, tuned.method, tuned.options).rounds_to(EPS, start)
@@ -68,16 +68,16 @@ def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, found, rows
             assert rows[tuned.label].left <= EPS
 
 
-def test_who_does_not_arrive_says_how_far_it_came(problem, found, monkeypatch):
+def test_who_does_not_arrive_says_how_far_it_came(problem, comparison, monkeypatch):
     monkeypatch.setattr(fastest_trained, "PATIENCE", 0.5)
     told = []
-    for row in train_fastest(problem, found, WIDTH, SEED, told.append):
+    for row in train_fastest(problem, comparison, WIDTH, SEED, told.append):
         assert row.trained is None and row.ran <= 0.5 * row.predicted + 1 and EPS < row.left < 1, row
         assert f"{row.label}, {row.predicted} rounds predicted" in told
 
 
-def test_a_wide_network_takes_the_predicted_rounds(problem, found):
-    near, wide = (train_fastest(problem, found, width, SEED) for width in (WIDTH, 2**14))
+def test_a_wide_network_takes_the_predicted_rounds(problem, comparison):
+    near, wide = (train_fastest(problem, comparison, width, SEED) for width in (WIDTH, 2**14))
     for trained, other in zip(near, wide, strict=True):
         assert other.trained is not None and abs(other.trained - other.predicted) <= 0.1 * other.predicted + 1, trained
         assert 0 < other.off < trained.off
@@ -131,11 +131,11 @@ def test_orders_part_where_the_network_turns_a_pair_round():
     assert partings((d, c, b, a)) == ((a, b), (c, d)) and partings(()) == ()
 
 
-def test_bad_input_is_refused(problem, found):
+def test_bad_input_is_refused(problem, comparison):
     with pytest.raises(ValueError, match="the width is 0; it must be at least 1"):
-        train_fastest(problem, found, 0)
+        train_fastest(problem, comparison, 0)
     both = replace(problem, y=np.stack([problem.y, problem.y], axis=1))
     with pytest.raises(ValueError, match=r"labels have shape \(10, 2\); the network has one output"):
-        train_fastest(both, found, 10)
+        train_fastest(both, comparison, 10)
     with pytest.raises(TooLittleMemory, match="width up to"):
-        train_fastest(problem, found, 10**12)
+        train_fastest(problem, comparison, 10**12)

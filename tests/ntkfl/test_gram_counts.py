@@ -57,9 +57,9 @@ def networks(draw, coarse):
 def test_bounds_contain_the_exact_counts_even_at_ties(network, radius):
     x, weights = network
     pairs, losses, gains = exact_changes(x, weights.hidden, radius)
-    found = initial_counts(x, weights)
+    counts = initial_counts(x, weights)
     d, u = changes_within(x, weights.hidden, np.array([radius]))
-    assert (found.at_least <= pairs).all() and (pairs <= found.at_most).all()
+    assert (counts.at_least <= pairs).all() and (pairs <= counts.at_most).all()
     assert (d[0] >= losses).all() and (u[0] >= gains).all()
 
 
@@ -68,11 +68,11 @@ def test_bounds_contain_the_exact_counts_even_at_ties(network, radius):
 def test_counts_are_exact_where_nothing_is_in_doubt(network, radius):
     x, weights = network
     pairs, losses, gains = exact_changes(x, weights.hidden, radius)
-    found = initial_counts(x, weights)
+    counts = initial_counts(x, weights)
     d, u = changes_within(x, weights.hidden, np.array([3.0, radius, 1e-9]))  # in any order
-    assert found.doubtful == 0
-    np.testing.assert_array_equal(found.at_least, pairs)
-    np.testing.assert_array_equal(found.at_most, pairs)
+    assert counts.doubtful == 0
+    np.testing.assert_array_equal(counts.at_least, pairs)
+    np.testing.assert_array_equal(counts.at_most, pairs)
     np.testing.assert_array_equal(d[1], losses)
     np.testing.assert_array_equal(u[1], gains)
 
@@ -105,9 +105,9 @@ def test_blocks_add_up():
 def test_a_tie_is_counted_against():
     """A neuron orthogonal to a sample: float64 cannot be sure, so both sides are allowed for."""
     x, weights = np.array([[1.0, 0.0]]), Weights(np.array([[0.0, 1.0]]), np.ones(1))
-    found = initial_counts(x, weights)
+    counts = initial_counts(x, weights)
     losses, gains = changes_within(x, weights.hidden, np.array([1e-3]))
-    assert (found.at_least, found.at_most, found.doubtful) == (0, 1, 1)
+    assert (counts.at_least, counts.at_most, counts.doubtful) == (0, 1, 1)
     assert losses == 1 and gains == 1
 
 

@@ -67,18 +67,18 @@ def near_and_far(rng, d):
 
 def judged(x, z, depth, activation, bias, bits=BITS):
     """True errors and their bounds, in units of 2^-53 (|x|^2 + b^2)^(1/2) (|z|^2 + b^2)^(1/2)."""
-    found = deep_estimate(x, z, depth, activation, bias)
-    assert np.array_equal(found.value, deep(x, z, depth, activation, bias))
+    kernel = deep_estimate(x, z, depth, activation, bias)
+    assert np.array_equal(kernel.value, deep(x, z, depth, activation, bias))
     with precision(bits):
         errors = [
             [abs(exact(p, q, depth, activation, bias) - arb(float(v))) for q, v in zip(z, row, strict=True)]
-            for p, row in zip(x, found.value, strict=True)
+            for p, row in zip(x, kernel.value, strict=True)
         ]
         assert all(e.rad() < arb(10) ** -60 * (1 + e) for row in errors for e in row)
         errors = np.array([[float(e.upper()) for e in row] for row in errors])
-    assert (errors <= found.error).all()
+    assert (errors <= kernel.error).all()
     units = U * np.outer(*(np.hypot(np.linalg.norm(rows, axis=1), bias) for rows in (x, z)))
-    return errors / units, found.error / units
+    return errors / units, kernel.error / units
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.5])
@@ -103,9 +103,11 @@ def test_of_erf_nearly_parallel_and_antipodal_rows_of_large_norms_keep_their_dig
     for power in (5, 9, 12):
         x = 10.0**power * rng.normal(size=(1, 3))
         z = sign * x * (1 + np.array([[1e-4], [1e-8], [1e-11]]) * rng.normal(size=(3, 3)))
-        found = deep(x, z, depth, "erf")[0]
+        kernel = deep(x, z, depth, "erf")[0]
         with precision(MANY_BITS):
-            off = [float(abs(exact(x[0], q, depth, "erf", 0.0) - arb(float(v)))) for q, v in zip(z, found, strict=True)]
+            off = [
+                float(abs(exact(x[0], q, depth, "erf", 0.0) - arb(float(v)))) for q, v in zip(z, kernel, strict=True)
+            ]
         size = np.sqrt(
             np.diagonal(deep(x, depth=depth, activation="erf")) * np.diagonal(deep(z, depth=depth, activation="erf"))
         )

@@ -53,9 +53,9 @@ def test_counts_are_those_of_the_exact_patterns(seed, n, m, d, ties, scale):
     rng = np.random.default_rng(seed)
     x, u = (rng.integers(-2, 3, (k, d)).astype(float) if ties else rng.normal(size=(k, d)) for k in (n, m))
     x[~x.any(axis=1), 0] = 1.0
-    found = counted(x * scale, u / scale, 5)
-    assert found.dtype == np.int64
-    assert np.array_equal(found, exact(x, u))
+    counts = counted(x * scale, u / scale, 5)
+    assert counts.dtype == np.int64
+    assert np.array_equal(counts, exact(x, u))
 
 
 @pytest.mark.parametrize("d", [5, 3000])

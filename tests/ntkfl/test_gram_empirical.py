@@ -77,18 +77,18 @@ def rows(count, *shape, seed=0):
     return np.random.default_rng(seed).normal(size=(count, *(shape or (5,))))
 
 
-def off(found, expected):
-    return np.abs(found - expected).max() / np.abs(expected).max()
+def off(kernel, expected):
+    return np.abs(kernel - expected).max() / np.abs(expected).max()
 
 
 def by_autograd(model, params, x):
     """Rows (n C, P), one backward pass each."""
     own = {name: value.clone().requires_grad_() for name, value in params.items()}
-    found = []
+    rows = []
     for output in model.outputs(own, torch.tensor(x)).reshape(-1):
         gradients = torch.autograd.grad(output, list(own.values()), retain_graph=True, materialize_grads=True)
-        found.append(torch.cat([gradient.flatten() for gradient in gradients]))
-    return torch.stack(found).numpy()
+        rows.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    return torch.stack(rows).numpy()
 
 
 NETWORKS = [
@@ -108,18 +108,18 @@ def test_jacobian_is_what_one_backward_pass_an_output_gives(model, shape, monkey
     expected = by_autograd(model, params, x)
     for at_once in (1, 2**22):
         monkeypatch.setattr("ntkfl.training.model.AT_ONCE", at_once)
-        found = model.jacobian(params, torch.tensor(x))
-        assert found.shape == (5, len(expected) // 5, model.size())
-        assert off(found.flatten(0, 1).numpy(), expected) < EXACT
+        jacobian = model.jacobian(params, torch.tensor(x))
+        assert jacobian.shape == (5, len(expected) // 5, model.size())
+        assert off(jacobian.flatten(0, 1).numpy(), expected) < EXACT
 
 
 @each_network
 def test_kernel_is_the_product_of_jacobians(model, shape):
     x, z, params = rows(6, *shape), rows(4, *shape, seed=1), model.initial(0)
     left, right = by_autograd(model, params, x), by_autograd(model, params, z)
-    found = gram.empirical(x, model, params)
-    assert off(found, left @ left.T) < EXACT
-    assert (found == found.T).all()
+    kernel = gram.empirical(x, model, params)
+    assert off(kernel, left @ left.T) < EXACT
+    assert (kernel == kernel.T).all()
     assert off(gram.empirical(x, model, params, z), left @ right.T) < EXACT
 
 
@@ -147,10 +147,10 @@ def test_any_network_gives_a_symmetric_positive_kernel(width, depth, outputs, n,
     model = dense(width, depth, outputs)
     params = model.initial(seed % 2**63)
     x = rows(n, seed=seed)
-    found = gram.empirical(x, model, params)
+    kernel = gram.empirical(x, model, params)
     jacobian = model.jacobian(params, torch.tensor(x)).flatten(0, 1).numpy()
-    assert np.abs(found - jacobian @ jacobian.T).max() <= EXACT * np.abs(found).max()
-    assert np.linalg.eigvalsh(found)[0] >= -EXACT * np.trace(found)
+    assert np.abs(kernel - jacobian @ jacobian.T).max() <= EXACT * np.abs(kernel).max()
+    assert np.linalg.eigvalsh(kernel)[0] >= -EXACT * np.trace(kernel)
 
 
 def test_two_layer_kernel_is_the_exact_count():
@@ -166,8 +166,8 @@ def test_against_torch_func(outputs):
     module = torch.nn.Sequential(torch.nn.Linear(5, 9), torch.nn.GELU(), torch.nn.Linear(9, outputs)).double()
     params, x = {name: value.detach() for name, value in module.named_parameters()}, rows(6)
     jacobians = vmap(jacrev(lambda own, row: functional_call(module, own, (row[None],))[0]), (None, 0))
-    found = jacobians(params, torch.tensor(x)).values()
-    kernel = sum(torch.einsum("Naf,Mbf->NaMb", j.flatten(2), j.flatten(2)) for j in found)
+    blocks = jacobians(params, torch.tensor(x)).values()
+    kernel = sum(torch.einsum("Naf,Mbf->NaMb", j.flatten(2), j.flatten(2)) for j in blocks)
     model = Model("module", lambda seed: params, lambda own, x: functional_call(module, own, (x,)), lambda _, z: z)
     assert off(gram.empirical(x, model, params), kernel.reshape(6 * outputs, -1).numpy()) < EXACT
 

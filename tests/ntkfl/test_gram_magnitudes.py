@@ -65,7 +65,7 @@ def test_the_limit_is_enclosed_or_refused_at_any_size(x, z):
         for second in (None, z):
             other = x if second is None else second
             try:
-                found = infinite_estimate(x, second)
+                kernel = infinite_estimate(x, second)
             except ValueError as refusal:
                 assert "have a product beyond float64; rescale" in str(refusal)
                 assert max(abs(exact_dot(a, b)) for a in x for b in other) > 1e300 or np.abs(x).max() > 1e150
@@ -74,7 +74,7 @@ def test_the_limit_is_enclosed_or_refused_at_any_size(x, z):
                 for j, b in enumerate(other):
                     exact = exact_infinite(a, b)
                     assert exact.rad() < abs(exact) * 1e-40 + arb(2) ** -1200
-                    assert inside(found[i, j], exact)
+                    assert inside(kernel[i, j], exact)
 
 
 @settings(deadline=None, max_examples=80)
@@ -82,16 +82,16 @@ def test_the_limit_is_enclosed_or_refused_at_any_size(x, z):
 @example(np.ldexp(np.eye(3), -540), np.ldexp(np.ones((4, 3)), -540))
 def test_finite_gram_matrices_are_enclosed_at_any_size(x, u):
     try:
-        found = finite_estimate(x, u)
+        kernel = finite_estimate(x, u)
     except ValueError as refusal:
         assert "have a product beyond float64; rescale" in str(refusal)
         return
-    assert np.array_equal(found.value, finite(x, u))
+    assert np.array_equal(kernel.value, finite(x, u))
     for i, a in enumerate(x):
         for j, b in enumerate(x):
             both = sum(exact_dot(a, w) >= 0 and exact_dot(b, w) >= 0 for w in u)
-            off = abs(Fraction(float(found.value[i, j])) - exact_dot(a, b) * both / len(u))
-            assert off <= Fraction(float(found.error[i, j]))
+            off = abs(Fraction(float(kernel.value[i, j])) - exact_dot(a, b) * both / len(u))
+            assert off <= Fraction(float(kernel.error[i, j]))
 
 
 @settings(deadline=None, max_examples=80)
@@ -133,9 +133,9 @@ def test_the_smallest_eigenvalue_of_a_scaled_matrix_is_the_scaled_one(route, exp
     with precision(300):
         exact = symmetric_eigenvalues(ball_matrix(h))[0]
         for given_as in (h, Estimate(h, error)):
-            found = smallest_eigenvalue(given_as)
-            assert inside(found, exact.mid())
-            assert found.error <= np.ldexp(1e-11, exponent) + (given_as is not h) * 13 * error[0, 0] + 2.0**-1073
+            eigenvalue = smallest_eigenvalue(given_as)
+            assert inside(eigenvalue, exact.mid())
+            assert eigenvalue.error <= np.ldexp(1e-11, exponent) + (given_as is not h) * 13 * error[0, 0] + 2.0**-1073
 
 
 def test_an_eigenvalue_beyond_float64_is_refused():

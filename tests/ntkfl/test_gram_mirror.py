@@ -11,6 +11,6 @@ def test_the_upper_triangle_stays_and_the_lower_one_follows(n, monkeypatch):
     monkeypatch.setattr(mirror, "_ROWS", 3)
     matrix = np.random.default_rng(n).normal(size=(n, n))
     upper = np.triu(matrix)
-    found = mirror.mirrored(matrix)
-    assert found is matrix
-    assert np.array_equal(np.triu(found), upper) and np.array_equal(found, found.T)
+    symmetric = mirror.mirrored(matrix)
+    assert symmetric is matrix
+    assert np.array_equal(np.triu(symmetric), upper) and np.array_equal(symmetric, symmetric.T)

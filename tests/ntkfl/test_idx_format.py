@@ -22,9 +22,9 @@ def idx_bytes(array, magic=None):
 def test_what_was_written_is_read(tmp_path_factory, array, zipped):
     path = tmp_path_factory.mktemp("idx") / ("file.gz" if zipped else "file")
     path.write_bytes(gzip.compress(idx_bytes(array)) if zipped else idx_bytes(array))
-    found = read_idx(path, array.ndim)
-    assert found.dtype == np.uint8
-    assert np.array_equal(found, array)
+    read = read_idx(path, array.ndim)
+    assert read.dtype == np.uint8
+    assert np.array_equal(read, array)
 
 
 ARRAY = np.arange(24, dtype=np.uint8).reshape(4, 3, 2)

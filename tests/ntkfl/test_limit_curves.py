@@ -22,11 +22,11 @@ def images(clients=5, **more):
 @pytest.mark.parametrize("tiles", ["float64", "float32"])
 def test_the_curves_are_those_of_the_regime(method, tiles):
     problem = images()
-    found = limit_curves(problem, ROUNDS, method=method, local_steps=3, tiles=tiles)
-    whole = kernel_regime(problem, Setup(eta_local=found.eta_local, local_steps=3), None, method)
-    assert found.eta_local == pytest.approx(whole.step_limits.eta_local / 2, rel=1e-6)
+    curves = limit_curves(problem, ROUNDS, method=method, local_steps=3, tiles=tiles)
+    whole = kernel_regime(problem, Setup(eta_local=curves.eta_local, local_steps=3), None, method)
+    assert curves.eta_local == pytest.approx(whole.step_limits.eta_local / 2, rel=1e-6)
     classes = problem.y.argmax(axis=1), problem.y_test.argmax(axis=1)
-    for point in found.points:
+    for point in curves.points:
         off = 1e-12 if tiles == "float64" else 1e-6
         residual = np.linalg.norm(whole.residual(point.round)) / np.linalg.norm(problem.y)
         outputs = whole.outputs(point.round), whole.predict(problem.x_test, point.round)
@@ -139,11 +139,11 @@ def test_a_file_that_is_no_state_is_refused_and_stays(tmp_path, content):
 def test_whatever_the_error_did_the_share_is_in_its_interval(eighths, seed, error):
     rng, outputs = np.random.default_rng(seed), np.array(eighths) / 8
     hot = np.eye(3)[rng.integers(0, 3, len(outputs))]
-    found = accuracy(outputs, hot, np.full(len(outputs), error))
+    share = accuracy(outputs, hot, np.full(len(outputs), error))
     for _ in range(5):
         moved = outputs + rng.uniform(-error, error, outputs.shape)
         ahead = moved[hot == 1] - np.where(hot == 1, -np.inf, moved).max(axis=1)
-        assert found.lo <= (ahead > 0).mean() and (ahead >= 0).mean() <= found.hi
+        assert share.lo <= (ahead > 0).mean() and (ahead >= 0).mean() <= share.hi
 
 
 def test_labels_that_are_no_classes_have_no_accuracy():

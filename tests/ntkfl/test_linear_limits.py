@@ -49,8 +49,8 @@ def test_the_engine_trains_a_linearised_network_so(method, options, sizes, eta, 
     setup = Setup(width=WIDTH, eta_local=eta, local_steps=steps, rounds=8, seed=seed)
     outputs, weights = trained(problem, setup, method, options)
     regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), method, options)
-    found = regime.outputs(np.arange(9), weights.outputs(problem.x))
-    assert np.abs(found - outputs).max() <= 1e-12 * max(1, np.abs(outputs).max())
+    predicted = regime.outputs(np.arange(9), weights.outputs(problem.x))
+    assert np.abs(predicted - outputs).max() <= 1e-12 * max(1, np.abs(outputs).max())
 
 
 @EACH
@@ -62,8 +62,8 @@ def test_predictions_are_those_of_the_linearised_network_and_movement_its_weight
     cross = gram.finite(z, weights.hidden, z=problem.x)
     regime = kernel_regime(problem, setup, h, method, options)
     start = {"initial_outputs": weights.outputs(problem.x)}
-    found = regime.predict(None, np.arange(10), initial_prediction=weights.outputs(z), cross_gram=cross, **start)
-    assert np.abs(found - outputs).max() <= 1e-12
+    predicted = regime.predict(None, np.arange(10), initial_prediction=weights.outputs(z), cross_gram=cross, **start)
+    assert np.abs(predicted - outputs).max() <= 1e-12
     change = regime.outputs(9, **start) - start["initial_outputs"]
     assert regime.movement(9, **start) == pytest.approx(np.sqrt(change @ np.linalg.solve(h, change)), rel=1e-9)
 

@@ -36,14 +36,14 @@ def several_outputs(seed=0):
 def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
     rng = np.random.default_rng(seed)
     x, v = rng.standard_normal((n, 3)), rng.standard_normal((n, 2))
-    h, found = gram.infinite(x), Tiles.of(gram.infinite, x, dtype)
+    h, tiles = gram.infinite(x), Tiles.of(gram.infinite, x, dtype)
     rows, columns = rng.permutation(n)[: n // 2 + 1], rng.permutation(n)
-    stored = np.asarray(found)
-    assert np.linalg.norm(stored - h) <= found.error
-    assert found.norm == pytest.approx(np.linalg.norm(stored), rel=1e-12)
-    assert np.linalg.norm(found @ v - stored @ v) <= 2 * found.product_rounding * np.linalg.norm(v)
-    assert (found[np.ix_(rows, columns)] == stored[np.ix_(rows, columns)]).all()
-    assert (found[rows] == stored[rows]).all()
+    stored = np.asarray(tiles)
+    assert np.linalg.norm(stored - h) <= tiles.error
+    assert tiles.norm == pytest.approx(np.linalg.norm(stored), rel=1e-12)
+    assert np.linalg.norm(tiles @ v - stored @ v) <= 2 * tiles.product_rounding * np.linalg.norm(v)
+    assert (tiles[np.ix_(rows, columns)] == stored[np.ix_(rows, columns)]).all()
+    assert (tiles[rows] == stored[rows]).all()
     assert (stored == stored.T).all()
 
 
@@ -65,13 +65,13 @@ def test_every_method_runs_as_with_the_matrix(method, options, dtype, close):
     problem, z = several_outputs(), np.random.default_rng(1).standard_normal((5, 4))
     setup = Setup(eta_local=0.03, local_steps=3)
     whole = kernel_regime(problem, setup, gram.deep, method, options)
-    found = kernel_regime(problem, setup, gram.deep, method, options, matrix_free=dtype)
+    regime = kernel_regime(problem, setup, gram.deep, method, options, matrix_free=dtype)
     t = [0, 1, 6]
-    assert isinstance(found, MatrixFreeRegime) and found.tiles.dtype == dtype
-    np.testing.assert_allclose(found.outputs(t), whole.outputs(t), rtol=0, atol=close * np.abs(whole.outputs(t)).max())
-    np.testing.assert_allclose(found.predict(z, t), whole.predict(z, t), rtol=0, atol=10 * close)
-    np.testing.assert_allclose(found.movement(t), whole.movement(t), rtol=10 * close)
-    assert found.step_limits.eta_local == pytest.approx(whole.step_limits.eta_local, rel=close)
+    assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == dtype
+    np.testing.assert_allclose(regime.outputs(t), whole.outputs(t), rtol=0, atol=close * np.abs(whole.outputs(t)).max())
+    np.testing.assert_allclose(regime.predict(z, t), whole.predict(z, t), rtol=0, atol=10 * close)
+    np.testing.assert_allclose(regime.movement(t), whole.movement(t), rtol=10 * close)
+    assert regime.step_limits.eta_local == pytest.approx(whole.step_limits.eta_local, rel=close)
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,19 @@ def test_every_method_runs_as_with_the_matrix(method, options, dtype, close):
 )
 def test_unequal_steps_run_as_with_the_matrix(how):
     problem = several_outputs()
-    whole, found = (kernel_regime(problem, STEPS, None, "fedavg", **how, matrix_free=free) for free in (False, True))
-    np.testing.assert_allclose(found.outputs(5), whole.outputs(5), atol=1e-12)
-    assert found.rounds_to(0.5) == whole.rounds_to(0.5)
+    whole, free_regime = (
+        kernel_regime(problem, STEPS, None, "fedavg", **how, matrix_free=free) for free in (False, True)
+    )
+    np.testing.assert_allclose(free_regime.outputs(5), whole.outputs(5), atol=1e-12)
+    assert free_regime.rounds_to(0.5) == whole.rounds_to(0.5)
 
 
 def test_the_mean_of_drawn_clients_is_that_of_random_rounds():
     problem = several_outputs()
     whole = random_rounds(problem, STEPS, None, "fedavg", {"server_rate": 1.2}, participation=0.5).mean
     base = KernelRegime(problem, STEPS, Tiles.of(gram.infinite, problem.x))
-    found = of_method(base, "fedavg", {"server_rate": 1.2}, cohort=2)
-    np.testing.assert_allclose(found.residual([1, 9]), whole.residual([1, 9]), atol=1e-12)
+    regime = of_method(base, "fedavg", {"server_rate": 1.2}, cohort=2)
+    np.testing.assert_allclose(regime.residual([1, 9]), whole.residual([1, 9]), atol=1e-12)
 
 
 @quietly
@@ -105,9 +107,9 @@ def test_another_loss_runs_as_with_the_matrix():
 
 def test_algorithm_1_takes_its_server_step():
     problem, setup = ragged([3, 8, 2]), Setup(eta_local=0.3, eta_global=1.7, local_steps=2)
-    whole, found = (kernel_regime(problem, setup, matrix_free=free) for free in (False, True))
-    np.testing.assert_allclose(found.residual(9), whole.residual(9), atol=1e-12)
-    assert found.step_limits.eta_global == pytest.approx(whole.step_limits.eta_global)
+    whole, free_regime = (kernel_regime(problem, setup, matrix_free=free) for free in (False, True))
+    np.testing.assert_allclose(free_regime.residual(9), whole.residual(9), atol=1e-12)
+    assert free_regime.step_limits.eta_global == pytest.approx(whole.step_limits.eta_global)
 
 
 @EACH
@@ -116,19 +118,19 @@ def test_algorithm_1_takes_its_server_step():
 def test_the_outermost_eigenvalues_are_in_their_intervals(method, options, repeated):
     problem = ragged([6, 9, 14], seed=3, repeated=repeated)
     whole = kernel_regime(problem, STEPS, None, method, options)
-    found = kernel_regime(problem, STEPS, None, method, options, matrix_free=True)
-    if found.outermost is None:
-        assert np.isnan(found.rate)
+    regime = kernel_regime(problem, STEPS, None, method, options, matrix_free=True)
+    if regime.outermost is None:
+        assert np.isnan(regime.rate)
         with pytest.raises(ValueError, match="not resolved"):
-            _ = found.stable
+            _ = regime.stable
         return
-    smallest, largest = found.outermost
+    smallest, largest = regime.outermost
     assert smallest.lo - 1e-12 <= whole.nu[0] <= smallest.hi and largest.lo <= whole.nu[-1] <= largest.hi
-    assert found.rate_estimate.lo <= whole.rate <= found.rate_estimate.hi + 1e-12
+    assert regime.rate_estimate.lo <= whole.rate <= regime.rate_estimate.hi + 1e-12
     if repeated:
-        assert smallest.lo <= 0 and np.isnan(found.rate)
+        assert smallest.lo <= 0 and np.isnan(regime.rate)
     else:
-        assert found.stable and found.rate == pytest.approx(whole.rate, rel=1e-6)
+        assert regime.stable and regime.rate == pytest.approx(whole.rate, rel=1e-6)
 
 
 @pytest.mark.parametrize("rate", [1.0, 1.8])
@@ -138,14 +140,14 @@ def test_many_rounds_take_few_products(rate, monkeypatch):
     problem, t, calls = several_outputs(), [0, 300, 2000], []
     options = {"server_rate": rate}
     whole = kernel_regime(problem, STEPS, None, "fedavg", options)
-    found = kernel_regime(problem, STEPS, None, "fedavg", options, matrix_free=True)
+    regime = kernel_regime(problem, STEPS, None, "fedavg", options, matrix_free=True)
     product = Tiles.__matmul__
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: calls.append(0) or product(self, v))
-    np.testing.assert_allclose(found.residual(t), whole.residual(t), atol=1e-11)
+    np.testing.assert_allclose(regime.residual(t), whole.residual(t), atol=1e-11)
     assert len(calls) < 500
-    np.testing.assert_allclose(found.predict(problem.x[:4], t), whole.predict(problem.x[:4], t), atol=1e-10)
-    np.testing.assert_allclose(found.movement(t), whole.movement(t), rtol=1e-10)
-    estimate = found.residual_estimate(t)
+    np.testing.assert_allclose(regime.predict(problem.x[:4], t), whole.predict(problem.x[:4], t), atol=1e-10)
+    np.testing.assert_allclose(regime.movement(t), whole.movement(t), rtol=1e-10)
+    estimate = regime.residual_estimate(t)
     assert (np.abs(estimate.value - whole.residual(t)) <= estimate.error).all() and estimate.error.max() < 1e-6
 
 
@@ -263,5 +265,5 @@ def test_auto_is_the_matrix_where_that_fits(monkeypatch):
     problem = ragged([3, 5])
     assert not isinstance(kernel_regime(problem, STEPS, matrix_free="auto"), MatrixFreeRegime)
     monkeypatch.setattr("ntkfl.limit.matrix_free.left_for", lambda needed: 0.0)
-    found = kernel_regime(problem, STEPS, matrix_free="auto")
-    assert isinstance(found, MatrixFreeRegime) and found.tiles.dtype == "float32"
+    regime = kernel_regime(problem, STEPS, matrix_free="auto")
+    assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == "float32"

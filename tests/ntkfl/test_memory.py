@@ -75,9 +75,9 @@ def test_a_refusal_says_the_figure_the_limit_and_what_would_fit():
 
 @pytest.mark.parametrize("limit", [0, 5, 99, 100, 12345])
 def test_the_largest_that_fits_fits_and_the_next_does_not(limit):
-    found = largest(lambda k: k * k, 200, limit)
-    assert found**2 <= limit
-    assert found == 199 or (found + 1) ** 2 > limit
+    fitting = largest(lambda k: k * k, 200, limit)
+    assert fitting**2 <= limit
+    assert fitting == 199 or (fitting + 1) ** 2 > limit
 
 
 def test_bytes_are_shown_with_their_unit():
@@ -137,8 +137,10 @@ except ValueError as error:
 
 @pytest.mark.slow
 def test_a_process_of_limited_address_space_refuses_instead_of_failing():
-    found = subprocess.run([sys.executable, "-c", ALLOWED, str(6 * 2**30)], capture_output=True, text=True, check=True)
-    said = found.stdout.splitlines()
+    process = subprocess.run(
+        [sys.executable, "-c", ALLOWED, str(6 * 2**30)], capture_output=True, text=True, check=True
+    )
+    said = process.stdout.splitlines()
     assert said[0] == "True"
     assert "width up to" in said[1]
     assert np.isfinite(float(said[1].split("width up to ")[1].split()[0]))

@@ -48,9 +48,9 @@ def test_it_is_what_the_engine_does(method, options, momentum, size, start, seed
     weights = draw(setup.width, problem.d, setup.seed)
     h, own = gram.finite(problem.x, weights.hidden), build(method, HalfSquares("sum"), **options)
     t, first = np.arange(13), weights.outputs(problem.x)
-    found = kernel_regime(problem, setup, h, method, options, momentum, ima=MovingWindow(size, start))
+    regime = kernel_regime(problem, setup, h, method, options, momentum, ima=MovingWindow(size, start))
     expected = models(problem, setup, weights, averaged(own, size, start), momentum)
-    assert np.abs(found.outputs(t, first) - expected).max() <= 1e-10 * max(1, np.abs(expected).max())
+    assert np.abs(regime.outputs(t, first) - expected).max() <= 1e-10 * max(1, np.abs(expected).max())
 
     plain = models(problem, setup, weights, own, momentum)
     means = [
@@ -65,13 +65,13 @@ def test_it_is_what_the_engine_does(method, options, momentum, size, start, seed
 @quietly
 def test_the_map_of_a_full_window_is_that_of_late_rounds(method, options, momentum):
     problem, setup = ragged((3, 1, 2), seed=3), Setup(eta_local=0.2, local_steps=2)
-    found = kernel_regime(problem, setup, None, method, options, momentum, ima=MovingWindow(3))
-    eigenvalues = np.linalg.eigvals(found.round_map)
-    assert found.rate == pytest.approx(np.abs(eigenvalues).max(), rel=1e-9)
-    assert len(found.spectrum) == len(eigenvalues)
-    r = np.linalg.norm(found.residual(np.arange(0, 1200, 100)), axis=1)
+    regime = kernel_regime(problem, setup, None, method, options, momentum, ima=MovingWindow(3))
+    eigenvalues = np.linalg.eigvals(regime.round_map)
+    assert regime.rate == pytest.approx(np.abs(eigenvalues).max(), rel=1e-9)
+    assert len(regime.spectrum) == len(eigenvalues)
+    r = np.linalg.norm(regime.residual(np.arange(0, 1200, 100)), axis=1)
     late = r[6:] > 1e-200
-    assert late.all() and found.rate**100 == pytest.approx((r[-1] / r[-4]) ** (1 / 3), rel=0.3)
+    assert late.all() and regime.rate**100 == pytest.approx((r[-1] / r[-4]) ** (1 / 3), rel=0.3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
@@ -89,9 +89,9 @@ def test_fed_back_a_window_of_q_models_lets_steps_be_longer(size, share):
 def test_rounds_are_counted_of_what_is_reported():
     problem, setup = ragged((3, 1, 2), seed=5), Setup(eta_local=0.2, local_steps=3)
     for fed_back in (True, False):
-        found = kernel_regime(problem, setup, ima=MovingWindow(3, fed_back=fed_back))
-        t = found.rounds_to(1e-4)
-        before, at = np.linalg.norm(found.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
+        regime = kernel_regime(problem, setup, ima=MovingWindow(3, fed_back=fed_back))
+        t = regime.rounds_to(1e-4)
+        before, at = np.linalg.norm(regime.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
         assert at <= 1e-4 < before
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
     assert alone < t <= alone + 2  # of the last three models

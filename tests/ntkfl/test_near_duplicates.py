@@ -48,8 +48,8 @@ def test_every_method_trains_nearly_equal_samples_as_its_formulas_do(
     points = size * rng.standard_normal((5, 4))
     for at in (x, points):
         expected = np.array([at @ w for w in weights])
-        found = regime.predict(at, np.arange(ROUNDS + 1))
-        assert np.abs(found - expected).max() <= 1e-12 * max(np.abs(expected).max(), 1)
+        predicted = regime.predict(at, np.arange(ROUNDS + 1))
+        assert np.abs(predicted - expected).max() <= 1e-12 * max(np.abs(expected).max(), 1)
     assert np.abs(regime.outputs(np.arange(ROUNDS + 1)) - [x @ w for w in weights]).max() <= 1e-12 * max(
         np.abs(regime.outputs(ROUNDS)).max(), 1
     )
@@ -78,9 +78,9 @@ def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread,
     basis = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     matrix = basis[:, :rank] @ np.diag(10 ** -np.linspace(0, spread, rank)) @ basis[:, :rank].T
     first = 10**size * basis[:, :rank] @ rng.standard_normal((rank, start))
-    found = _reached(matrix, first)
-    assert np.abs(found.T @ found - np.eye(found.shape[1])).max(initial=0) <= 1e-13
-    assert min(rank, start) <= found.shape[1] <= 8
-    assert np.linalg.norm(first - found @ (found.T @ first)) <= 1e-9 * np.linalg.norm(first)
+    span = _reached(matrix, first)
+    assert np.abs(span.T @ span - np.eye(span.shape[1])).max(initial=0) <= 1e-13
+    assert min(rank, start) <= span.shape[1] <= 8
+    assert np.linalg.norm(first - span @ (span.T @ first)) <= 1e-9 * np.linalg.norm(first)
     if spread <= 0.5 * rank:
-        assert found.shape[1] <= rank
+        assert span.shape[1] <= rank

@@ -119,8 +119,8 @@ def test_a_frozen_parameter_stays_and_is_no_part_of_the_kernel():
     assert list(params) == ["0.weight", "2.weight", "2.bias"]
     assert torch.equal(model.outputs(params, torch.tensor(x)), whole.outputs(everything, torch.tensor(x)))
     bias = whole.jacobian(everything, torch.tensor(x))[:, 0, 32:40].numpy()
-    found = gram.empirical(x, whole, everything) - bias @ bias.T
-    assert np.abs(gram.empirical(x, model, params) - found).max() < EXACT * found.max()
+    kernel = gram.empirical(x, whole, everything) - bias @ bias.T
+    assert np.abs(gram.empirical(x, model, params) - kernel).max() < EXACT * kernel.max()
 
 
 def test_parameters_that_two_layers_share_are_one():
@@ -171,8 +171,8 @@ def test_derivatives_of_a_jax_function_may_be_nested():
 
 def test_tensors_that_come_back_from_jax_are_nobody_elses():
     given = torch.ones(16, dtype=torch.float64)
-    (found,) = Call(lambda x: (x,))(given)
-    found += 1
+    (tensor,) = Call(lambda x: (x,))(given)
+    tensor += 1
     assert (given == 1).all()
 
 
@@ -197,10 +197,10 @@ def test_integers_may_be_inputs_of_a_jax_function():
 )
 def test_any_pytree_is_named_by_its_paths(params, names):
     model = ntkfl.network(lambda own, x: x @ jax.tree.leaves(own)[0] * sum(map(jnp.sum, jax.tree.leaves(own))), params)
-    found = model.initial(0)
-    assert list(found) == names
-    assert all(value.dtype == torch.float64 for value in found.values())
-    assert np.isfinite(gram.empirical(inputs(3), model, found)).all()
+    initial = model.initial(0)
+    assert list(initial) == names
+    assert all(value.dtype == torch.float64 for value in initial.values())
+    assert np.isfinite(gram.empirical(inputs(3), model, initial)).all()
 
 
 class TestFiles:
@@ -355,10 +355,10 @@ class Renewing(nn.Module):
 
 def normed(*after):
     """Batch norm with statistics of its own, in training mode."""
-    found = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), *after, nn.Linear(5, 2))
-    found[1].running_mean.normal_()
-    found[1].running_var.uniform_(0.5, 2)
-    return found
+    network = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), *after, nn.Linear(5, 2))
+    network[1].running_mean.normal_()
+    network[1].running_var.uniform_(0.5, 2)
+    return network
 
 
 def encoder_layer(dropout=0.1):
@@ -411,10 +411,10 @@ def drawn(kind):
 
 def plain(kind):
     """The module again, in float64, with its parameters."""
-    found = drawn(kind).double()
-    if isinstance(found, Then):
-        found.table = found.table.double()
-    return found, list(found.parameters())
+    module = drawn(kind).double()
+    if isinstance(module, Then):
+        module.table = module.table.double()
+    return module, list(module.parameters())
 
 
 @pytest.fixture
@@ -429,7 +429,7 @@ def float64():
 def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):
     """Gradients of one output at a time, and a round of two local steps of each client, by a loop."""
     model = ntkfl.network(drawn(kind))
-    found = gram.empirical(inputs(), model, model.initial(0))
+    kernel = gram.empirical(inputs(), model, model.initial(0))
     outputs = model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape[1:]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
     run = ntkfl.simulate_network(problem, Setup(rounds=1, local_steps=2, eta_local=0.01), model)
@@ -442,7 +442,7 @@ def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives
         [torch.cat([g.flatten() for g in autograd(tensor, params, retain_graph=True)]) for tensor in flat]
     )
     expected = (jacobian @ jacobian.T).numpy()
-    assert np.abs(found - expected).max() <= EXACT * np.abs(expected).max()
+    assert np.abs(kernel - expected).max() <= EXACT * np.abs(expected).max()
     start, ends = [value.detach().clone() for value in params], []
     for members in problem.clients():
         moved(params, start)
@@ -518,9 +518,9 @@ def test_the_one_advice_of_what_is_refused_in_training_mode_works(make, refused)
     module = make()
     with pytest.raises(ValueError, match=rf"{refused}.*: call eval\(\) on the module$"):
         tried(module)
-    found = tried(module.eval())
+    outputs = tried(module.eval())
     expected = module.double()(torch.tensor(inputs()))
-    assert (found.reshape(expected.shape) - expected).abs().max() < EXACT
+    assert (outputs.reshape(expected.shape) - expected).abs().max() < EXACT
 
 
 def test_a_buffer_that_is_changed_in_eval_mode_too_is_refused():
@@ -581,9 +581,9 @@ class TestRefused:
         ):
             ntkfl.network(nn.Sequential(nn.Linear(4, 1), nn.LazyBatchNorm1d(affine=False)).eval())
         with pytest.raises(ValueError, match="buffer 'mean' of Renewing has no numbers: it is on the device 'meta'"):
-            found = Renewing(True)
-            found.mean = found.mean.to("meta")
-            ntkfl.network(found)
+            module = Renewing(True)
+            module.mean = module.mean.to("meta")
+            ntkfl.network(module)
 
     def test_seeds_that_cannot_be_drawn(self):
         class Own(nn.Module):

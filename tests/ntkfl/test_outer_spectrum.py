@@ -22,15 +22,15 @@ def regime(problem, method, options, share, steps):
     return of_method(base.at(setup), method, options)
 
 
-def agrees(found):
+def agrees(regime):
     """Whether there is an outermost real eigenvalue; if so it is the dense solver's largest."""
-    dense = np.linalg.eigvals(found.round_map)
-    outer, turned = found.round.outer, found._clients.turned(found.gram) / found.problem.n_clients
+    dense = np.linalg.eigvals(regime.round_map)
+    outer, turned = regime.round.outer, regime._clients.turned(regime.gram) / regime.problem.n_clients
     if outer is None or not outer.known:
         return False
     beyond = dense[np.abs(dense) > outer.radius(turned) + DOUBLE]
     assert np.abs(beyond.imag).max(initial=0) <= DOUBLE
-    largest = outer.largest(found.gram, found._clients)
+    largest = outer.largest(regime.gram, regime._clients)
     if largest is None:
         assert len(beyond) == 0
         return False
@@ -101,18 +101,18 @@ def test_many_slow_modes_close_together_are_told_apart():
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
     gram = basis * (1e-3 + 1e-9 * np.arange(12)) @ basis.T
     problem = Problem(np.eye(12), np.ones(12), None)
-    found = of_method(
+    regime = of_method(
         algorithm1_limit(problem, Setup(eta_local=1.0, local_steps=1), (gram + gram.T) / 2), "scaffold", {}
     )
-    assert found.round.outer.largest(found.gram, found._clients) == pytest.approx(1 - 1e-3, abs=2e-15)
+    assert regime.round.outer.largest(regime.gram, regime._clients) == pytest.approx(1 - 1e-3, abs=2e-15)
 
 
 def test_the_pace_is_known_where_the_rate_is_nearly_one():
     """With one local step it is g eta / N times the least eigenvalue of H, here 1e-10; 1 itself is known to 1e-16."""
     problem, gram = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1])), np.array([[2, 1, 0], [1, 2, 0], [0, 0, 3.0]])
     base = algorithm1_limit(problem, Setup(eta_local=1e-9, local_steps=1), gram)
-    found = of_method(base, "scaffold", {"server_rate": 0.2})
-    assert 1 - found.round.outer.largest(found.gram, found._clients) == pytest.approx(1e-10, abs=2e-15)
+    regime = of_method(base, "scaffold", {"server_rate": 0.2})
+    assert 1 - regime.round.outer.largest(regime.gram, regime._clients) == pytest.approx(1e-10, abs=2e-15)
 
 
 def test_the_radius_holds_what_rounding_may_hide():
@@ -135,8 +135,8 @@ def test_signs_that_the_argument_does_not_cover_are_not_taken():
 
 
 def test_a_residual_that_stays_has_rate_one():
-    found = regime(ragged((3, 4), repeated=True), "scaffold", {"server_rate": 0.5}, 0.5, 3)
-    assert agrees(found) and found.rate == pytest.approx(1, abs=1e-12) and not found.stable
+    slow = regime(ragged((3, 4), repeated=True), "scaffold", {"server_rate": 0.5}, 0.5, 3)
+    assert agrees(slow) and slow.rate == pytest.approx(1, abs=1e-12) and not slow.stable
 
 
 def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
@@ -144,9 +144,9 @@ def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
     dense = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
     whole = dense.rate
     monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
-    found = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
-    assert found.rate == found.round.outer.largest(found.gram, found._clients) == pytest.approx(whole, rel=1e-12)
-    assert "round_map" in vars(dense) and "round_map" not in vars(found)
+    large = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
+    assert large.rate == large.round.outer.largest(large.gram, large._clients) == pytest.approx(whole, rel=1e-12)
+    assert "round_map" in vars(dense) and "round_map" not in vars(large)
 
 
 def test_an_interrupt_is_noticed(monkeypatch):

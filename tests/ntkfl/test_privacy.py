@@ -66,17 +66,17 @@ def longest(problem, setup, server_rate, noise, rounds, rng):
     """The longest displacement of a training without clipping, in the features of the Gram matrix."""
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
-    weights, found = np.zeros((problem.n, 1)), 0.0
+    weights, length = np.zeros((problem.n, 1)), 0.0
     for _ in range(rounds):
         mean = np.zeros_like(weights)
         for own in problem.clients():
             local = weights.copy()
             for _ in range(setup.local_steps):
                 local += setup.eta_local * features[own].T @ (problem.y[own, None] - features[own] @ local)
-            found = max(found, float(np.linalg.norm(local - weights)))
+            length = max(length, float(np.linalg.norm(local - weights)))
             mean += (local - weights) / problem.n_clients
         weights += server_rate * (mean + noise * rng.standard_normal(weights.shape))
-    return found
+    return length
 
 
 def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
@@ -99,14 +99,14 @@ def test_the_norms_of_the_first_round_are_those_of_the_displacements():
 
 def test_the_best_choice_is_the_best_of_all_and_better_with_a_larger_budget():
     settings_ = private_settings(even(20, 1, 30), local_steps=(1, 3), rounds=20)
-    found = {}
+    squares = {}
     for epsilon in (2.0, 8.0, 500.0):
         choices = best_choices(settings_, epsilon, 1e-5)
         assert [choice.local_steps for choice in choices] != [] and len(choices) == 2
         every = [plan.mean_square for setting in settings_ for plan in setting.plans(epsilon, 1e-5)]
         assert choices[0].plan.mean_square == min(every)
-        found[epsilon] = choices[0].plan.mean_square
-    assert found[2.0] > found[8.0] > found[500.0]
+        squares[epsilon] = choices[0].plan.mean_square
+    assert squares[2.0] > squares[8.0] > squares[500.0]
 
 
 def test_what_private_rounds_cannot_be_is_refused():

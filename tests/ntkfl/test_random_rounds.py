@@ -84,18 +84,18 @@ def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, size
     cohort, batch = data.draw(st.integers(1, len(sizes))), data.draw(st.sampled_from([None, 1, 2]))
     problem = ragged(sizes, seed=seed, repeated=seed % 3 == 0)
     setup = Setup(eta_local=eta, local_steps=2 if sum(sizes) < 7 else 1)
-    found = random_rounds(problem, setup, None, method, options, participation=cohort / len(sizes), batch_size=batch)
+    regime = random_rounds(problem, setup, None, method, options, participation=cohort / len(sizes), batch_size=batch)
     n, start = problem.n, np.concatenate([problem.y, np.zeros(problem.n)])
     mean, second = start, np.outer(start, start)
     maps = list(round_maps(problem, method, options, cohort, batch, setup))
     assert sum(chance for chance, _ in maps) == pytest.approx(1, abs=1e-12)
     for t in range(4):
         scale = max(1.0, np.abs(second).max())
-        own = found.covariance(t)
-        assert np.abs(found.residual(t) - mean[:n]).max() <= 1e-12 * scale
+        own = regime.covariance(t)
+        assert np.abs(regime.residual(t) - mean[:n]).max() <= 1e-12 * scale
         assert np.abs(own + np.outer(mean, mean)[:n, :n] - second[:n, :n]).max() <= 1e-12 * scale
-        assert found.root_mean_square(t) ** 2 == pytest.approx(np.trace(second[:n, :n]), abs=1e-12 * scale)
-        assert np.abs(found.deviation(t) ** 2 - np.diag(own)).max() <= 1e-12 * scale
+        assert regime.root_mean_square(t) ** 2 == pytest.approx(np.trace(second[:n, :n]), abs=1e-12 * scale)
+        assert np.abs(regime.deviation(t) ** 2 - np.diag(own)).max() <= 1e-12 * scale
         mean = sum(chance * m @ mean for chance, m in maps)
         second = sum(chance * m @ second @ m.T for chance, m in maps)
 
@@ -227,13 +227,13 @@ def test_rate_and_limit_are_those_of_the_whole_map_of_second_moments(method, opt
     def regime(options):
         return random_rounds(problem, setup, None, method, options, participation=cohort / 3, batch_size=batch)
 
-    found = regime(options)
-    assert found.rate**2 == pytest.approx(dense(options), rel=1e-8)
-    assert found.stable and found.step_warning is None and found.rate > found.mean.rate
+    of_rounds = regime(options)
+    assert of_rounds.rate**2 == pytest.approx(dense(options), rel=1e-8)
+    assert of_rounds.stable and of_rounds.step_warning is None and of_rounds.rate > of_rounds.mean.rate
     if method == "fednova":
-        assert np.isnan(found.step_limits.eta_global)
+        assert np.isnan(of_rounds.step_limits.eta_global)
         return
-    limit = found.step_limits.eta_global
+    limit = of_rounds.step_limits.eta_global
     for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
         at = options | {"server_rate": limit * factor}
         assert bool(dense(at) < 1) is stable
@@ -284,11 +284,11 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
         row[list(chosen)] = 1 if weighting == "u" else np.array(sizes)[list(chosen)]
         rows.append(row / row.sum())
     rows = np.array(rows)
-    found = CohortWeights.of(np.array(sizes), cohort, {"u": "uniform", "s": "size"}[weighting])
-    assert np.abs(found.mean - rows.mean(axis=0)).max() <= 1e-15
-    assert np.abs(found.covariance - np.cov(rows.T, bias=True).reshape(len(sizes), -1)).max() <= 1e-15
-    assert np.abs(found.second - (rows**2).mean(axis=0)).max() <= 1e-15
-    assert cohort < len(sizes) or not found.covariance.any()
+    weights = CohortWeights.of(np.array(sizes), cohort, {"u": "uniform", "s": "size"}[weighting])
+    assert np.abs(weights.mean - rows.mean(axis=0)).max() <= 1e-15
+    assert np.abs(weights.covariance - np.cov(rows.T, bias=True).reshape(len(sizes), -1)).max() <= 1e-15
+    assert np.abs(weights.second - (rows**2).mean(axis=0)).max() <= 1e-15
+    assert cohort < len(sizes) or not weights.covariance.any()
 
 
 @pytest.mark.parametrize(
@@ -363,15 +363,15 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
     """Arnoldi's method and the power method, against the map written out."""
     problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine modes
-    found = []
+    numbers = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
         if name:
             monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", value)
         regime = random_rounds(problem, setup, None, "fedavg", {}, participation=0.5, batch_size=2)
-        found.append([regime.rate, regime.step_limits.eta_global])
+        numbers.append([regime.rate, regime.step_limits.eta_global])
         monkeypatch.undo()
-    assert found[1] == pytest.approx(found[0], rel=1e-7)
-    assert found[2] == pytest.approx(found[0], rel=1e-6)
+    assert numbers[1] == pytest.approx(numbers[0], rel=1e-7)
+    assert numbers[2] == pytest.approx(numbers[0], rel=1e-6)
 
 
 def refuses(*arguments, **options):

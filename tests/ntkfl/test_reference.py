@@ -72,11 +72,11 @@ def test_balls_contain_the_exact_rational_run(bits):
     setup = Setup(width=4, eta_local=0.375, eta_global=1.25, local_steps=2, rounds=3)
     weights = draw(4, 3, 2)
     exact = exact_outputs(PROBLEM, setup, *weights)
-    found = plain_run(PROBLEM, setup, weights, BALL, bits=bits).outputs
+    balls = plain_run(PROBLEM, setup, weights, BALL, bits=bits).outputs
     for t, row in enumerate(exact):
         for i, value in enumerate(row):
-            assert abs(value - Fraction(float(found.value[t, i]))) <= Fraction(float(found.error[t, i]))
-    assert found.error.max() < 1e-8 if bits == 40 else found.error.max() < 1e-15
+            assert abs(value - Fraction(float(balls.value[t, i]))) <= Fraction(float(balls.error[t, i]))
+    assert balls.error.max() < 1e-8 if bits == 40 else balls.error.max() < 1e-15
     assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # the run went somewhere
 
 

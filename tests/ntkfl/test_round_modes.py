@@ -63,11 +63,11 @@ def test_first_round_is_the_first_one_met_by_iteration(seed, n, steps, fraction,
     of, m = modes(h, owner, eta_local, steps, 0.5)
     residual = h @ rng.normal(size=(n, 1))  # in the range of H, so that it vanishes in the end
     target = eps * np.linalg.norm(residual)
-    found = first_round_within(of, residual, target)
-    for _ in range(min(found, 20000)):
+    first = first_round_within(of, residual, target)
+    for _ in range(min(first, 20000)):
         assert np.linalg.norm(residual) > target * (1 - 1e-9)
         residual = m @ residual
-    if found <= 20000:
+    if first <= 20000:
         assert np.linalg.norm(residual) <= target * (1 + 1e-9)
 
 

@@ -30,18 +30,18 @@ def test_without_pairs_it_is_the_networks_own_gram_matrix():
 def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
     problem, weights, rng = network(seed)
     pairs = np.array([[3, 0], [7, 2], [3, 1]][: 3 if both else 2])
-    found, residual = sliding(problem, weights, pairs), rng.uniform(0.1, 1, 4) * rng.choice([-1, 1], 4)
-    psi = found.activations(residual)
+    held_pairs, residual = sliding(problem, weights, pairs), rng.uniform(0.1, 1, 4) * rng.choice([-1, 1], 4)
+    psi = held_pairs.activations(residual)
     for neuron in {3, 7}:
-        active = found.patterns[neuron].astype(float)
+        active = held_pairs.patterns[neuron].astype(float)
         here = pairs[:, 0] == neuron
         active[pairs[here, 1]] = psi[here]
         force = (active * residual) @ problem.x
         assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
         # and this force is what the features along the kinks say
         along = weights.signs[neuron] / np.sqrt(30) * force
-        assert np.einsum("i,id->d", residual, found.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
-    for (r, i), value, held in zip(pairs, psi, found.held(residual), strict=True):
+        assert np.einsum("i,id->d", residual, held_pairs.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
+    for (r, i), value, held in zip(pairs, psi, held_pairs.held(residual), strict=True):
         assert held == (0 < value < 1 and weights.signs[r] * residual[i] < 0)
 
 
@@ -57,10 +57,10 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
         basis = np.linalg.svd(problem.x[at])[2][len(at) :] if len(at) else np.eye(6)
         inside = (problem.x @ basis.T) * active[:, None]
         kernel += inside @ inside.T / 30
-    found = sliding(problem, weights, pairs).kernel()
-    assert found == pytest.approx(kernel, abs=1e-12)
+    sliding_kernel = sliding(problem, weights, pairs).kernel()
+    assert sliding_kernel == pytest.approx(kernel, abs=1e-12)
     whole = sliding(problem, weights, np.zeros((0, 2), int)).kernel()
-    assert np.linalg.eigvalsh(whole - found)[0] >= -1e-12  # it can only be less
+    assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # it can only be less
 
 
 def test_no_other_kernel_is_come_to():
@@ -122,9 +122,9 @@ def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
     crossing = (np.diff(np.array(sides), axis=0).sum(axis=0) >= 3) & held
     assert 3 * crossing.sum() < held.sum()
 
-    found = sliding(problem, Weights(w, drawn.signs), np.argwhere(held))
-    assert found.held(after).all()
-    assert np.median(np.abs(found.activations(after) - active[held])) < 0.05
+    held_pairs = sliding(problem, Weights(w, drawn.signs), np.argwhere(held))
+    assert held_pairs.held(after).all()
+    assert np.median(np.abs(held_pairs.activations(after) - active[held])) < 0.05
 
     def off(kernel):
         local = np.eye(n) - eta * kernel * (problem.owner[:, None] == problem.owner)
@@ -133,7 +133,7 @@ def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
         return np.linalg.norm(np.linalg.matrix_power(step, window) @ before - after) / np.linalg.norm(after)
 
     only_crossing = sliding(problem, Weights(w, drawn.signs), np.argwhere(crossing))
-    assert 10 * off(found.kernel()) < min(off(only_crossing.kernel()), off(gram.finite(x, w)))
+    assert 10 * off(held_pairs.kernel()) < min(off(only_crossing.kernel()), off(gram.finite(x, w)))
 
 
 def test_a_drawn_case_is_what_it_says():

@@ -47,11 +47,11 @@ def test_the_eigenvector_of_large_matrices_comes_from_inverse_iteration(shift, m
     h = second_differences(300) + shift * np.eye(300)
     dense = smallest_eigenvalue(h)
     monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0)
-    found = smallest_eigenvalue(h)
+    eigenvalue = smallest_eigenvalue(h)
     exact = 4 * np.sin(np.pi / 602) ** 2 + shift
-    assert found.lo <= exact * (1 + 1e-15) + 1e-15
-    assert found.hi >= exact - 1e-15
-    assert found.error < 1.5 * dense.error
+    assert eigenvalue.lo <= exact * (1 + 1e-15) + 1e-15
+    assert eigenvalue.hi >= exact - 1e-15
+    assert eigenvalue.error < 1.5 * dense.error
 
 
 @settings(deadline=None, max_examples=20)
@@ -134,9 +134,9 @@ def test_a_matrix_is_the_same_in_blocks_of_any_number_of_rows(monkeypatch):
     broken[200, 3], broken[7, 210] = np.inf, 1e3
     for rows in (1, 7, 64):
         monkeypatch.setattr(spectrum, "_ENTRIES", rows * 230)
-        for found, expected in zip(map(smallest_eigenvalue, matrices), wanted, strict=True):
-            assert np.isclose(found.value, expected.value, rtol=0, atol=1e-13)
-            assert np.isclose(found.error, expected.error, rtol=1e-9, atol=0)
+        for eigenvalue, expected in zip(map(smallest_eigenvalue, matrices), wanted, strict=True):
+            assert np.isclose(eigenvalue.value, expected.value, rtol=0, atol=1e-13)
+            assert np.isclose(eigenvalue.error, expected.error, rtol=1e-9, atol=0)
         with pytest.raises(ValueError, match=r"entry \(200, 3\) of the matrix is inf"):
             smallest_eigenvalue(broken)
     broken[200, 3] = exact[200, 3]

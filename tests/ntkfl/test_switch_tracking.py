@@ -37,9 +37,9 @@ def both(monkeypatch, given, setup, most=EVERYTHING, **options):
     return run(*given, keep, setup, **options), run(*given, keep, setup, **options, tracked=False)
 
 
-def assert_close(found, expected, off=1e-10):
+def assert_close(trajectory, expected, off=1e-10):
     for name in ("local", "last", "kept"):
-        a, b = getattr(found, name), getattr(expected, name)
+        a, b = getattr(trajectory, name), getattr(expected, name)
         assert np.abs(a - b).max() <= off * max(1, np.abs(b).max())
 
 
@@ -84,10 +84,10 @@ def test_the_runs_of_the_whole_record(seed, samples, steps, rate):
         whole = simulate(problem, setup, weights, compiled=False)
         patched.setattr("ntkfl.algorithm1.simulation.GROUPED", 0)
         patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
-        found = simulate(problem, setup, weights, movements=False, compiled=True)
+        trajectory = simulate(problem, setup, weights, movements=False, compiled=True)
     size = max(1.0, np.abs(whole.local_outputs).max())
-    assert np.abs(found.local_outputs - whole.local_outputs).max() <= 1e-10 * size
-    assert np.abs(found.outputs - whole.outputs).max() <= 1e-10 * size
+    assert np.abs(trajectory.local_outputs - whole.local_outputs).max() <= 1e-10 * size
+    assert np.abs(trajectory.outputs - whole.outputs).max() <= 1e-10 * size
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -141,9 +141,9 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
         patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # clients end within tiles or go over several
-        found = run(x.astype(float), y.astype(float), weights, np.array([2]), setup, linearised=False)
-    assert np.array_equal(found.local, local.astype(float))
-    assert np.array_equal(found.kept[0], last.astype(float))
+        tracked = run(x.astype(float), y.astype(float), weights, np.array([2]), setup, linearised=False)
+    assert np.array_equal(tracked.local, local.astype(float))
+    assert np.array_equal(tracked.kept[0], last.astype(float))
 
 
 @pytest.fixture
@@ -152,9 +152,9 @@ def starts(monkeypatch):
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
-        found = start(self, reach)
-        seen.append(found.share)
-        return found
+        tracker = start(self, reach)
+        seen.append(tracker.share)
+        return tracker
 
     monkeypatch.setattr(SwitchTracking, "_start", noted)
     return seen
@@ -199,9 +199,9 @@ def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
             start = SwitchTracking._start
 
             def noted(reach):
-                found = start(tracking, reach)
-                largest[0] = max(largest[0], found.share)
-                return found
+                tracker = start(tracking, reach)
+                largest[0] = max(largest[0], tracker.share)
+                return tracker
 
             monkeypatch.setattr(tracking, "_start", noted)
             assert tracking.train(0.01 / samples, outputs)
@@ -254,13 +254,13 @@ def test_what_may_switch_is_within_reach(samples):
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
     setup = Setup(width=3000, eta_local=0.3, eta_global=1.2, local_steps=3, rounds=3)
-    found = []
+    runs = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):
-            found.append(both(monkeypatch, clients(7, 12, 3, 3000), setup)[0])
-    for other in found[1:]:
+            runs.append(both(monkeypatch, clients(7, 12, 3, 3000), setup)[0])
+    for other in runs[1:]:
         for name in ("local", "last", "kept"):
-            assert np.array_equal(getattr(found[0], name), getattr(other, name))
+            assert np.array_equal(getattr(runs[0], name), getattr(other, name))
 
 
 def test_an_overflow_is_seen():

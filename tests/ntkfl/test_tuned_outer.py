@@ -31,9 +31,9 @@ def expected(problem, one, drawn, **further):
     "drawn", [NOISY, *(pytest.param(d, marks=SLOW) for d in (Drawn(), Drawn(noise=0.05), Drawn(participation=0.67)))]
 )
 def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
-    found = tune_outer(SMALL, rounds=3, local_steps=(1, 3), outer=("average", "nesterov"), drawn=drawn)
-    assert [choice.mean_square for choice in found] == sorted(choice.mean_square for choice in found)
-    of = {(choice.outer, choice.local_steps): choice for choice in found}
+    choices = tune_outer(SMALL, rounds=3, local_steps=(1, 3), outer=("average", "nesterov"), drawn=drawn)
+    assert [choice.mean_square for choice in choices] == sorted(choice.mean_square for choice in choices)
+    of = {(choice.outer, choice.local_steps): choice for choice in choices}
     assert len(of) == 4
     for (outer, steps), choice in of.items():
         assert choice.mean_square == pytest.approx(expected(SMALL, choice, drawn), rel=1e-9)
@@ -79,8 +79,8 @@ def test_no_outer_optimizer_with_drawn_coefficients_comes_below_the_floor(seed, 
 
 
 def test_a_budget_of_samples_gives_rounds():
-    found = tune_outer(SMALL, samples=40, local_steps=(1, 2), outer=("average",), drawn=NOISY)
-    assert {choice.local_steps: choice.rounds for choice in found} == {
+    choices = tune_outer(SMALL, samples=40, local_steps=(1, 2), outer=("average",), drawn=NOISY)
+    assert {choice.local_steps: choice.rounds for choice in choices} == {
         1: 13,
         2: 6,
     }  # three clients with a sample a step

@@ -357,10 +357,10 @@ def test_of_equal_rows_the_first_stays(tmp_path_factory, of, agree, unit):
             data.load(path, unit=unit, duplicates="drop")
     for how in ("drop",) * (agree or not repeats) + ("merge",):
         with pytest.warns(UserWarning, match="rows of mine.npz.* are left out") if repeats else nullcontext():
-            found = data.load(path, unit=unit, duplicates=how)
-        assert np.array_equal(found.x, whole.x[firsts])
-        assert found.y.tolist() == [y[[i for i, row in enumerate(of) if row == of[first]]].mean() for first in firsts]
-        assert np.array_equal(found.x_test, whole.x_test)
+            loaded = data.load(path, unit=unit, duplicates=how)
+        assert np.array_equal(loaded.x, whole.x[firsts])
+        assert loaded.y.tolist() == [y[[i for i, row in enumerate(of) if row == of[first]]].mean() for first in firsts]
+        assert np.array_equal(loaded.x_test, whole.x_test)
 
 
 def test_clients_are_shared_out_after_duplicates_are_dropped(tmp_path):
