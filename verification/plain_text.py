@@ -24,8 +24,9 @@ RELATION = {
     Kind.EXISTENCE: "=",
 }
 
-SIGNS = {"*": "⋆", "<=": "≤", ">=": "≥", "inf": "∞", "perp": "⊥", "sum": "Σ", "grad": "∇", "eps": "ε"}
-SIGN = re.compile(r"<=|>=|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
+SIGNS = {"*": "⋆", "<=": "≤", ">=": "≥", "->": "→", "inf": "∞", "perp": "⊥", "otimes": "⊗"}
+SIGNS |= {"sum": "Σ", "grad": "∇", "eps": "ε"}
+SIGN = re.compile(r"<=|>=|->|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
 
 
 @cache

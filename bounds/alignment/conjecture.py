@@ -22,6 +22,7 @@ STATEMENTS = (
         ),
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
         measure=lambda case: slope(case.sizes, case.aligned),
+        left_formula="exponent in h of B_{loss}(w_1, w_{aligned})",
         says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
         "between networks trained from two starts, after weight matching; with its interval of 99%",
         mutants=(shifted(-2),),

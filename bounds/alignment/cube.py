@@ -28,6 +28,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
+                left_formula="|z_x(alpha)|",
                 families=(CHOSEN_PAIRS,),
                 witness=chosen_pair,
                 consequence="Theorem 3.5 cannot be quoted for models that were trained and then aligned, however near "

@@ -35,6 +35,7 @@ STATEMENTS = (
             given: "that of the order given",
             greedy: "that of the order in which each unit in turn takes the nearest one that is left",
         },
+        left_formula="|w_1 - w_{aligned}|^2",
         says_left="the squared distance of the weights after `ntkfl.connectivity.alignment.align`",
         families=pair_families,
         mutants=(

@@ -116,6 +116,7 @@ STATEMENTS = (
         constants=lambda case: {window: case.window, contraction: exact(Fraction(case.hundredths, 100))},
         measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
         symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
+        left_formula=("number of models in w_IMA", "Var w_IMA"),
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
         "from the Lyapunov equation of the last P models in rationals",
         families=(NOISY_QUADRATICS,),

@@ -58,7 +58,9 @@ def zero_row() -> ScaleLadder:
     return _network([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0], moves)
 
 
-def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mapping[Hypothesis, Case]) -> Statement:
+def _in_norm(
+    name: str, norm: str, left: str, relu_power: sp.Expr, note: str, needed: Mapping[Hypothesis, Case]
+) -> Statement:
     """The statement on one of NORMS."""
     return Statement(
         id=f"averaging/I3-{name}",
@@ -68,6 +70,7 @@ def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mappi
         hypotheses=(*needed, SECOND_ORDER),
         forms={Form.NEW: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
+        left_formula=tuple(f"exponent in Delta of {left} of {network} networks" for network in ("ReLU", "tanh")),
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",
         families=(SCALE_LADDERS,),
@@ -106,6 +109,7 @@ STATEMENTS = (
     _in_norm(
         "L1",
         "mean",
+        "E_x |f_WENS(x) - f_FMA(x)|",
         TWO,
         "a kink moves by O(Delta) and changes f by O(Delta) on the way: O(Delta^2) in the mean, as the rest. So the "
         "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Proof: "
@@ -115,6 +119,7 @@ STATEMENTS = (
     _in_norm(
         "L2",
         "root mean square",
+        "sqrt(E_x (f_WENS(x) - f_FMA(x))^2)",
         sp.Rational(3, 2),
         "the square of what kinks change is O(Delta^2) on a share O(Delta) of the circle: exponent 3/2, so that "
         "O(Delta^2) is not true in mean square. Proof: docs/proofs/connectivity.md#averages-of-near-networks",
@@ -123,6 +128,7 @@ STATEMENTS = (
     _in_norm(
         "sup",
         "largest value",
+        "sup_x |f_WENS(x) - f_FMA(x)|",
         sp.Integer(1),
         "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Proof: "
         "docs/proofs/connectivity.md#averages-of-near-networks",

@@ -63,6 +63,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols=MEANINGS | {apart: "as C, of clients that are drawn apart"},
+        left_formula="E_x (Var f_WENS(x) - sum_k p_k^2 Var f_k(x))",
         says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
         families=ensemble_families,
         mutants=(

@@ -103,6 +103,7 @@ STATEMENTS = (
             Form.REPAIRED: Claim(
                 (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam),
                 measure=lambda case: abs(case.remainders(SQUARED, unbiased=True)),
+                left_formula="|E_D Var - lambda_D - n_k (MMD_{K^2}^2 - beta_D) / (2 lambda_k)|",
                 note="unbiased statistic with kernel K^2",
             ),
         },
@@ -114,6 +115,7 @@ STATEMENTS = (
             lam: "K(x, x) of the client's samples",
             lam_all: "mean of K(x, x) over all samples",
         },
+        left_formula="min_{U,V} |E_D Var - lambda_D - n_k (MMD_K^2 - beta_D) / (2 lambda_k)|",
         says_left="|E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D)| as eps falls",
         families=(KERNEL_LADDERS,),
         necessity={CONSTANT_DIAGONAL.name: uneven},

@@ -50,6 +50,8 @@ def unequal() -> Ensemble:
     return Ensemble(problem, np.ones((2, 2, 1, 1)), np.array([[[0.25], [1.0]], [[-0.25], [-1.0]]]))
 
 
+FLOOR = "(K - 1) E_x min_{k<k'} Cov(f_k(x), f_{k'}(x)) / K"
+
 STATEMENTS = (
     Statement(
         id="averaging/I8",
@@ -65,11 +67,17 @@ STATEMENTS = (
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
             Form.STATED: Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
-            Form.NEW: Claim(COVARIANCE, measure=_sharper, note="the sum over k' != k, as in Theorem 1"),
+            Form.NEW: Claim(
+                COVARIANCE,
+                measure=_sharper,
+                left_formula=f"max({FLOOR}, - sum_k E_x Var f_k(x) / K^2)",
+                note="the sum over k' != k, as in Theorem 1",
+            ),
         },
         constants=factors,
         measure=smallest_covariance,
         symbols=MEANINGS,
+        left_formula=FLOOR,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; new: or minus the "
         "mean variance over K, if that is larger",
         families=partial(ensemble_families, equal=True),
@@ -108,6 +116,7 @@ STATEMENTS = (
             )
         },
         measure=smallest_covariance,
+        left_formula=FLOOR,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
         families=partial(ensemble_families, equal=True),
         mutants=(shifted(sp.Rational(1, 2)), shifted(1), shifted(2)),

@@ -13,6 +13,7 @@ from bounds.statement import Claim, Form, Kind, Nature, Outcome, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)
+APART = "max_t |y_{FedAvg}(t) - y_{GD}(K t)| / |r_0|"
 
 STATEMENTS = (
     Statement(
@@ -35,6 +36,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.REPORTED,
                 measure=lambda ladder: ladder.exponent("pooled"),
+                left_formula=f"exponent in m of {APART}",
                 witness=lambda: deep_ladder(ERF, 0),
                 hypotheses=(EQUAL,),
                 reading="a report, not the text: the text may ask for steps that go to 0, with which it is true",
@@ -50,6 +52,7 @@ STATEMENTS = (
         constants=lambda ladder: {q: ladder.limit_pooled},
         measure=lambda ladder: ladder.tends_to("pooled"),
         symbols={q: "max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| in the kernel regime of the limit"},
+        left_formula=(f"exponent in m of {APART}", f"log lim_{{m -> inf}} {APART}"),
         says_left="log-log slope over widths of the RMS over networks trained by the engine, and the logarithm of its "
         "limit, extrapolated",
         families=deep_ladders(RELU, ERF),
@@ -73,7 +76,7 @@ STATEMENTS = (
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.NEW: Claim(sp.Integer(1))},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
-        left_formula="exponent in eta_l of max_t |y_{FedAvg}(t) - y_{GD}(K t)| / |r_0|",
+        left_formula=f"exponent in eta_l of {APART}",
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",
         families=STEP_LADDERS,

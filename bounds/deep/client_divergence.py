@@ -11,6 +11,8 @@ from bounds.statement import Claim, Form, Kind, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)
+OF_A_NEURON = "exponent in m of mean_c |theta_c - theta'| / sqrt(m)"
+OF_A_ROUND = "mean_c |theta_c - theta'| / |theta' - theta|"
 
 STATEMENTS = (
     Statement(
@@ -28,6 +30,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 HALF,
                 measure=lambda ladder: ladder.exponent("neuron", biased=True),
+                left_formula=OF_A_NEURON,
                 note="of a neuron: over all parameters, divided by the root of the width",
             ),
             Form.NEW: Claim(
@@ -39,6 +42,7 @@ STATEMENTS = (
         constants=lambda ladder: {q: ladder.limit_divergence},
         measure=lambda ladder: (ladder.exponent("neuron", biased=True), *ladder.tends_to("divergence")),
         symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
+        left_formula=(OF_A_NEURON, f"exponent in m of {OF_A_ROUND}", f"log lim_{{m -> inf}} {OF_A_ROUND}"),
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
         families=deep_ladders(RELU, ERF),
         mutants=(

@@ -29,6 +29,7 @@ STATEMENTS = (
         constants=lambda ladder: {third: THIRD},
         measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
+        left_formula="log lim_{m -> inf} sqrt(m) tr(B^T E (H(T) - H(0))) / |B|_F^2",
         says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2: its logarithm, extrapolated from widths 2^8..2^13",
         families=(KINK_LADDERS,),
         mutants=(

@@ -49,6 +49,7 @@ STATEMENTS = (
                 nature=Nature.SCAN,
                 hypotheses=(AS_ASSUMED,),
                 measure=signed_value,
+                left_formula="max(0, E_x z_x(alpha))",
                 families=(LONG_INPUTS,),
                 witness=lambda: LONG_INPUTS.case(1),
                 reading="sqrt(2hb) in (10), (14), (33), (37) and (38), sqrt(2) h b in (6) and (53); the KDD text has "

@@ -38,6 +38,8 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 
 GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18
 
+CONNECTION = "L_{connect}(w_1, w_2)"
+
 STATEMENTS = (
     Statement(
         id="fedgucci/F12",
@@ -60,6 +62,7 @@ STATEMENTS = (
             own_loss: "L(w_1), the network that is trained; w_2 is the anchor",
             beta: "weight of the connectivity loss",
         },
+        left_formula=(CONNECTION, f"L(w_1) + beta {CONNECTION}"),
         says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) + beta times it",
         families=small_families,
         mutants=(

@@ -72,6 +72,7 @@ STATEMENTS = (
             mean_accuracy: "accuracy of the network whose weights are the mean",
             accuracies: "sum of the networks' accuracies",
         },
+        left_formula=("B_{loss}({w_k})", "1 - B_{acc}({w_k})"),
         says_left="the group's loss barrier (squared loss), and 1 less its accuracy barrier",
         families=lambda options: far_label_families(options, side=1.5, n=12, count=5, trials=20),
         mutants=(

@@ -28,6 +28,7 @@ STATEMENTS = (
         constants=lambda case: cube_constants(case) | {spread: mean_spread(case)},
         measure=lambda case: group_deviation(case)[0],
         symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},
+        left_formula="|z(x)|_2",
         says_left="|z(x)| at the first input, fixed before the draw",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         families=lambda options: counted(sharp_families(options)),

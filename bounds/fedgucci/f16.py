@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, gap_families, scattered, sharp_families
-from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.premises.cube_bound import GROUP_GAP, MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, K, b, d_anc, h, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -31,12 +31,14 @@ STATEMENTS = (
                 PRINTED,
                 failure=delta,
                 measure=lambda case: group_deviation(case)[0],
+                left_formula="|z(x)|_2",
                 families=lambda options: counted(sharp_families(options)),
             ),
             Form.NEW: Claim(MEAN_GAP, failure=delta),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
+        left_formula=GROUP_GAP,
         says_left="E_x |z(x)|_2; as printed: |z(x)| at the first input, fixed before the draw",
         families=lambda options: counted(gap_families(options)),
         mutants=MUTANTS,

@@ -5,7 +5,7 @@ import sympy as sp
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import counted, group_families, unit_loss_families
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
-from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
+from bounds.fedgucci.premises.cube_bound import GROUP_BARRIER, GROUP_GAP, NEEDED, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, SURE, SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -39,6 +39,7 @@ STATEMENTS = (
                 nature=Nature.PROOF_GAP,
                 hypotheses=(AS_ASSUMED, CONNECTED),
                 measure=mean_group_deviation,
+                left_formula=GROUP_GAP,
                 families=lambda options: (*counted(unit_loss_families(options)), *low_loss_families(options, own=True)),
                 consequence="the dependence on gamma and Gamma is not established; the barrier of the group is bounded "
                 "without them, and without growth in the number of clients",
@@ -52,6 +53,7 @@ STATEMENTS = (
         | {CONNECTED.name: hardly_connected},
         measure=lambda case: (mean_group_deviation(case), group_loss(case)),
         symbols=SYMBOLS | {d_eps: "S-th root of the volume of the networks with a loss below the level d_* refers to"},
+        left_formula=(GROUP_GAP, GROUP_BARRIER),
         says_left="first part and as printed: E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does "
         "not exceed; second part: the group barrier of the case's loss",
         families=group_families,

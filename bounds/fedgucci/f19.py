@@ -70,6 +70,7 @@ STATEMENTS = (
             cross: "sum over the anchors of the mean of r r_a",
             anchors: "sum over the anchors of the mean of r_a^2",
         },
+        left_formula=("|W_t|", "min W_t", "max W_t", "L(w) + beta mean_{tau in W_t} L_{connect}(w, w_tau)"),
         says_left="size, oldest and newest round of a store of N places filled round by round; and L + beta times the "
         "mean of the exact connectivity losses to the models in it",
         families=(ANCHOR_WINDOWS,),

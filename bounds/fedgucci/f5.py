@@ -53,6 +53,7 @@ STATEMENTS = (
             moved: "|relu(g) - relu(U_1 x)|_2, g = alpha U_1 x + (1 - alpha) U_2 x",
             sides_apart: "|(U_2 - U_1) x|_2",
         },
+        left_formula=("alpha |(v_1 - v_anc)^T (relu(g_alpha(x)) - relu(U_1 x))|",) * 2,
         says_left="alpha |(v_1 - v_anc) . (relu(g) - relu(U_1 x))| at the first input and alpha = 1/2",
         families=fixed_input_families,
         mutants=(

@@ -75,6 +75,7 @@ STATEMENTS = (
             sides_apart: "|(U_2 - U_1) x|_2",
             crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",
         },
+        left_formula="|v_anc^T (alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g_alpha(x)))|",
         says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|, g = g_alpha(x) = (alpha U_1 + (1 - alpha) U_2) x; new: "
         "|v_anc . J|, J = alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
         families=wide_cube_families,

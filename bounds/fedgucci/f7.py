@@ -58,6 +58,7 @@ STATEMENTS = (
                 (side * length * HOEFFDING, side * b * HOEFFDING),
                 failure=delta / k,
                 measure=lambda case: (distance_of_sides(case)[0],) * 2,
+                left_formula=("|(U_2 - U_1) x|",) * 2,
             ),
             Form.NEW: Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
         },
@@ -68,6 +69,7 @@ STATEMENTS = (
             length: "|x| of the input at hand",
             moment: "largest eigenvalue of the mean of x x^T over the inputs",
         },
+        left_formula=("E_x |(U_2 - U_1) x|", "max_x |(U_2 - U_1) x|"),
         says_left="|(U_2 - U_1) x| of the first input; new: its mean over the inputs, and the largest",
         families=fixed_input_families,
         mutants=(

@@ -56,6 +56,7 @@ STATEMENTS = (
             alpha: HALF_WAY,
         },
         measure=lambda case: (abs(gap(case, np.array([HALF_WAY]))[0][0]),) * 2,
+        left_formula=("|f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)|",) * 2,
         says_left="|f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)| at the first input and alpha = 1/2",
         families=families,
         mutants=(

@@ -12,7 +12,7 @@ from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
 from bounds.fedgucci.families.cube_families import gap_families, scattered, unit_loss_families
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
-from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
+from bounds.fedgucci.premises.cube_bound import BARRIER, GAP, MUTANTS, NEEDED, SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, LOG, SURE, C, S, b, d_anc, d_eps, h, l, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -72,6 +72,7 @@ STATEMENTS = (
                 nature=Nature.PROOF_GAP,
                 hypotheses=(AS_ASSUMED, CONNECTED),
                 measure=barrier,
+                left_formula=BARRIER,
                 families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
                 consequence="none for the inequality, which is true; but for inputs spread over the ball and up to a "
                 "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
@@ -103,6 +104,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
+                left_formula="|z_x(alpha)|",
                 read=Provenance.OURS,
                 families=(WORST_INPUTS,),
                 witness=lambda: WORST_INPUTS.case(0),
@@ -117,6 +119,7 @@ STATEMENTS = (
         measure=gap,
         families=gap_families,
         necessity={"in-the-cube": scattered},
+        left_formula=GAP,
         says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; as printed: |z_x(alpha)| in balls at "
         "one input chosen after the draw and one alpha, which the supremum over both is not below",
         mutants=MUTANTS,

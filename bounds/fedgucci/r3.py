@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.family import Family
-from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_bound import GAP, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SYMBOLS, N, b, h, l, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -138,6 +138,7 @@ STATEMENTS = (
             density: "largest density of a coordinate of x, times b: Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))",
             ratios: "sum_i |v_anc,i|_2/|u_anc,i|",
         },
+        left_formula=GAP,
         says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: E_x "
         "|z_x(1/2)| below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein "
         "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.fedgucci.families.cube_families import group_families
-from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_bound import GROUP_BARRIER, GROUP_GAP, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, K, L, d_anc, side
 from bounds.fedgucci.premises.cube_terms import group_loss, mean_group_deviation
 from bounds.statement import BEYOND, Claim, Form, Source
@@ -28,6 +28,7 @@ STATEMENTS = (
         ),
         {Form.NEW: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},
         measure=lambda case: (*(mean_group_deviation(case),) * 2, group_loss(case)),
+        left_formula=(GROUP_GAP, GROUP_GAP, GROUP_BARRIER),
         says_left="first parts: E_x |z(x)|_2, z the output of the mean network less the mean output; last part: the "
         "group barrier of the case's loss",
         families=group_families,

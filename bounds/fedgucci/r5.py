@@ -63,6 +63,7 @@ STATEMENTS = (
             delta: "largest probability, over the clients, that a draw in the cube has L_i >= epsilon",
             joint: "probability that one of K independent draws, one a client, has L_i >= epsilon for its client",
         },
+        left_formula=("d", "d"),
         says_left="d, the side of the cube, an input",
         families=(LOSS_TABLES,),
         mutants=(

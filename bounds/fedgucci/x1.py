@@ -117,6 +117,7 @@ STATEMENTS = (
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
         },
+        left_formula=("L(alpha w_1 + (1 - alpha) w_2)", "B_{loss}(w_1, w_2)"),
         says_left="left 1: the mean squared error, evaluated at four other points of every piece; left 2: the exact "
         "barrier",
         families=_families,

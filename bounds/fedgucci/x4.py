@@ -44,6 +44,7 @@ STATEMENTS = (
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,
+        left_formula=("eta_l^{FedAvg}", "eta_g^{FedAvg}"),
         says_left="every global weight of every round of FedGuCci, its connectivity loss integrated by a rule that is "
         "exact: in rationals on a few samples, in float64 on linearised networks",
         families=linear_families,

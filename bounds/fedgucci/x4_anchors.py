@@ -34,6 +34,7 @@ STATEMENTS = (
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,
+        left_formula=("eta_l^{FedAvg}", "eta_g^{FedAvg}", "share of a in s"),
         says_left="every global weight of every round of FedGuCci with one to four anchors, in rationals or in float64",
         families=partial(linear_families, anchors=4),
         mutants=(

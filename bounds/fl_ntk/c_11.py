@@ -83,6 +83,7 @@ STATEMENTS = (
             index: "the smallest whole number, at least 1, that is not below sqrt(Q)",
             lam: "smallest eigenvalue of H_inf",
         },
+        left_formula="L_D(f_T)",
         says_left="the loss of the infinite-width predictor after T rounds on 2000 held-out samples",
         families=sample_families,
         mutants=(

@@ -23,6 +23,8 @@ from ntkfl.problem import Problem, Setup
 WIDTHS, NETWORKS, ROUNDS = tuple(2**k for k in range(7, 13)), 6, 2
 
 q = sp.Symbol("q", positive=True)
+OF_A_NEURON = "exponent in m of mean_c |w_c - u(t+1)| / sqrt(m)"
+OF_A_ROUND = "mean_c |w_c - u(t+1)| / |u(t+1) - u(t)|"
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 -sp.Rational(1, 2),
                 measure=lambda ladder: _measure(ladder)[0],
+                left_formula=OF_A_NEURON,
                 note="of a neuron, root mean square over them",
             ),
             Form.NEW: Claim(
@@ -133,6 +136,7 @@ STATEMENTS = (
         constants=lambda ladder: {q: ladder.limit},
         measure=_measure,
         symbols={q: "mean_c |w_c - u(t+1)| over |u(t+1) - u(t)| at infinite width"},
+        left_formula=(OF_A_NEURON, f"exponent in m of {OF_A_ROUND}", f"log lim_{{m -> inf}} {OF_A_ROUND}"),
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
         families=LADDERS,
         mutants=(

@@ -98,6 +98,7 @@ STATEMENTS = (
             LEFT[0]: "F(f_0 + H alpha) there",
             LEFT[1]: "the same of squares",
         },
+        left_formula=tuple(f"mean_{{t,k}} sum_c F_{{{name},c}}(w_{{k,c}}(t))" for name in ("log", "sq")),
         says_left="the mean loss of the clients along the run of the training engine on the linearised network",
         families=convex_families,
         mutants=(

@@ -49,6 +49,7 @@ STATEMENTS = (
             Form.NEW: Claim(
                 sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
                 failure=delta,
+                left_formula="|{r : |w_r^T x_i| <= R |x_i|}| / m",
                 families=initial_network_families,
                 note="for all R > 0 and all samples at once, at the radius where the share of neurons exceeds "
                 "the first term most",
@@ -56,6 +57,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=_measure,
+        left_formula="Pr(|w^T x| <= R)",
         says_left="erf(R / sqrt 2) in balls; new: the largest counted excess over all radii and samples",
         families=(gaussian_tails(largest=8.0, unit_sigma=True),),
         mutants=(

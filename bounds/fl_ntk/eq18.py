@@ -47,6 +47,10 @@ def _printed_rate(ladder: WidthLadder | CircleLadder) -> Estimate:
     return ladder.rate if isinstance(ladder, CircleLadder) else rate(ladder, printed_map(ladder))
 
 
+def _left(round_map: str) -> str:
+    return f"exponent in m of sqrt(sum_t |r(t+1) - {round_map} r(t)|^2 / sum_t |r(t)|^2)"
+
+
 STATEMENTS = (
     Statement(
         id="fl-ntk/Eq18",
@@ -70,6 +74,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
                 measure=_printed_rate,
+                left_formula=_left("(I - rho H_inf)"),
                 witness=CircleLadder,
                 reading="sqrt(m) in the denominator comes alike in both lines of (18) and in the bound on e(t)",
                 note=AT_PRINTED_STEP,
@@ -80,6 +85,7 @@ STATEMENTS = (
             Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         },
         measure=lambda ladder: rate(ladder, exact_map(ladder)),
+        left_formula=_left("M"),
         says_left="log-log slope of the RMS over networks of (sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi from the "
         "outputs alone",
         families=ladder_families,

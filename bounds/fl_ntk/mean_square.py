@@ -13,6 +13,7 @@ ASIDE = 1e-3  # relative: how far beside the limit either side is looked at
 LIBRARY = 1e-8  # relative error of what the library finds by Arnoldi's method
 
 rho = sp.Symbol("rho_2", positive=True)
+RADIUS = "max_i |lambda_i(E M otimes M)|"
 
 
 def _operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
@@ -68,6 +69,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
+        left_formula=(f"max {{eta_g : {RADIUS} <= 1}}", f"{RADIUS} of the largest stable step"),
         says_left="of the library's random rounds: the limit of the server step, and the mean-square rate there",
         families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(100_001, 100_000)), power(N, 2), power(rho, 2), replaced(rho, rho + 1, "rho + 1")),
@@ -82,6 +84,10 @@ STATEMENTS = (
         ),
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
         measure=_sides,
+        left_formula=(
+            f"{RADIUS} at eta_g = (1 - 10^{{-3}}) eta_{{max}}",
+            f"1 / {RADIUS} at eta_g = (1 + 10^{{-3}}) eta_{{max}}",
+        ),
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
         "library's limit, and one over it at 1.001 times the limit",
         families=RANDOM_ROUNDS,

@@ -60,6 +60,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: Estimate.stacked(sample.held_out_loss for sample in case.samples),
         symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},
+        left_formula="L_D(f_T)",
         says_left="the loss of the infinite-width predictor after T rounds on held-out samples, for growing n",
         families=sample_ladder_families,
         mutants=(

@@ -95,8 +95,14 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={drift: "drift term times sqrt(m), from the boundary layer"},
+        left_formula=(
+            "exponent in m of max_t |y_{lin}(t) - y_inf(t) - D(t)|",
+            "exponent in m of max_t |y_m(t) - y_inf(t) - D(t)|",
+            "exponent in m of max_t |y_m(t) - y_inf(t) - D(t) - delta_y(t)/sqrt(m)|",
+            "lim_{m -> inf} sqrt(m) E (y_m(t) - y_inf(t) - D(t)) / |r_0|",
+        ),
         says_left="log-log slopes of the geometric mean over networks of max_t |remainder|, and the mean "
-        "remainder's coefficient",
+        "remainder's coefficient; D(t) is the first part, the effect of H(0) - H_inf to first order",
         families=ladder_families,
         mutants=(
             shifted(sp.Rational(1, 4)),

@@ -77,6 +77,7 @@ STATEMENTS = (
             need: "the movement that the certificate allows, at most its radius R",
             t: "rounds since the checkpoint",
         },
+        left_formula=("|S^{-1} (y - y(t))|", "max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="in the run from the checkpoint on, left 1: the residual in the certificate's norm; left 2, left 3: "
         "the largest movements of the global and of the local weights",
         families=checkpoint_families,

@@ -17,6 +17,7 @@ from ntkfl.finite_width.kink_gathering import pairs_near_kinks
 REACH = 0.3  # c: pairs are counted within c |r(t)| / sqrt(m) of the kink
 
 q = sp.Symbol("q", positive=True)
+NEAR = "|{(r,i) : |u_r(t)^T x_i| < c |r(t)| / sqrt(m)}| / (n sqrt(m))"
 q0 = sp.Symbol("q_0", positive=True)
 
 
@@ -119,8 +120,9 @@ STATEMENTS = (
             q: "pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m), from the boundary layer",
             q0: "the same at the Gaussian density of the start",
         },
+        left_formula=(f"exponent in m or 1/|r(t)| of {NEAR}", f"log ({NEAR})"),
         says_left="pairs (r, i) counted in trained networks: log-log slope, and the logarithm of the count over n "
-        "sqrt(m)",
+        f"sqrt(m); c = {REACH:g}",
         families=lambda options: ladder_families(options) + residual_ladder_families(options),
         mutants=(
             shifted(sp.Rational(1, 4)),

@@ -87,6 +87,10 @@ STATEMENTS = (
             )
         },
         measure=lambda case: (_power(case.runs[0]), _power(case.runs[1])),
+        left_formula=(
+            "exponent in K eta/N of |r_eta(t) - exp(-t H_P) r_0|",
+            "exponent in K eta/N of rms_{pairs} (mean_t A/K - mean_t psi)",
+        ),
         says_left="log-log slopes at time .5 as that of a round, K eta/N, falls from 2^-5 to 2^-11, root mean square "
         "over 48 starts within a step of the kinks",
         families=SLIDING_LADDERS,

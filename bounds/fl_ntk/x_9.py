@@ -68,6 +68,12 @@ STATEMENTS = (
             F: "flips after T rounds, as a share of all pairs, times sqrt(m), from the boundary layer",
             B: "entries of E[H(T) - H(0)], times sqrt(m), from the boundary layer",
         },
+        left_formula=(
+            "exponent in m of share of flips",
+            "exponent in m of |E (H(T) - H(0))|_F",
+            "log lim_{m -> inf} sqrt(m) share of flips",
+            "lim_{m -> inf} E (H(T) - H(0))_{ij} / share of flips",
+        ),
         says_left="log-log slopes over a ladder of widths, and the coefficients of m^(-1/2) extrapolated from it",
         families=ladder_families,
         mutants=(

@@ -15,14 +15,16 @@ INDICES = ("ij",)  # two letters; other subscripts of several letters are words
 GREEK = {name: rf"\{name}" for name in greek_unicode} | {"epsilon": r"\varepsilon"}
 SPECIAL = {"\\": r"\backslash", "~": r"\sim", "^": r"\wedge"}
 TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
-OPERATORS = {name: rf"\{name}" for name in ("max", "min", "sup", "sum", "log")} | {
+OPERATORS = {name: rf"\{name}" for name in ("max", "min", "sup", "sum", "log", "lim", "otimes")} | {
+    "->": r"\to",
+    "inf": r"\infty",
     "<=": r"\leq",
     ">=": r"\geq",
     "E": r"\mathbb{E}",
     "grad": r"\nabla",
     "eps": r"\varepsilon",
 }
-TYPED = re.compile(r"[a-z]{2,}(?:-[a-z0-9]+)+|[A-Za-z](?:~|\^(?=[,)]))|[A-Za-z]+|\d+|<=|>=|\S")
+TYPED = re.compile(r"[a-z]{2,}(?:-[a-z0-9]+)+|[A-Za-z](?:~|\^(?=[,)]))|[A-Za-z]+|\d+|<=|>=|->|\S")
 ACCENTS = {"~": "tilde", "^": "hat"}
 WORDS = re.compile(r"\\text\{([^}]*)\} (?=\\text\{)\\text\{")
 FUNCTIONS = (sp.log, sp.exp, sp.erf, sp.Max, sp.Min)
@@ -46,7 +48,7 @@ def typed(text: str) -> str:
     made = _typed(TYPED.findall(text))
     while (joined := WORDS.sub(r"\\text{\1 ", made)) != made:
         made = joined
-    return re.sub(r"\\text\{([^}]* [^}]*|of|all)\}", r"\\text{ \1 }", made)
+    return re.sub(r"\\text\{([^}]* [^}]*|of|all|at|or|in)\}", r"\\text{ \1 }", made)
 
 
 def _typed(parts: list[str], ends: str = "") -> str:

@@ -486,7 +486,7 @@ def test_the_command_searches_writes_and_replays(tmp_path):
     assert result.exit_code == 0, result.output
     assert "fl-ntk/A.1 stated: COUNTEREXAMPLE (recorded: violated)" in result.output
     assert "fl-ntk/A.1 repaired: nothing found (recorded: holds)" in result.output
-    assert "  claim      left ≤ exp(-t^2/(2·(V + M·t/3)))" in result.stdout.splitlines()
+    assert "  claim      Pr(Σ_i X_i ≤ t) ≤ exp(-t^2/(2·(V + M·t/3)))" in result.stdout.splitlines()
     assert "2 forms, " in result.stdout
     assert " s: none violated against the record" in result.stdout  # the stated form is known to fail
     assert "fl-ntk/A.1 repaired: " in result.stderr

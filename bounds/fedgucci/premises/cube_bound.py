@@ -18,6 +18,8 @@ MUTANTS = (
 )
 NEEDED = {"in-the-cube": scattered, LIPSCHITZ_LOSS.name: steep_loss, AS_ASSUMED.name: steep_loss}
 LOSS_MUTANT = replaced(L, L / 10**4, "a ten-thousandth of the loss's constant", Change.CONSTANT)
+GAP, BARRIER = "sup_alpha E_x |z_x(alpha)|_2", "B_{loss}(w_1, w_2)"
+GROUP_GAP, GROUP_BARRIER = "E_x |z(x)|_2", "B_{loss}({w_k})"
 SAYS_BOTH = (
     "first part: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 "
     "for several; second part: the barrier of the case's loss, exactly for absolute and squared, to 1e-10 for logistic "
@@ -33,6 +35,7 @@ def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim],
         "constants": cube_constants,
         "measure": gap_and_barrier,
         "symbols": SYMBOLS,
+        "left_formula": (GAP, BARRIER),
         "says_left": SAYS_BOTH,
         "families": loss_families,
         "mutants": (*MUTANTS, LOSS_MUTANT),

@@ -53,6 +53,7 @@ def method_maps(
         symbols=MAP_SYMBOLS
         | {shares: "n_c/n of each sample's client, on the diagonal", start: "y(0) - y"}
         | dict(symbols),
+        left_formula=("y(T) - y",) * 2 * len(methods),
         says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
         "library's kernel regime",
         families=(OTHER_METHODS,),

@@ -1,11 +1,12 @@
 """Left sides as formulas: every letter and sign of the plain text is in the formula that is drawn, in its order."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from bounds.papers import own
-from bounds.statement import Kind
+from bounds.statement import Form, Kind
 from experiments.formulas.latex import typed
 from experiments.formulas.mathml import mathml
 from verification import plain_text
@@ -45,16 +46,26 @@ def test_a_form_has_a_formula_for_each_of_its_parts_or_none():
 
 def test_a_form_that_is_measured_in_its_own_way_does_not_take_the_formula_of_another():
     statement = own()["fl-ntk/A.1"]
-    stated, *_ = statement.forms
-    assert statement.forms[stated].measure and statement.left_formulas(stated) == ()
+    bare = replace(statement.forms[Form.STATED], left_formula=())
+    assert bare.measure
+    assert replace(statement, forms={Form.STATED: bare}).left_formulas(Form.STATED) == ()
     movement = own()["fl-ntk/C.7-movement"]
     assert [len(movement.left_formulas(form)) for form in movement.forms] == [1, 2]
 
 
-def test_the_formula_of_a_rate_says_that_it_is_an_exponent():
+def test_only_the_two_barriers_that_one_formula_cannot_say_have_words():
+    assert {statement.id for statement, form in FORMS if not statement.left_formulas(form)} == {
+        "fedgucci/F1",  # 0 at both ends, the barrier, and the largest losses beside it
+        "fedgucci/F1b",
+    }
+
+
+def test_the_formula_of_a_rate_says_whether_it_is_an_exponent_or_a_coefficient():
     for statement, form in FORMS:
         if statement.kind is Kind.RATE:
-            assert all(text.startswith("exponent in ") for text in statement.left_formulas(form)), statement.id
+            first, *others = statement.left_formulas(form)
+            assert first.startswith(("exponent in ", "log lim_")), statement.id
+            assert all(text.startswith(("exponent in ", "log ", "lim_")) for text in others), statement.id
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -70,6 +81,7 @@ def test_what_is_drawn_is_what_is_written(text):
         ("y_c^{(k+1)}(t)^T", r"y_{c}^{( k + 1 )} ( t )^{\top}"),
         ("sqrt(m x_i)/2", r"\sqrt{m x_{i}} / 2"),
         ("{t : share of all t}", r"\{ t : \text{ share of all } t \}"),
+        ("lim_{m -> inf} 1 of E M otimes M", r"\lim_{m \to \infty} 1 \text{ of } \mathbb{E} M \otimes M"),
         ("H(w~, w^)", r"H ( \tilde{w} , \hat{w} )"),
         ("sqrt(2 log(m n)) + f(x)", r"\sqrt{2 \log (m n)} + f ( x )"),
     ],
