@@ -1,10 +1,13 @@
-"""`ntkfl certify --any-order`: a proof for every order of further training, of a network trained here or of a file."""
+"""`ntkfl certify --any-order` and `--method`: proofs of further training, of a network trained here or of a file."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -23,18 +26,22 @@ from experiments.console.certifying import (
     to_certify,
 )
 from experiments.console.choices import setting
+from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
-    from ntkfl.any_order import AnyOrderCertificate
+    from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.connectivity.affine_network import AffineTwoLayer
-    from ntkfl.problem import Problem, Setup
+    from ntkfl.problem import Problem, Setup, Weights
+
+    Either: TypeAlias = AnyOrderCertificate | MethodCertificate
+    Certify: TypeAlias = Callable[[Problem, Weights | AffineTwoLayer], Either]
 
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """What was asked of `ntkfl certify --any-order`; see its options."""
+    """What was asked of `ntkfl certify --any-order` or `--method`; see its options."""
 
     after: int
     watch: bool
@@ -46,6 +53,23 @@ class AnyOrder:
     json_file: Path | None
     attack: int | None = None
     export: Path | None = None
+    method: str | None = None
+    option: tuple[str, ...] = ()
+
+    def certifier(self, setup: Setup) -> Certify:
+        """What certifies a network."""
+        from ntkfl.any_order import certify_any_order, certify_method
+
+        if self.method is None:
+            return certify_any_order
+        return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
+
+    @property
+    def command(self) -> str:
+        """The first words of a command that asks the same."""
+        if self.method is None:
+            return "ntkfl certify --any-order"
+        return shlex.join(["ntkfl", "certify", "--method", self.method, *(f"--option={o}" for o in self.option)])
 
     def check(self) -> None:
         """Raise ValueError where the options do not go together."""
@@ -87,9 +111,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
             if network is not None:
-                from ntkfl.any_order import certify_any_order
-
-                round_, certificate = 0, certify_any_order(problem, network)
+                round_, certificate = 0, asked.certifier(setup)(problem, network)
             else:
                 round_, certificate = _trained(problem, setup, asked, options.rounds)
         where = f"network of {asked.weights}" if asked.weights else f"network after round {round_}"
@@ -97,19 +119,29 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
         if not certificate.certified and certificate.needed_residual is not None:
             typer.echo(f"  to train on: {_further(options, setup, asked, round_)}")
         tested = on_tests(certificate, problem) if asked.test else {}
-        attacked = _attacked(certificate, asked.attack, options.seed) if asked.attack else {}
-        if asked.export is not None and certificate.certified:
-            _export(certificate, asked.export, problem.x_test if asked.test else None)
-        elif asked.export is not None:
-            typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds is", err=True)
-        if draw and asked.plot is not None:
-            draw(_picture(certificate, problem, picture_kind(asked.plot)))
+        attacked: dict[str, Any] = {}
+        if asked.method is None:
+            attacked = _in_any_order(certificate, problem, asked, options.seed, draw)  # type: ignore[arg-type]
         if write:
             record = _record(options, problem, setup, asked, round_, certificate) | ({"test": tested} if tested else {})
             record |= {"attack": attacked} if attacked else {}
             write(as_json(record))
     if not certificate.certified or (attacked and attacked["broken"]):
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _in_any_order(
+    certificate: AnyOrderCertificate, problem: Problem, asked: AnyOrder, seed: int, draw: Callable[[bytes], None] | None
+) -> dict[str, Any]:
+    """What is asked of an adversary, an export and a picture; returns what the adversary finds."""
+    attacked = _attacked(certificate, asked.attack, seed) if asked.attack else {}
+    if asked.export is not None and certificate.certified:
+        _export(certificate, asked.export, problem.x_test if asked.test else None)
+    elif asked.export is not None:
+        typer.echo(f"  nothing is exported to {asked.export}: only a certificate that holds is", err=True)
+    if draw and asked.plot is not None:
+        draw(_picture(certificate, problem, picture_kind(asked.plot)))
+    return attacked
 
 
 def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
@@ -139,17 +171,18 @@ def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> st
         return "go on in your own program, save the weights and ask again"
     words = [f"--watch --every {asked.every}"] + (["--momentum"] if asked.momentum else [])
     words += [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
-    return replay("ntkfl certify --any-order", options, setup, *words)
+    return replay(asked.command, options, setup, *words)
 
 
-def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None) -> tuple[int, AnyOrderCertificate]:
+def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None) -> tuple[int, Either]:
     """The first round that certifies, or the last one judged."""
-    from ntkfl.any_order.watching import certify_after_in_any_order, watch_any_order
+    from ntkfl.any_order.watching import certify_after, watch_any_order
 
+    certify = asked.certifier(setup)
     if not asked.watch:
-        return asked.after, certify_after_in_any_order(problem, setup, asked.after, asked.every, asked.momentum)
+        return asked.after, certify_after(problem, setup, asked.after, asked.every, certify, asked.momentum)
     limit = WATCHED_ROUNDS if rounds is None else rounds
-    return last_judged(watch_any_order(problem, setup, limit, asked.every, momentum=asked.momentum))
+    return last_judged(watch_any_order(problem, setup, limit, asked.every, certify, momentum=asked.momentum))
 
 
 def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
@@ -188,10 +221,9 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
 
 
 def _record(
-    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: AnyOrderCertificate
+    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: Either
 ) -> dict[str, Any]:
     """The certificate, what identifies the network, and the command that certifies it again."""
-    from ntkfl.any_order.words import conditions, sentences
     from ntkfl.trajectory import provenance
 
     words = [f"--weights {asked.weights}"] if asked.weights else []
@@ -200,9 +232,9 @@ def _record(
     return {
         **certificate.to_dict(),
         "round": round_,
-        "proved": list(sentences(certificate)),
-        "conditions": list(conditions(certificate)) if certificate.certified else [],
+        "proved": str(certificate).splitlines()[:2],
+        "conditions": list(certificate.conditions()) if certificate.certified else [],
         "setting": setting(problem, setup, *FIELDS),
-        "replay": replay("ntkfl certify --any-order", options, setup, *words),
+        "replay": replay(asked.command, options, setup, *words),
         "provenance": provenance(weights=setup.seed),
     }

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bounds.options import Options
-    from ntkfl.any_order import AnyOrderCertificate
+    from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate
 
-Certificate = TypeVar("Certificate", "AnyOrderCertificate", "NetworkCertificate")
+Certificate = TypeVar("Certificate", "AnyOrderCertificate | MethodCertificate", "NetworkCertificate")
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
@@ -79,7 +79,9 @@ def require_tests(problem: Problem) -> None:
         raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
 
 
-def on_tests(certificate: AnyOrderCertificate | NetworkCertificate, problem: Problem) -> dict[str, Any]:
+def on_tests(
+    certificate: AnyOrderCertificate | MethodCertificate | NetworkCertificate, problem: Problem
+) -> dict[str, Any]:
     """How many test samples have a final class, and how many of these classes are right; printed too."""
     import numpy as np
 

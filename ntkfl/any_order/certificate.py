@@ -108,6 +108,9 @@ def _largest(matrix: Estimate) -> float:
 class LaterModels(ABC):
     """What a certificate of a two-layer network says of the outputs of all later models."""
 
+    certified: bool
+    why: str
+    residual: Estimate
     problem: Problem
     network: Weights | TwoLayer | AffineTwoLayer
 
@@ -311,6 +314,16 @@ class AnyOrderCertificate(LaterModels):
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first; what has no number is None."""
         return as_numbers(self)
+
+    def conditions(self) -> tuple[str, ...]:
+        """What the certificate asks of the training, in words."""
+        fixed = ["the output's bias is not trained: it is subtracted from the labels"]
+        return (
+            "every sample is visited again and again, in batches of distinct samples",
+            "steps are on half the sum of squares over a batch, and stay above some number above 0",
+            "the server's step on the clients' mean stays between some number above 0 and 1",
+            *(fixed if self.output_bias.any() else []),
+        )
 
     def __str__(self) -> str:
         return page(self)

@@ -20,20 +20,22 @@ from ntkfl import interruption
 from ntkfl.any_order.certificate import MEMORY, MOST_NEAR, LaterModels, gradient_products, residuals, without_biases
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import dependent, failures, named
-from ntkfl.any_order.method_maps import COVERED, RoundMatrices, round_matrices
+from ntkfl.any_order.method_maps import COVERED, REMEMBER, RoundMatrices, round_matrices
 from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
+from ntkfl.any_order.words import shown_up
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
-from ntkfl.problem import Problem, Setup, Weights, require_size
+from ntkfl.problem import Problem, Setup, Weights, finite_array, require_size
 
 if TYPE_CHECKING:
     from ntkfl.training.method import Method
 
 HALVINGS = 20  # of the residual, where it is too large
+ROOM = 4e-9  # below 1: what is nearer to it, the rounding of bounds hides
 SLOWER = (0.01, 0.1, 0.3, 0.6, 0.9)  # rates that are tried, as parts of the way from the spectral radius to 1
 
 
@@ -42,12 +44,18 @@ class StateNorm:
     """A norm |S z| in which a round contracts, and what it says of models; the numbers are upper bounds."""
 
     rate: float  # q
-    reach: float  # e: every model of a round is within e |S z| of W*
+    met: float  # e: every model of a round whose gradient is met is within e |S z| of W*
+    reach: float  # the same of all models, the last ones of the clients too
     start: float  # |S z_0|
 
     @property
-    def radius(self) -> float:
+    def ball(self) -> float:
         """B."""
+        return float(above(self.met * self.start))
+
+    @property
+    def radius(self) -> float:
+        """No model is farther than this from W*."""
         return float(above(self.reach * self.start))
 
 
@@ -62,7 +70,7 @@ class MethodCertificate(LaterModels):
         rate: q, by which a norm of residual and memory falls in every round, at least; 1 if not certified.
         spectral_radius: of the round's map on the linear model, an ESTIMATE; no rate below it holds for all residuals
             and memories.
-        radius: B: no later model, of the server or of a client, is farther than this from the weights that fit.
+        radius: no later model, of the server or of a client, is farther than this from the weights that fit.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
         margin: the least (sign w*_r.x_i - B kappa_ri) / |x_i| over all pairs, rounded down; above 0 if certified.
         residual: |y - f(W0)|, enclosed.
@@ -108,7 +116,7 @@ class MethodCertificate(LaterModels):
         if self._rows is None or not self._norms:
             return None
         for halvings in range(1, HALVINGS + 1):
-            if not _ball(self._rows, self._norms[0].radius, 0.5**halvings)[0]:
+            if not _ball(self._rows, self._norms[0].ball, 0.5**halvings)[0]:
                 return float(self.residual.hi) * 0.5**halvings
         return None
 
@@ -127,18 +135,38 @@ class MethodCertificate(LaterModels):
         sizes = {"method": self.method, "width": len(self.weights.hidden), "n": self.problem.n}
         return {"certified": self.certified, "why": self.why} | finite | sizes
 
-    def __str__(self) -> str:
-        if not self.certified:
-            hint = (
-                f" A residual of about {self.needed_residual:.3g} would do (an estimate)."
-                if self.needed_residual
-                else ""
-            )
-            return f"NOT CERTIFIED for {self.method}: {self.why}.{hint}"
+    def conditions(self) -> tuple[str, ...]:
+        """What the certificate asks of the training, in words."""
+        fixed = ["the output's bias is not trained: it is subtracted from the labels"]
         return (
-            f"CERTIFIED for {self.method}: begun here, it fits every label; a bound of the error falls by the factor "
-            f"{self.rate:.6g} a round.\nNo later model is farther than {self.radius:.6g} from weights that fit."
+            "every client takes its local steps on half the sum of squares over all of its samples",
+            "every client takes part in every round, and server and clients remember nothing at the beginning",
+            *(fixed if self.output_bias.any() else []),
         )
+
+    def __str__(self) -> str:
+        if self.certified:
+            said = (
+                f"CERTIFIED for {self.method}: begun here, it fits every label; a bound of the error falls by the "
+                f"factor {shown_up(self.rate)} a round.",
+                f"No later model is farther than {shown_up(self.radius)} from weights that fit.",
+            )
+        else:
+            needed = self.needed_residual
+            said = (
+                f"NOT CERTIFIED for {self.method}: this proof does not reach the network, which is no word against "
+                "training it.",
+                f"In the way: {self.why}."
+                + (f" A residual of about {needed:.2g} would do (an estimate)." if needed else ""),
+            )
+        numbers = {
+            "samples, neurons": f"{self.problem.n}, {len(self.weights.hidden)}",
+            "|y - f|": shown_up(float(self.residual.hi)),
+            "D, distance to the fit": shown_up(float(self.distance.hi)),
+            "spectral radius, about": f"{self.spectral_radius:.6g}",
+        }
+        asked = [f"  if {condition}" for condition in self.conditions()] if self.certified else []
+        return "\n".join([*said, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items()), *asked])
 
     def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
         if not self.certified or self._rows is None:
@@ -153,9 +181,10 @@ def certify_method(
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
+    remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float = MEMORY,
 ) -> MethodCertificate:
-    """Whether a linear method, begun at these weights with an empty memory, fits every label, and at which rate.
+    """Whether a linear method, begun at these weights, fits every label, and at which rate.
 
     Args:
         problem: data, labels (n,) or (n, C), on full batches of each client; no two samples of one direction.
@@ -163,11 +192,15 @@ def certify_method(
         setup: eta_local, on sums of squares, local_steps and eta_global, the server_rate of a method that has one.
         method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn.
         options: of the method, as in training.
+        remembered: what server and clients remember at the beginning, default nothing: coefficients b of the gradients
+            g_i of the outputs at these weights, shape (n,) or (n, C) as the labels. FedAvgM's velocity is sum_i b_i
+            g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the mean of these;
+            FedDyn's dual of client c is sum_{i in c} b_i g_i.
         memory: bytes that may be taken.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it
-            does not have, or more memory needed than may be taken.
+            does not have, something remembered by a method without memory, or more memory needed than may be taken.
     Source: docs/proofs/any_method.md#the-theorem
 
     Example:
@@ -179,6 +212,7 @@ def certify_method(
     """
     given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
     chosen = _built(method, dict(options or {}), setup)
+    kept = _remembered(chosen.name, problem, remembered)
     problem, plain, label_error = without_biases(problem, given)
 
     def answer(why: str, residual: Estimate, **known: Any) -> MethodCertificate:
@@ -215,12 +249,14 @@ def certify_method(
     try:
         maps = round_matrices(chosen, kernel, owner, setup.eta_local, setup.local_steps)
         known["spectral_radius"] = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
-        norms = state_norms(maps, kernel, Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method))
+        residual = Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method)
+        start = Estimate(np.append(residual.value, kept), np.append(residual.error, 0 * kept), residual.method)
+        norms = state_norms(maps, kernel, start)
     except (ValueError, ArithmeticError) as error:  # a NaN, an overflow, 1 / 0, a singular matrix: nothing is known
         norms = f"the round could not be enclosed in float64: {error}"
     if isinstance(norms, str):
         return answer(norms, left.norm(), **known)
-    why, margin = _ball(rows, norms[0].radius)
+    why, margin = _ball(rows, norms[0].ball)
     proved = {} if why else {"rate": min(norm.rate for norm in norms), "radius": norms[0].radius}
     return answer(why, left.norm(), **known, **proved, margin=margin, _rows=rows, _norms=norms)
 
@@ -241,7 +277,19 @@ def _built(name: str, options: dict[str, Any], setup: Setup) -> Method:
     return built
 
 
-def state_norms(maps: RoundMatrices, kernel: Estimate, residual: Estimate) -> tuple[StateNorm, ...] | str:
+def _remembered(name: str, problem: Problem, given: np.ndarray | None) -> np.ndarray:
+    """beta_0, (p,), of a method that remembers; else nothing, (0,)."""
+    if given is None:
+        return np.zeros(problem.y.size if name in REMEMBER else 0)
+    if name not in REMEMBER:
+        raise ValueError(f"{name} remembers nothing from round to round; leave remembered out")
+    kept = finite_array("remembered", given)
+    if kept.shape != problem.y.shape:
+        raise ValueError(f"remembered has shape {kept.shape}; it must be that of the labels, {problem.y.shape}")
+    return kept.reshape(-1)
+
+
+def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple[StateNorm, ...] | str:
     """Of the norms that are tried that of the smallest ball, and that of the fastest rate; or why there is none."""
     spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
     if not spectral < 1:
@@ -253,15 +301,15 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, residual: Estimate) -> tu
     for candidate in _candidates(maps, kernel.value, spectral):
         interruption.check()
         try:
-            radius, rate = _guessed(maps, kernel.value, residual.value, candidate)
+            radius, rate = _guessed(maps, kernel.value, start.value, candidate)
         except np.linalg.LinAlgError:  # a candidate that float64 cannot invert
             continue
-        guesses += [(radius, rate, candidate)] if rate < 1 - 1e-12 else []
+        guesses += [(radius, rate, candidate)] if rate < 1 - ROOM else []
     if not guesses:
         return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
     nearest, fastest = min(guesses, key=lambda guess: guess[0]), min(guesses, key=lambda guess: guess[1])
     chosen = [nearest] if nearest is fastest else [nearest, fastest]
-    judged = [enclosed_norm(maps, kernel, residual, s) for _, _, s in chosen]
+    judged = [enclosed_norm(maps, kernel, start, s) for _, _, s in chosen]
     return tuple(norm for norm in judged if isinstance(norm, StateNorm)) or str(judged[0])
 
 
@@ -284,22 +332,22 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
         yield lower.T @ scale
 
 
-def _guessed(maps: RoundMatrices, kernel: np.ndarray, residual: np.ndarray, s: np.ndarray) -> tuple[float, float]:
+def _guessed(maps: RoundMatrices, kernel: np.ndarray, start: np.ndarray, s: np.ndarray) -> tuple[float, float]:
     """About B and q with this S."""
     x, root = np.linalg.inv(s), np.linalg.cholesky(kernel)
     reach = max(np.linalg.norm(np.linalg.solve(root, model.value @ x), 2) for model in maps.models)
     rate = np.linalg.norm(s @ maps.state.value @ x, 2)
-    return float(reach * np.linalg.norm(s[:, : len(kernel)] @ residual)), float(rate)
+    return float(reach * np.linalg.norm(s @ start)), float(rate)
 
 
 def enclosed_norm(
-    maps: RoundMatrices, kernel: Estimate, residual: Estimate, s: Float[np.ndarray, "s s"]
+    maps: RoundMatrices, kernel: Estimate, start: Estimate, s: Float[np.ndarray, "s s"]
 ) -> StateNorm | str:
     """What any float64 matrix S proves; or why it proves nothing.
 
     Source: docs/proofs/any_method.md#the-certificate-from-numbers.
     """
-    p, x = len(kernel.value), np.linalg.inv(s)
+    x = np.linalg.inv(s)
     skew = _spectral(Estimate.exact(s) @ x - np.eye(len(s)))
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     least = float(smallest_eigenvalue(witness @ kernel @ witness.T).lo)
@@ -309,12 +357,13 @@ def enclosed_norm(
     rate = float(above(_spectral(s @ maps.state @ x) / rest))
     if not rate < 1:
         return f"rounding hides the contraction: a round's factor is only shown to be at most {rate:.9g}"
-    reach = 0.0
-    for model in maps.models:
+
+    def farthest(models: tuple[Estimate, ...]) -> float:
         interruption.check()
-        reach = max(reach, float(above(_spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))))
-    start = float(above((Estimate.exact(s[:, :p]) @ residual).norm().hi))
-    return StateNorm(rate, reach, start)
+        return max(float(above(_spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))) for model in models)
+
+    met = farthest(maps.models)
+    return StateNorm(rate, met, max(met, farthest(maps.ends)), float(above((Estimate.exact(s) @ start).norm().hi)))
 
 
 def _spectral(matrix: Estimate) -> float:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ntkfl.training.method import Method
 
 COVERED = ("fl-ntk", "fedavg", "fedavgm", "fedprox", "scaffold", "feddyn")
+REMEMBER = ("fedavgm", "scaffold", "feddyn")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +26,10 @@ class RoundMatrices:
     """
 
     state: Estimate  # T, (s, s)
-    # N_j, (p, s): y less the outputs, on all rows, of the server's model and of each client's after each local step
+    # N_j, (p, s): y less the outputs, on all rows, of the server's model and of each client's after each local step but
+    # the last one: of all models whose gradients are met
     models: tuple[Estimate, ...]
+    ends: tuple[Estimate, ...]  # the same of each client's last model
     unit: float  # about how far a remembered vector of length 1 moves the model, for norms of states
 
 
@@ -36,13 +39,13 @@ def round_matrices(
     """T and all N_j of a method, one of COVERED, for K (p, p) and the client of each of its rows."""
     name, options = method.name, method.options
     p, sizes = len(kernel.value), np.bincount(owner)
-    clients, remembers = len(sizes), name in ("fedavgm", "scaffold", "feddyn")
+    clients, remembers = len(sizes), name in REMEMBER
     unit = np.eye(p * (1 + remembers))
     residual, memory = unit[:p], unit[p:] if remembers else np.zeros((p, p))
     inverse, rate = _inverse(Estimate.exact(float(clients))), float(options.get("server_rate", 1.0))
     pull = float(options.get("mu", options.get("alpha", 0.0)))
     weights = CohortWeights.of(sizes, clients, method.weighting).mean
-    total, mean, models = _zeros(residual), _zeros(residual), [Estimate.exact(residual)]
+    total, mean, models, ends = _zeros(residual), _zeros(residual), [Estimate.exact(residual)], []
     for client in range(clients):
         mine = np.repeat((owner == client)[:, None], unit.shape[1], axis=1).astype(float)
         drift = _zeros(residual)
@@ -55,6 +58,7 @@ def round_matrices(
             moved = moved + eta * (mine * left - pull * moved + drift)
             left = residual - kernel @ moved
             models.append(left)
+        ends.append(models.pop())
         total = total + moved
         share = Estimate(float(weights[client]), 2 * np.spacing(float(weights[client])))
         mean = mean + share * moved
@@ -78,7 +82,7 @@ def round_matrices(
     state = Estimate(
         np.concatenate([row.value for row in rows]), np.concatenate([row.error for row in rows]), "rounding bound"
     )
-    return RoundMatrices(state, tuple(models), length)
+    return RoundMatrices(state, tuple(models), tuple(ends), length)
 
 
 def _zeros(like: Float[np.ndarray, "p s"]) -> Estimate:

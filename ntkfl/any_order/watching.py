@@ -1,17 +1,20 @@
 """Train until a round certifies for any order: by Algorithm 1, or with tuned momentum at the server until then."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from ntkfl.algorithm1.checkpoints import checkpoints
 from ntkfl.algorithm1.simulation import simulate
-from ntkfl.any_order import AnyOrderCertificate, certify_any_order
+from ntkfl.any_order.certificate import LaterModels
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup, Weights
+
+Found = TypeVar("Found", bound=LaterModels)
 
 
 def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
@@ -67,8 +70,14 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
 
 
 def watch_any_order(
-    problem: Problem, setup: Setup, rounds: int, every: int, *, momentum: bool = False
-) -> Iterator[tuple[int, AnyOrderCertificate]]:
+    problem: Problem,
+    setup: Setup,
+    rounds: int,
+    every: int,
+    certify: Callable[[Problem, Weights], Found],
+    *,
+    momentum: bool = False,
+) -> Iterator[tuple[int, Found]]:
     """Train on until a checkpoint certifies: each round looked at, and what is found there.
 
     Args:
@@ -76,18 +85,24 @@ def watch_any_order(
         setup: sizes, seed and steps; its rounds are not used.
         rounds: rounds trained at most.
         every: rounds from one look to the next.
-        momentum: at the server, tuned, until a round certifies; what is certified holds for plain steps from there on.
+        certify: `certify_any_order`, or `certify_method` with its setup and method.
+        momentum: at the server, tuned, until a round certifies; what is certified does not have it.
     """
     for reached, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
-        certificate = certify_any_order(problem, weights)
+        certificate = certify(problem, weights)
         yield reached, certificate
         if certificate.certified:
             return
 
 
-def certify_after_in_any_order(
-    problem: Problem, setup: Setup, rounds: int, every: int, momentum: bool = False
-) -> AnyOrderCertificate:
+def certify_after(
+    problem: Problem,
+    setup: Setup,
+    rounds: int,
+    every: int,
+    certify: Callable[[Problem, Weights], Found],
+    momentum: bool = False,
+) -> Found:
     """What is found after so many rounds, trained as by `watch_any_order`.
 
     Args:
@@ -95,8 +110,9 @@ def certify_after_in_any_order(
         setup: sizes, seed and steps.
         rounds: after which the certificate is made.
         every: rounds of a leg, on which the last bits of the weights depend.
+        certify: as of `watch_any_order`.
         momentum: at the server, tuned as by `tuned_momentum`.
     """
     for _, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
         last = weights
-    return certify_any_order(problem, last)
+    return certify(problem, last)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        needed, now = certificate.needed_residual, _up(float(certificate.residual.hi))
+        needed, now = certificate.needed_residual, shown_up(float(certificate.residual.hi))
         return (
             "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
             f"A residual |y - f| of about {needed:.2g} would do, by an estimate; now it is {now}."
@@ -25,18 +25,7 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     return (
         f"CERTIFIED for any order: steps below {_down(certificate.step_limit)} bring the training loss to 0 from here "
         "on, in whatever order batches and clients come.",
-        f"No later model is farther than {_up(2 * float(certificate.distance.hi))} from this one.",
-    )
-
-
-def conditions(certificate: AnyOrderCertificate) -> tuple[str, ...]:
-    """What the first sentence asks of the training."""
-    fixed = ["the output's bias is not trained: it is subtracted from the labels"]
-    return (
-        "every sample is visited again and again, in batches of distinct samples",
-        "steps are on half the sum of squares over a batch, and stay above some number above 0",
-        "the server's step on the clients' mean stays between some number above 0 and 1",
-        *(fixed if certificate.output_bias.any() else []),
+        f"No later model is farther than {shown_up(2 * float(certificate.distance.hi))} from this one.",
     )
 
 
@@ -46,8 +35,8 @@ def page(certificate: AnyOrderCertificate) -> str:
     numbers = {} if certificate.certified else {"in the way": certificate.why}
     numbers |= {
         "samples, neurons": f"{certificate.problem.n}, {certificate.width}",
-        "|y - f|": _up(float(certificate.residual.hi)),
-        "D, distance to the fit": _up(float(certificate.distance.hi)),
+        "|y - f|": shown_up(float(certificate.residual.hi)),
+        "D, distance to the fit": shown_up(float(certificate.distance.hi)),
         "pairs held at kinks, |A|": str(len(certificate.held)),
         "margin off A": _down(certificate.margin),
     }
@@ -56,7 +45,7 @@ def page(certificate: AnyOrderCertificate) -> str:
     if certificate.certified:
         limits = certificate.client_step_limits, certificate.universal_step_limits
         ranges = [" to ".join(dict.fromkeys((_down(limit.min()), _down(limit.max())))) for limit in limits]
-        moved = f"{_up(certificate.prediction_radius)} |x|" + (", x with its constant feature" if constant else "")
+        moved = f"{shown_up(certificate.prediction_radius)} |x|" + (", x with its constant feature" if constant else "")
         numbers |= {
             "steps allowed, by client": ranges[0],
             "whatever the patterns": ranges[1],
@@ -66,9 +55,9 @@ def page(certificate: AnyOrderCertificate) -> str:
         }
     if certificate.certified and certificate.problem.y.size > certificate.problem.n:
         # two outputs may come closer to each other by twice what one moves
-        numbers["classes final that lead by"] = f"{_up(2 * certificate.prediction_radius)} |x|"
+        numbers["classes final that lead by"] = f"{shown_up(2 * certificate.prediction_radius)} |x|"
     lines = [*sentences(certificate), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())]
-    return "\n".join(lines + ([f"  if {asked}" for asked in conditions(certificate)] if certificate.certified else []))
+    return "\n".join(lines + ([f"  if {asked}" for asked in certificate.conditions()] if certificate.certified else []))
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
@@ -108,4 +97,4 @@ def _digits(value: float, rounding: str) -> str:
     return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(float(value)))):.6g}"
 
 
-_up, _down = partial(_digits, rounding=ROUND_CEILING), partial(_digits, rounding=ROUND_FLOOR)
+shown_up, _down = partial(_digits, rounding=ROUND_CEILING), partial(_digits, rounding=ROUND_FLOOR)

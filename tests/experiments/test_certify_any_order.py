@@ -96,6 +96,22 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
     assert "stopped by Ctrl-C" in result.stderr and "round 0 was the last one judged: " in result.stderr
 
 
+def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
+    """With options; before any training nothing is certified, and the reason is said."""
+    asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
+    asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
+    result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0 and result.stdout.startswith("CERTIFIED for fedavgm"), result.output
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["certified"] and record["spectral_radius"] <= record["rate"] < 1 and len(record["conditions"]) == 2
+    assert record["round"] % 5 == 0 < record["round"] and all(said in result.stdout for said in record["proved"])
+    again = run(*record["replay"].split()[1:], "--json", tmp_path / "again.json")
+    assert again.exit_code == 0 and "--option=momentum=0.6" in record["replay"], again.output
+    assert {**json.loads((tmp_path / "again.json").read_text()), "provenance": 0} == {**record, "provenance": 0}
+    early = run(*asked)
+    assert early.exit_code == 1 and "NOT CERTIFIED for fedavgm" in early.stdout and "In the way: " in early.stdout
+
+
 @pytest.fixture
 def files(tmp_path):
     """A network with biases that nearly fits its data, in three formats."""
@@ -185,6 +201,13 @@ def test_labels_in_one_column_are_tested_by_their_signs(files):
         ((*ANY, "--test", "--plot", "a.txt"), "pictures are .png or .svg"),
         ((*ANY, "--weights", "nothing.npz"), "there is no such file"),
         ((*ANY, "--test"), "sphere takes no test"),
+        (("certify", "--option", "mu=1"), "--option needs --method"),
+        (("certify", "--method", "scaffold", "--attack", "5"), "--attack needs --any-order"),
+        ((*ANY, "--method", "scaffold"), "choose one"),
+        (("certify", "--method", "scaffold", "--width", "40", "--option", "speed"), "write NAME=VALUE"),
+        (("certify", "--method", "scafold", "--width", "40"), "scaffold"),
+        (("certify", "--method", "fedadam", "--width", "40"), "this certificate covers fl-ntk"),
+        (("certify", "--method", "feddyn", "--width", "40", "--eta-global", "2"), "feddyn has no server_rate"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, message):

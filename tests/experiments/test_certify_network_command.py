@@ -41,11 +41,11 @@ def test_a_round_too_early_is_not_certified_and_says_which_residual_would_do():
         (("--network", "conv:3:erf", "--n", "4"), "convolutional"),
         (("--network", "deep"), "there is no network 'deep'"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),
-        (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order or --network"),
+        (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order, --network"),
         (("--network", "fc:3:erf", "--visits", "0.5"), "visits is 0.5; it must be 1 or more"),
         (("--network", "fc:3:erf", "--test"), "sphere takes no test"),
         (("--visits", "2"), "--visits needs --network"),
-        (("--test",), "--test needs --any-order or --network"),
+        (("--test",), "--test needs --any-order or --network or --method"),
     ],
 )
 def test_what_does_not_go_is_refused(arguments, why):

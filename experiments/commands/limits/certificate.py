@@ -44,14 +44,15 @@ def certify(
     ] = False,
     weights: Annotated[
         Path | None,
-        typer.Option(help="with --any-order: a file of your own network, as ntkfl barrier reads it"),
+        typer.Option(help="with --any-order or --method: a file of your own network, as ntkfl barrier reads it"),
     ] = None,
     momentum: Annotated[
-        bool, typer.Option("--momentum", help="with --any-order --watch: tuned momentum at the server until then")
+        bool,
+        typer.Option("--momentum", help="with --any-order or --method: tuned momentum at the server until then"),
     ] = False,
     test: Annotated[
         bool,
-        typer.Option("--test", help="with --any-order or --network: the share of test samples whose class is final"),
+        typer.Option("--test", help="the share of test samples whose class is final; not for plain certify"),
     ] = False,
     plot: Annotated[
         Path | None,
@@ -77,40 +78,61 @@ def certify(
         Path | None,
         typer.Option(help="with --any-order: a folder with the certificate and a script that checks it without ntkfl"),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="with --method: an option of it, such as momentum=0.6; repeat it for more")
+    ] = None,
 ) -> None:
     """Certify a network: that Algorithm 1 converges on it, at which rate, and a bound on how far any neuron moves.
 
     Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data; --network does so for networks of any depth, if every sample is visited about equally often.
+    data; --network does so for networks of any depth, if every sample is visited about equally often; --method that
+    fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn does, at which rate, with the setting's steps on full batches.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,
     130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
-    asked = {"--weights": weights, "--momentum": momentum, "--plot": plot, "--attack": attack, "--export": export}
+    kinds = {"--any-order": any_order, "--network": network is not None, "--method": method is not None}
+    both = ("--any-order", "--method")
+    needs: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "--weights": (weights, both),
+        "--momentum": (momentum, both),
+        "--plot": (plot, ("--any-order",)),
+        "--attack": (attack, ("--any-order",)),
+        "--export": (export, ("--any-order",)),
+        "--option": (option, ("--method",)),
+        "--test": (test, tuple(kinds)),
+    }
     with bad_input():
-        for name, given in asked.items():
-            if given not in (None, False) and not any_order:
-                raise ValueError(f"{name} needs --any-order")
-        if test and not any_order and network is None:
-            raise ValueError("--test needs --any-order or --network")
+        for name, (given, of) in needs.items():
+            if given not in (None, False, []) and not any(kinds[kind] for kind in of):
+                raise ValueError(f"{name} needs {' or '.join(of)}")
         if visits != 1 and network is None:
             raise ValueError("--visits needs --network")
         _check(options, after, watch, search, search_steps, every)
-        if any_order and network is not None:
-            raise ValueError("--network is for smooth networks, --any-order for two layers of ReLU: choose one")
-        if (any_order or network is not None) and (search or search_steps):
-            raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order or --network")
+        if sum(kinds.values()) > 1:
+            raise ValueError(
+                "--network is for smooth networks, --any-order and --method are for two layers of ReLU, in any order "
+                "and of one method: choose one"
+            )
+        if any(kinds.values()) and (search or search_steps):
+            raise ValueError(f"--search and --search-steps look at X.11 and X.12, not at {', '.join(kinds)}")
     if network is not None:
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
         return certify_smooth_network(options, Smooth(network, after, watch, every, visits, test, json_file))
-    if any_order:
+    if any_order or method is not None:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
-        request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack, export)
+        request = AnyOrder(
+            after, watch, every, weights, momentum, test, plot, json_file, attack, export, method, tuple(option or ())
+        )
         return certify_in_any_order(options, request)
     with bad_input():
         problem, setup = to_certify(options)

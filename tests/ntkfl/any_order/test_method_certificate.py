@@ -36,7 +36,7 @@ class Training:
     Written from the methods' papers, with no matrix of coefficients.
     """
 
-    def __init__(self, problem, weights, kind, eta, steps):
+    def __init__(self, problem, weights, kind, eta, steps, remembered=None):
         self.name, self.options = named(kind)
         self.x, self.y = problem.x.astype(LONG), problem.y.astype(LONG)
         self.clients, self.eta, self.steps = problem.clients(), LONG(eta), steps
@@ -47,6 +47,16 @@ class Training:
         self.patterns = weights.hidden @ problem.x.T > 0
         self.frozen = True
         self.models = [self.w]
+        if remembered is not None:
+            part = [
+                ((self.patterns[:, m] * remembered[m].astype(LONG)) @ self.x[m]) * self.signs[:, None]
+                for m in self.clients
+            ]
+            if self.name == "fedavgm":
+                self.server = sum(part)
+            else:
+                self.own = [-own for own in part] if self.name == "scaffold" else part
+                self.server = sum(self.own) / LONG(len(part))
 
     def gradient(self, w, members):
         z = self.x[members] @ w.T
@@ -117,7 +127,7 @@ def test_a_round_is_the_map_of_the_kernel_regime(kind):
     maps = round_matrices(method, Estimate.exact(kernel), problem.owner, 0.3, 3)
     expected = kernel_regime(problem, setup, kernel, name, options).round_map
     np.testing.assert_allclose(maps.state.value, np.asarray(expected), rtol=1e-9, atol=1e-12)
-    assert maps.state.error.max() < 1e-11 and len(maps.models) == 10
+    assert maps.state.error.max() < 1e-11 and (len(maps.models), len(maps.ends)) == (7, 3)
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -144,6 +154,30 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
         assert ((outputs.lo <= later) & (later <= outputs.hi)).all()
         run.round()
     assert run.frozen and run.residual() < before
+
+
+@pytest.mark.parametrize("kind", ["fedavgm", "fedavgm, Nesterov", "scaffold", "scaffold, option I", "feddyn"])
+def test_a_memory_from_before_is_followed(kind):
+    """A memory larger than the residual moves models away first, farther than any empty one."""
+    name, options = named(kind)
+    problem, weights = small(1, distance=1e-5)
+    setup = Setup(eta_local=0.3, local_steps=3)
+    kept = np.random.default_rng(2).standard_normal(4) * 3e-4
+    certificate = certify_method(problem, weights, setup, name, options, remembered=kept)
+    assert certificate.certified, certificate.why
+    point = certify_any_order(problem, weights).fitted_weights()
+    run, start = Training(problem, weights, kind, 0.3, 3, kept), 0.0
+    for t in range(40):
+        farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
+        start = max(start, farthest)
+        assert farthest <= certificate.within(max(t - 1, 0)) + 1e-12
+        run.round()
+    empty = certify_method(problem, weights, setup, name, options)
+    assert run.frozen and start > empty.radius
+    with pytest.raises(ValueError, match="remembered has shape"):
+        certify_method(problem, weights, setup, name, options, remembered=kept[:2])
+    with pytest.raises(ValueError, match="fedavg remembers nothing"):
+        certify_method(problem, weights, setup, "fedavg", remembered=kept)
 
 
 def test_the_memory_is_needed():
@@ -218,17 +252,19 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
     )
     for candidate in method_certificate._candidates(maps, kernel, 0.999):
         s = candidate @ (np.eye(8) + 0.02 * rng.standard_normal((8, 8)))
-        norm = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+        begin = np.append(residual, 0.1 * rng.standard_normal(4))
+        norm = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(begin), s)
         if isinstance(norm, str):
             assert np.linalg.norm(s @ maps.state.value @ np.linalg.inv(s), 2) > 1 - 1e-9
             continue
         z = rng.standard_normal((8, 2000))
         size = np.linalg.norm(s @ z, axis=0)
         assert (np.linalg.norm(s @ (maps.state.value @ z), axis=0) <= norm.rate * size).all()
-        for model in maps.models:
-            left = model.value @ z
-            assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= norm.reach * size).all()
-        assert norm.start == pytest.approx(np.linalg.norm(s[:, :4] @ residual), rel=1e-8)
+        for reach, models in ((norm.met, maps.models), (norm.reach, maps.ends)):
+            for model in models:
+                left = model.value @ z
+                assert (np.sqrt(np.einsum("ik,ik->k", left, np.linalg.solve(kernel, left))) <= reach * size).all()
+        assert norm.start == pytest.approx(np.linalg.norm(s @ begin), rel=1e-8)
 
 
 def test_nothing_rests_on_inverses_of_float64(monkeypatch):
@@ -242,20 +278,27 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
     inverse, root, shown = np.linalg.inv, np.linalg.cholesky(kernel), 0
     for s in list(method_certificate._candidates(maps, kernel, 0.95)):
         rate = np.linalg.norm(s @ maps.state.value @ inverse(s), 2)
-        reach = max(np.linalg.norm(np.linalg.solve(root, model.value @ inverse(s)), 2) for model in maps.models)
+        met, last = (
+            max(np.linalg.norm(np.linalg.solve(root, model.value @ inverse(s)), 2) for model in models)
+            for models in (maps.models, maps.ends)
+        )
+        begin = Estimate.exact(np.append(residual, np.zeros(4)))
         for factor in (0.6, 0.9):
             noise = np.eye(8) + 1e-5 * rng.standard_normal((8, 8))
             with monkeypatch.context() as patch:
                 patch.setattr(np.linalg, "inv", lambda a, by=factor * noise: inverse(a) @ by[: len(a), : len(a)])
-                norm = enclosed_norm(maps, Estimate.exact(kernel), Estimate.exact(residual), s)
+                norm = enclosed_norm(maps, Estimate.exact(kernel), begin, s)
             if not isinstance(norm, str):
                 shown += 1
-                assert norm.rate >= rate and norm.reach >= reach
+                assert norm.rate >= rate and norm.met >= met and norm.reach >= max(met, last)
     assert shown == 10
 
 
 def test_clients_that_overshoot_are_in_the_ball():
-    """Local steps of 2.2 / K swing ever wider while the server's mean converges: clients alone leave |W0 - W*|."""
+    """Local steps of 2.2 / K swing ever wider while the server's mean converges: clients alone leave |W0 - W*|.
+
+    The last of three local models is farthest, but only its distance is claimed: its patterns may change.
+    """
     problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
     setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}
     certificate = certify_method(problem, weights, setup, "fedavg", options)
@@ -269,17 +312,28 @@ def test_clients_that_overshoot_are_in_the_ball():
     assert run.frozen and 0.999 * certificate.radius < farthest <= certificate.radius
 
     x, push = problem.x[0], (point - weights.hidden).astype(float) @ problem.x[0]
-    r, w = int(push.argmin()), weights.hidden.copy()
-    w[r] -= (w[r] @ x + 2.1 * push[r]) / (x @ x) * x  # active here, at W* and wherever the server goes
-    moved = Weights(w, weights.signs)
-    near = Problem(problem.x, moved.outputs(problem.x) + problem.y - weights.outputs(problem.x))
+    r = int(push.argmin())
+
+    def beside(far):
+        """The network and labels with w*_r.x at so many pushes."""
+        w = weights.hidden.copy()
+        w[r] -= (w[r] @ x + (1 + far) * push[r]) / (x @ x) * x
+        moved = Weights(w, weights.signs)
+        near = Problem(problem.x, moved.outputs(problem.x) + problem.y - weights.outputs(problem.x))
+        run = Training(near, moved, "fedavg", setup.eta_local, 3)
+        run.options = options
+        run.round()
+        return near, moved, run
+
+    near, moved, run = beside(1.1)  # active here, at W* and wherever the server goes; not after one local step
     assert certify_any_order(near, moved).certified
     refused = certify_method(near, moved, setup, "fedavg", options)
     assert not refused.certified and f"({r}, 0)" in refused.why
-    run = Training(near, moved, "fedavg", setup.eta_local, 3)
-    run.options = options
-    run.round()
     assert not run.frozen and run.w[r] @ x > 0
+    near, moved, run = beside(1.6)  # not after three local steps, where no gradient is met
+    again = certify_method(near, moved, setup, "fedavg", options)
+    assert again.certified and run.models[-2][r] @ x < 0 and run.frozen
+    assert again.radius == pytest.approx(certificate.radius, rel=1e-6)
 
 
 def test_several_outputs_and_a_torch_head():
