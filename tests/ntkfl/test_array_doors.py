@@ -105,6 +105,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         )
         for question in ("enclosure", "final", "inputs")
     ),
+    ("certify_method", partial(ntkfl.certify_method, PROBLEM, WEIGHTS, SETUP, "scaffold"), {"remembered": Y}),
     ("MatrixFreeRegime.left_estimate", TILED.left_estimate, STARTS | {"initial_outputs": Y / 2}),
     ("MatrixFreeRegime.rounds_between", TILED.rounds_between, {"eps": 0.5, "initial_outputs": Y / 2}),
     ("NetworkCertificate.enclosure", ntkfl.certify_network(SMOOTH, None, PROBLEM).enclosure, {"x": X}),
