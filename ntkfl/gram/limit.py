@@ -26,7 +26,9 @@ from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, checked_rows
 
 ROUNDOFF = 2.0**-53
-_STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
+STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
+COARSE = 1 - 2.0**-17  # the same where entries are stored in float32
+COARSER = 28  # times the error bound of `infinite_estimate`, which it gives, is that of COARSE
 _BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
 TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
 FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
@@ -166,12 +168,33 @@ def infinite(
         out = np.empty((len(x), len(z)))
     elif out.shape != (len(x), len(z)) or out.dtype != np.float64:
         raise ValueError(f"out is {out.dtype} of shape {out.shape}; it must be float64 of shape {(len(x), len(z))}")
-    exponents = [row_exponents(rows) for rows in (x, z)]
-    if max(np.abs(e).max() for e in exponents) > FAR:
+    if _far(x) or _far(z):
         infinite(scaled_rows(x), None if alone else scaled_rows(z), out)
-        return products_scaled_back(out, *exponents)
+        return products_scaled_back(out, row_exponents(x), row_exponents(z))
     if len(x) * len(z) < TILED:
         return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)), out)
+    fill_infinite(out, x, z, alone)
+    return out
+
+
+def compiles(x: Float[np.ndarray, "n d"]) -> bool:
+    """Whether `fill_infinite` is for these rows: there are many, and none has a far exponent."""
+    return len(x) ** 2 >= TILED and not _far(x)
+
+
+def _far(x: np.ndarray) -> bool:
+    return bool(np.abs(row_exponents(x)).max() > FAR)
+
+
+def fill_infinite(
+    out: Float[np.ndarray, "n p"],
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "p d"],
+    alone: bool,
+    steep: float = STEEP,
+) -> None:
+    """The compiled pass of `infinite`, for checked rows that `compiles` allows, into any array of floats."""
+    exponents = [row_exponents(rows) for rows in (x, z)]
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         values, step = np.empty(len(i)), max(1, _GATHER // x.shape[1])
@@ -181,10 +204,9 @@ def infinite(
             values[pairs] = np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][p] + exponents[1][q])
         return values
 
-    fill(out, x, z, alone, _STEEP, repair)
+    fill(out, x, z, alone, steep, repair)
     if alone:
         np.fill_diagonal(out, np.einsum("ij,ij->i", x, x) / 2)
-    return out
 
 
 def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Float[np.ndarray, "n p"]:
@@ -237,6 +259,8 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
     # cases the angle is off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi)
     # + 4 roundings <= (1.24 d + 8) u, less than half of what is claimed. Rows of far exponents are scaled before and
     # the entries scaled back, so underflow is one rounding of the value and one of the bound, by half of 2^-1074 each.
+    # With COARSE in place of .9 the slope of arccos is at most 258, the angle is off by at most (516 d + 2588) u, and
+    # the entry by at most (83 d + 417) u: less than COARSER times what is claimed here.
     x, z, alone = pair_of_inputs(x, z)
     require("the Gram matrix with its error", matrix_bytes(5.2, x, z), n=len(x))
     value = infinite(x, None if alone else z)
@@ -306,7 +330,7 @@ def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -
 def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
     """The angle and its distance to pi, both of small relative error; `upper`: only needed above the diagonal."""
     cosine = a.value @ b.value.T / np.sqrt(a.square[:, None] * b.square)
-    steep = np.abs(cosine) > _STEEP
+    steep = np.abs(cosine) > STEEP
     if upper:
         steep = np.triu(steep, 1)
     angle = np.arccos(np.clip(cosine, -1, 1))

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.gram.limit import infinite
+from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, infinite, pair_of_inputs
 from ntkfl.gram.threads import worker_threads
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
@@ -25,6 +25,7 @@ STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry tha
 UNDERFLOW = 2.0**-149  # of an entry below the least normal float32
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+Fill = Callable[[np.ndarray, int, int], None]  # of rows start to end of the columns 0 to end
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,24 +60,14 @@ class Tiles:
         """
         x = finite_array("x", x)
         require("the tiles of the Gram matrix", lambda n: tiles_bytes(n, dtype), n=len(x))
-        _require_symmetric(kernel, x)
-        slabs, roots = [], np.empty(0)
+        fill = _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
+        slabs = []
         for start in range(0, len(x), SLAB):
             interruption.check()
-            rows = x[start : start + SLAB]
-            slab = np.empty((len(rows), start + len(rows)), dtype)
-            own = _values(kernel, rows, None)
-            roots = np.append(roots, np.sqrt(np.maximum(np.diagonal(own), 0)))
-            if roots.max() ** 2 > np.finfo(dtype).max:  # which no entry is larger than
-                raise ValueError(
-                    f"the kernel has entries up to {roots.max() ** 2:.3g}; {dtype} holds up to "
-                    f"{np.finfo(dtype).max:.3g}: take float64 tiles, or divide the samples by a number"
-                )
-            slab[:, start:] = _allowed((own + own.T) / 2, roots[start:], roots[start:])
-            if start:
-                slab[:, :start] = _allowed(_values(kernel, rows, x[:start]), roots[start:], roots[:start])
-            slabs.append(slab)
-        return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x))
+            end = min(start + SLAB, len(x))
+            slabs.append(np.empty((end - start, end), dtype))
+            fill(slabs[-1], start, end)
+        return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1))
 
     def __len__(self) -> int:
         return self.slabs[-1].shape[1]
@@ -180,6 +171,44 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"]) -> Float[np.nda
         if columns != rows:
             product[columns] += part.T @ v[rows]
     return product
+
+
+def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
+    """H_inf, with the digits that float32 holds where that is what is stored."""
+    x = pair_of_inputs(x, None)[0]
+    _require_room(float(np.linalg.norm(x, axis=1).max() ** 2) / 2, dtype)
+    steep = COARSE if STORED[dtype] else STEEP
+
+    def fill(slab: np.ndarray, start: int, end: int) -> None:
+        if start:
+            fill_infinite(slab[:, :start], x[start:end], x[:start], False, steep)
+        fill_infinite(slab[:, start:], x[start:end], x[start:end], True, steep)
+
+    return fill
+
+
+def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
+    """Any kernel, whose entries must be what a positive semi-definite matrix may have."""
+    _require_symmetric(kernel, x)
+    roots = np.empty(len(x))
+
+    def fill(slab: np.ndarray, start: int, end: int) -> None:
+        own = _values(kernel, x[start:end], None)
+        roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
+        _require_room(roots[:end].max() ** 2, dtype)  # which no entry is larger than
+        slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
+        if start:
+            slab[:, :start] = _allowed(_values(kernel, x[start:end], x[:start]), roots[start:end], roots[:start])
+
+    return fill
+
+
+def _require_room(largest: float, dtype: str) -> None:
+    if largest > np.finfo(dtype).max:
+        raise ValueError(
+            f"the kernel has entries up to {largest:.3g}; {dtype} holds up to {np.finfo(dtype).max:.3g}: take float64 "
+            "tiles, or divide the samples by a number"
+        )
 
 
 def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:

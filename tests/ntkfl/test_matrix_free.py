@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ntkfl import gram, kernel_regime, memory, random_rounds
 from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
-from ntkfl.gram import tiles
+from ntkfl.gram import limit, tiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.problem import Problem, Setup
 
@@ -45,6 +45,28 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
     assert (tiles[np.ix_(rows, columns)] == stored[np.ix_(rows, columns)]).all()
     assert (tiles[rows] == stored[rows]).all()
     assert (stored == stored.T).all()
+
+
+@settings(max_examples=15)
+@given(
+    n=st.integers(2, 30), d=st.integers(2, 6), seed=st.integers(0, 99), dtype=st.sampled_from(["float64", "float32"])
+)
+def test_compiled_tiles_are_within_their_error_at_every_angle(n, d, seed, dtype):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 3, (n, 1))
+    near = x[: n // 2] * rng.choice([-3.0, 1.0], (n // 2, 1))
+    x = np.concatenate([x, near * (1 + 10.0 ** -rng.uniform(0, 9, (n // 2, 1)) * rng.standard_normal((n // 2, d)))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit, "TILED", 0)
+        patch.setattr(tiles, "SLAB", 12)
+        patch.setattr(tiles, "TILE", 4)
+        compiled = Tiles.of(gram.infinite, x, dtype)
+    exact, stored = gram.infinite_estimate(x), np.asarray(compiled)
+    allowed = (
+        compiled.rounding * np.abs(exact.value) + np.outer(compiled.of_kernel, compiled.of_kernel) + exact.error + 2e-45
+    )
+    assert (np.abs(stored - exact.value) <= 1.0001 * allowed).all() and (stored == stored.T).all()
+    assert np.linalg.norm(stored - exact.value) <= compiled.error + np.linalg.norm(exact.error)
 
 
 def test_a_product_does_not_depend_on_the_threads():
