@@ -43,8 +43,8 @@ MINIATURE = Miniature(
     measure=measure,
     caveat=(
         "A smaller rate takes every client less far, whatever the loss looks like: that the distance falls with it is "
-        "no finding. What the paper says beside it is that the model is better. The exact decomposition of the error, "
-        "of which Figures 2 and 4 show parts, is in `ntkfl study run averaging-factors`."
+        "no finding. What the paper says beside it is that the model is better. Figures 2 and 4 show parts of the "
+        "error; `ntkfl study run averaging-factors` has its exact decomposition."
     ),
     quick=ALONE.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

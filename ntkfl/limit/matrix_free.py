@@ -125,8 +125,8 @@ class MatrixFreeRegime(LinearRegime):
         """A bound of the largest eigenvalue of H u(H_D): that of a positive matrix is at most its blocks' together."""
         response = self.round.response
         assert response is not None
-        each = np.maximum(response * self._clients.values, 0)
-        return float(sum(each[owned].max() for owned in self._clients.members)) * (1 + 1e-12) + self._noise
+        gains = np.maximum(response * self._clients.values, 0)
+        return float(sum(gains[owned].max() for owned in self._clients.members)) * (1 + 1e-12) + self._noise
 
     @cached_property
     def rate_estimate(self) -> Estimate:
@@ -207,8 +207,8 @@ class MatrixFreeRegime(LinearRegime):
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
         run, shape = self._bounded(checked_rounds(rounds), initial_outputs), np.shape(rounds)
-        value = np.stack([each.residual for each in run])
-        error = np.broadcast_to(np.array([each.entry_error for each in run])[:, None, None], value.shape)
+        value = np.stack([state.residual for state in run])
+        error = np.broadcast_to(np.array([state.entry_error for state in run])[:, None, None], value.shape)
         return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
 
     def left_estimate(
@@ -285,7 +285,7 @@ class MatrixFreeRegime(LinearRegime):
         if response is None or self.round.memory or self.round.in_turn is not None:
             raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
         if not initial.any():
-            raise ValueError("the residual is 0 from the start: there is nothing of which something is left")
+            raise ValueError("the residual is 0 from the start: no share of it can be left")
         if products < 1:
             raise ValueError(f"products is {products}; it must be at least 1")
         root = np.sqrt(response)
@@ -341,14 +341,14 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
         kernel = self.kernel
         assert kernel is not None
-        value = self._predicted(np.stack([each.moved for each in run]), self._cross_grams(x, None))
+        value = self._predicted(np.stack([state.moved for state in run]), self._cross_grams(x, None))
         own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
         entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
         trace = float(sum(np.trace(slab, slab.shape[1] - len(slab)) for slab in self.tiles.slabs)) + self.tiles.error
         rounded = entry * norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
-        energy = np.array([each.energy_error for each in run])[:, None]
-        length = np.array([norm(each.moved) for each in run])[:, None]
+        energy = np.array([state.energy_error for state in run])[:, None]
+        length = np.array([norm(state.moved) for state in run])[:, None]
         return value, SAFE * (root * energy + rounded * length)
 
     @cached_property
@@ -367,10 +367,10 @@ class MatrixFreeRegime(LinearRegime):
             return self._powers(series, initial, margins, wrong)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         start, kept = RunState.start(initial, self._empty(initial), wrong), {}
-        for state, each in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
+        for state, bounded in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
             interruption.check()
             if state.round in t:
-                kept[state.round] = each
+                kept[state.round] = bounded
             if state.round == last:
                 break
         return [kept[now] for now in t.tolist()]
@@ -385,7 +385,7 @@ class MatrixFreeRegime(LinearRegime):
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
             run = self._powers(series, initial)
-            return np.stack([each.residual for each in run]), np.stack([each.moved for each in run])
+            return np.stack([state.residual for state in run]), np.stack([state.moved for state in run])
         return super()._run(initial, t)
 
     def _series(self, t: np.ndarray, largest: float) -> Series | None:

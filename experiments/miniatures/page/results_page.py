@@ -49,7 +49,7 @@ OMITTED = {  # experiments of the papers that have no miniature, and why
         "ima-window. ima-start-methods and ima-decays ask the same of Tables II and III, whose numbers are printed"
     ),
     "IMA, Figures 2 and 4 (biases and covariance over the rounds)": (
-        "the study averaging-factors has the exact decomposition of which they show parts, and the claim that the "
+        "the figures show parts of a decomposition; the study averaging-factors has all of it, and the claim that the "
         "heterogeneous bias dominates, on networks of two layers with squares and a constant rate: `ntkfl study run "
         "averaging-factors`. Figure 4 estimates the covariance by a similarity of outputs instead"
     ),

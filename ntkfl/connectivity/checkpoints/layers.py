@@ -35,8 +35,8 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
         raise ValueError(
-            f"{where} is no two-layer network, of which barriers are exact: it has {given}. Others are evaluated on a "
-            "grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
+            f"{where} has {given}: it is no two-layer network. Barriers are exact for two-layer networks; others are "
+            "evaluated on a grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
         )
     arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
     bias_of = _biases(list(arrays), matrices, vectors)
