@@ -82,9 +82,9 @@ def modules_of(package: str) -> Iterator[ModuleType]:
 
 
 class LeftOut(UserWarning):
-    """A module that a package announces cannot be used. `each`: every one is shown, though all come from one line."""
+    """A module that a package announces cannot be used. `every`: each is shown, though all come from one line."""
 
-    each = True
+    every = True
 
 
 def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:

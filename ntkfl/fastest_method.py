@@ -215,7 +215,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     if budget is not None:
         ends = np.linalg.norm(regime.residual(np.array([0, budget])).reshape(2, -1), axis=1)
         left = float(ends[1] / ends[0]) if ends[0] else 0.0
-    setup, each = regime.setup, VECTORS.get(regime.method, 2)
-    vectors = None if rounds is None else rounds * each
+    setup, per_round = regime.setup, VECTORS.get(regime.method, 2)
+    vectors = None if rounds is None else rounds * per_round
     rate = _rate(regime)
     return Tuned(label, regime.method, options, setup.local_steps, setup.eta_local, rate, rounds, vectors, left)

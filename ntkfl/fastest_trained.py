@@ -78,7 +78,9 @@ def train_fastest(
     for tuned in fastest.best:
         steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
         regime, own = (of_method(base.at(steps), tuned.method, tuned.options) for base in (limits, frozen))
-        predicted, linearised = (_rounds(each, fastest.eps, weights.outputs(problem.x)) for each in (regime, own))
+        predicted, linearised = (
+            _rounds(dynamics, fastest.eps, weights.outputs(problem.x)) for dynamics in (regime, own)
+        )
         if predicted is not None:
             progress(f"{tuned.label}, {predicted} rounds predicted")
             counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, fastest.eps)

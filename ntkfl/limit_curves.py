@@ -206,13 +206,13 @@ def _run(
     if kept:
         memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
         first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, tuple(kept["sums"].tolist()))
-    for run, each in bounded_rounds(regime.tiles, regime.round, first, errors):
+    for run, bounded in bounded_rounds(regime.tiles, regime.round, first, errors):
         interruption.check()
         now = run.round
         if progress is not None:
             progress(now, last)
         if now in t:
-            states[now], bounds[now] = np.stack(each[:2]), np.array(each[2:])
+            states[now], bounds[now] = np.stack(bounded[:2]), np.array(bounded[2:])
         if keep is not None and (now in t or now % SAVED_EVERY == 0):
             whole = {"round": np.array(now), "residual": run.residual, "moved": run.moved, "sums": np.array(run.sums)}
             whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
@@ -262,10 +262,10 @@ def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) ->
     tests: list[tuple[np.ndarray, np.ndarray]] = []
     if problem.x_test is not None:
         tests = list(zip(*regime._predicted_within(problem.x_test, run), strict=True))
-    for i, (now, each) in enumerate(zip(t.tolist(), run, strict=True)):
-        bounded = bool(np.isfinite(each.norm_error))
-        length = float(np.linalg.norm(each.residual))
-        off = each.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # with both norms and the quotient
+    for i, (now, state) in enumerate(zip(t.tolist(), run, strict=True)):
+        bounded = bool(np.isfinite(state.norm_error))
+        length = float(np.linalg.norm(state.residual))
+        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # with both norms and the quotient
         test = None
         if tests:
             assert problem.y_test is not None
@@ -273,7 +273,7 @@ def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) ->
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),
-            accuracy(y - each.residual, y, np.full(len(y), each.entry_error)),
+            accuracy(y - state.residual, y, np.full(len(y), state.entry_error)),
             test,
             bounded,
         )

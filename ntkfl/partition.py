@@ -77,7 +77,7 @@ def generator(seed: int, stream: int) -> np.random.Generator:
 
 def _parsed(kind: str) -> tuple[str, float]:
     name, colon, text = kind.partition(":")
-    if name not in {each.partition(":")[0] for each in KINDS}:
+    if name not in {known.partition(":")[0] for known in KINDS}:
         raise ValueError(f"there is no partition {kind!r}.{did_you_mean(name, KINDS)} It is one of {', '.join(KINDS)}")
     if name == "given":
         raise ValueError("partition 'given' is for a file with an array or column named owner; these data have none")
@@ -97,10 +97,10 @@ def _parsed(kind: str) -> tuple[str, float]:
     return name, value
 
 
-def _dealt(order: np.ndarray, clients: int, each: int, rng: np.random.Generator) -> Owner:
+def _dealt(order: np.ndarray, clients: int, count: int, rng: np.random.Generator) -> Owner:
     """Cut `order` into clients * each nearly equal runs and deal every client `each` of them at random."""
     owner = np.empty(len(order), int)
-    hands = rng.permutation(np.repeat(np.arange(clients), each))
+    hands = rng.permutation(np.repeat(np.arange(clients), count))
     for client, shard in zip(hands, np.array_split(order, len(hands)), strict=True):
         owner[shard] = client
     return owner

@@ -38,22 +38,22 @@ def without_comments(source: str) -> str:
 def theorems(source: str) -> dict[str, int]:
     """The names of the theorems, each with its line."""
     text = without_comments(source)
-    found = re.finditer(r"^\s*Theorem\s+(\w+)", text, re.MULTILINE)
-    return {match[1]: text.count("\n", 0, match.start(1)) + 1 for match in found}
+    matches = re.finditer(r"^\s*Theorem\s+(\w+)", text, re.MULTILINE)
+    return {match[1]: text.count("\n", 0, match.start(1)) + 1 for match in matches}
 
 
 def faults(name: str, source: str) -> list[str]:
     """What a file says that a proof must not say, and theorems whose assumptions it does not print."""
     text = without_comments(source)
-    found = [
+    wrong = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} leaves something unproved"
         for match in FORBIDDEN.finditer(text)
     ]
     printed = re.findall(r"^Print Assumptions (\w+)\.", text, re.MULTILINE)
     for theorem, line in theorems(source).items():
         if theorem not in printed:
-            found.append(f"{name}:{line}: there is no 'Print Assumptions {theorem}.' at the end of the file")
-    return found
+            wrong.append(f"{name}:{line}: there is no 'Print Assumptions {theorem}.' at the end of the file")
+    return wrong
 
 
 def judged(name: str, source: str, output: str) -> list[str]:
@@ -98,12 +98,12 @@ def main() -> int:
         (folder / "probe_of_libraries.v").unlink()
         for name in compiled_in_order(folder):
             source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
-            found = faults(name, source)
-            if not found:
+            wrong = faults(name, source)
+            if not wrong:
                 run = subprocess.run(["coqc", "-w", "none", name], cwd=folder, capture_output=True, text=True)
-                found = judged(name, source, run.stdout) if run.returncode == 0 else [f"{name}: {run.stderr.strip()}"]
-            if found:
-                print("\n".join(found))
+                wrong = judged(name, source, run.stdout) if run.returncode == 0 else [f"{name}: {run.stderr.strip()}"]
+            if wrong:
+                print("\n".join(wrong))
                 return 1
             count += len(theorems(source))
             names = ", ".join(theorems(source)) or "lemmas for the others"

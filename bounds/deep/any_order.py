@@ -26,13 +26,13 @@ FALL, REACH = 1 - share * eta * (gain - loss), distance + drift + farthest
 
 def _constants(case: OrderedWindows) -> dict:
     start, rho = case.found.start, case.radius
-    each = Estimate.exact(start.curvature.of_each(rho)).norm()
+    bends = Estimate.exact(start.curvature.of_each(rho)).norm()
     return {
         sigma: start.least_root,
         largest: start.largest,
         entries: start.entries,
         jacobian: start.gradients,
-        bend: each,
+        bend: bends,
         turn: start.curvature.of_all(rho),
         radius: rho,
         residual: case.found.residual,

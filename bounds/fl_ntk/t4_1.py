@@ -21,8 +21,8 @@ def _runs(ladder: AccuracyLadder) -> list[KernelStart]:
 
 
 def _constants(ladder: AccuracyLadder) -> dict:
-    each = [run_values(run, N, K, eta_local, eta_global, lam, r0) for run in _runs(ladder)]
-    values = {symbol: Estimate.stacked(values_of[symbol] for values_of in each) for symbol in each[0]}
+    by_run = [run_values(run, N, K, eta_local, eta_global, lam, r0) for run in _runs(ladder)]
+    values = {symbol: Estimate.stacked(values_of[symbol] for values_of in by_run) for symbol in by_run[0]}
     return values | {eps: ladder.each(lambda target: target.eps)}
 
 

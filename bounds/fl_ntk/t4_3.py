@@ -19,8 +19,10 @@ SAMPLES = attrgetter("samples")  # of a ladder, one for each n
 
 
 def _constants(case: SampleLadder) -> dict:
-    each = [sample_constants(sample) for sample in case.samples]
-    return {symbol: Estimate.stacked(constants[symbol] for constants in each) for symbol in (n, delta, lam, quadratic)}
+    by_sample = [sample_constants(sample) for sample in case.samples]
+    return {
+        symbol: Estimate.stacked(constants[symbol] for constants in by_sample) for symbol in (n, delta, lam, quadratic)
+    }
 
 
 def constant_loss() -> SampleLadder:

@@ -88,7 +88,7 @@ def main():
     rng, slopes = np.random.default_rng(0), []
     runs = [[np.array(s) for s in zip(*(apart(m, rng) for _ in range(n)), strict=True)] for m, n in NETWORKS.items()]
     for name, limit in (("printed, no difference", printed), ("what holds", holds)):
-        row = [np.linalg.norm(found - limit(r)) / np.linalg.norm(r) for r, found in runs]
+        row = [np.linalg.norm(computed - limit(r)) / np.linalg.norm(r) for r, computed in runs]
         slopes.append(np.polyfit(np.log(list(NETWORKS)), np.log(row), 1)[0])
         print(f"{name}: off by {', '.join(f'{v:.4f}' for v in row)} of |r_0| at m = {', '.join(map(str, NETWORKS))}: "
               f"exponent {slopes[-1]:.3f}")  # fmt: skip

@@ -76,7 +76,7 @@ def main():
         runs = [[one_round(x, y, eta, steps, m, rng) for _ in range(n)] for m, n in zip(WIDTHS, NETWORKS, strict=True)]
         h = kernel(x)
         maps = printed(h, eta, steps), holds(h, eta, steps)
-        rows = [[remainder(pairs, one) for pairs in runs] for one in maps]
+        rows = [[remainder(pairs, of_map) for pairs in runs] for of_map in maps]
         said, right = (np.polyfit(np.log(WIDTHS), np.log(row), 1)[0] for row in rows)
         violated = said > -0.25
         print(f"{name}: |xi|/|r| {', '.join(f'{v:.5f}' for v in rows[0])} at m = {', '.join(map(str, WIDTHS))}")

@@ -16,7 +16,7 @@ def escaped(line: str) -> str:
     """One line of plain text as reStructuredText."""
     parts = CODE.split(line)
     return "".join(
-        f"`{part}`" if number % 2 else MARKUP.sub(lambda found: "\\" + found[0], part)
+        f"`{part}`" if number % 2 else MARKUP.sub(lambda match: "\\" + match[0], part)
         for number, part in enumerate(parts)
     )
 

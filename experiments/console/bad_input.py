@@ -46,7 +46,7 @@ def shown_warnings() -> Iterator[None]:
     def show(message, category, filename, lineno, file=None, line=None) -> None:
         if str(message).startswith(TORCH_SLOW):
             return
-        place = (str(message), 0) if getattr(category, "each", False) else (filename, lineno)
+        place = (str(message), 0) if getattr(category, "every", False) else (filename, lineno)
         seen[place] = seen.get(place, 0) + 1
         if seen[place] == 1:
             typer.echo(f"warning: {message}", err=True)

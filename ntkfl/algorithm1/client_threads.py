@@ -158,19 +158,19 @@ class ClientProducts:
         """Fill in the outputs, before and after each local step, and add up the changes."""
         prepared = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
         rate = self.network.scale.dtype.type(eta_local) * self.network.scale
-        each: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
+        mapped: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
         for first in range(0, len(self.groups), self.at_once):
             some = range(first, min(first + self.at_once, len(self.groups)))
-            list(each(lambda room, g: self._train(room, self.groups[g], rate, prepared[:, g]), self.rooms, some))
+            list(mapped(lambda room, g: self._train(room, self.groups[g], rate, prepared[:, g]), self.rooms, some))
             if len(outputs) > 1:
                 list(self.pool.map(lambda piece: self._add(some, piece), self.pieces))  # noqa: B023
         outputs[:] = prepared.reshape(len(outputs), -1)[:, : outputs.shape[1]]
 
     def _train(self, room: Room, group: Group, rate: np.floating, outputs: np.ndarray) -> None:
-        each: Callable[..., Iterable] = map if len(self.rooms) > 1 else self.pool.map
+        mapped: Callable[..., Iterable] = map if len(self.rooms) > 1 else self.pool.map
         pull = np.zeros_like(group.labels)
         for k in range(len(outputs)):
-            sums = each(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
+            sums = mapped(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
             with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
                 outputs[k] = sum(sums) * self.network.scale
                 pull = rate * (group.labels - outputs[k])

@@ -26,7 +26,7 @@ def in_weight_space(samples: int, d: int) -> bool:
 
 
 def clients_at_once(
-    n_clients: int, each: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
+    n_clients: int, per_client: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
 ) -> int:
     """Of how many clients the arrays fit, beside four numbers for each weight of the global network.
 
@@ -36,8 +36,8 @@ def clients_at_once(
     if memory is None:
         return n_clients
     hint = "smaller clients, fewer kept rounds, dtype='float32' or several devices need less"
-    require("the run", lambda width: width * itemsize * ((4 + kept) * d + each), memory, hint, width=width)
-    always, one = width * itemsize * (4 + kept) * d, width * itemsize * each
+    require("the run", lambda width: width * itemsize * ((4 + kept) * d + per_client), memory, hint, width=width)
+    always, one = width * itemsize * (4 + kept) * d, width * itemsize * per_client
     return min(n_clients, int((memory - always) // one))
 
 

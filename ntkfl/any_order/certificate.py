@@ -84,13 +84,13 @@ def gradient_products(rows: ConstraintRows) -> GradientProducts:
     row, power = net.row, net.exponent[:, None] + net.exponent
     gram = np.ldexp(neurons.gram[np.ix_(row, row)], power)
     doubt = np.ldexp(np.full_like(gram, neurons.gram_error), power)
-    size, each = len(row) * outputs, np.ones((outputs, outputs))
+    size, ones = len(row) * outputs, np.ones((outputs, outputs))
 
     def by_sample(pairs: np.ndarray) -> Float[np.ndarray, "NC NC"]:
         return pairs[:, :, row][:, :, :, row].transpose(2, 0, 3, 1).reshape(size, size)
 
     scale = float(np.ldexp(net.factor_squared, -2 * net.gain))
-    inner, inner_error, middle = np.kron(gram, each), np.kron(doubt, each), by_sample(counts)
+    inner, inner_error, middle = np.kron(gram, ones), np.kron(doubt, ones), by_sample(counts)
     error = by_sample(spread) * (np.abs(inner) + inner_error) + np.abs(middle) * inner_error
     error = above(np.maximum(error, error.T) * scale + gamma(8) * np.abs(middle * inner) * scale)
     entries = Estimate(mirrored((middle * inner * scale).T), error, "rounding bound")

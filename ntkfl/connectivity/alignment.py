@@ -235,7 +235,7 @@ def mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
         k: index of the array that is left out.
         rows: two or more arrays of one shape.
     """
-    others = [each for j, each in enumerate(rows) if j != k]
+    others = [row for j, row in enumerate(rows) if j != k]
     value, size = (sum(part) / len(others) for part in ([e.value for e in others], [np.abs(e.value) for e in others]))
-    error = sum(each.error for each in others) / len(others) + len(rows) * EPS * size
+    error = sum(row.error for row in others) / len(others) + len(rows) * EPS * size
     return Estimate(value, 1.0001 * error, "rounding bound")

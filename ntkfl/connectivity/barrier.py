@@ -257,7 +257,7 @@ def group_barrier(
     segment, chosen, y = _checked(networks[0], combination(networks), x, y, loss)
     spots = [Segment(net, net, segment.x) for net in (combination(networks), *networks)]
     losses = [_losses(spot, y, chosen) for spot in spots]
-    means = [float(each.mean()) for each in losses]
+    means = [float(values.mean()) for values in losses]
     errors = [_deviation(spot, chosen, mean) for spot, mean in zip(spots, means, strict=True)]
     errors[0] += _centroid_error(networks, segment.x, chosen, means[0])
     error = errors[0] + float(np.mean(errors[1:])) + 8 * EPS * max(map(abs, means)) + UNDERFLOW
@@ -303,8 +303,8 @@ def _checked(first: TwoLayer, second: TwoLayer, x, y, loss: str) -> tuple[Segmen
     n, units = len(segment.x), len(first.hidden)
     if n * units * A_CROSSING > NEGLIGIBLE:
         pieces = chosen in (SQUARED, ABSOLUTE)
-        each = segment.crossings_in_all * A_CROSSING / n if pieces else units * A_PAIR
-        require("the path between the networks", lambda n: each * n, n=n)
+        per_sample = segment.crossings_in_all * A_CROSSING / n if pieces else units * A_PAIR
+        require("the path between the networks", lambda n: per_sample * n, n=n)
     return segment, chosen, y
 
 

@@ -180,7 +180,7 @@ def check_shapes(networks: Sequence[Shaped], names: Sequence[str] | None = None)
     for name_of, shapes in zip(called, (network.shapes for network in networks), strict=True):
         wrong = [name for name in first | shapes if shapes.get(name) != first.get(name)]
         if wrong:
-            shape, wanted = (" and ".join(str(each.get(name)) for name in wrong) for each in (shapes, first))
+            shape, wanted = (" and ".join(str(sizes.get(name)) for name in wrong) for sizes in (shapes, first))
             raise ValueError(
                 f"{name_of} has {' and '.join(wrong)} weights of shapes {shape}, {called[0]} has {wanted}; only "
                 "networks of one shape lie on a segment"

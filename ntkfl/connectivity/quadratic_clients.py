@@ -105,5 +105,5 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]
     # two maxima differ by no more than the values that they are of
-    value, error = (max(float(getattr(each, name)) for each in distances) for name in ("value", "error"))
+    value, error = (max(float(getattr(distance, name)) for distance in distances) for name in ("value", "error"))
     return Estimate(value, error, "residual over the smallest eigenvalue")

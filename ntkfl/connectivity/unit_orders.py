@@ -74,7 +74,7 @@ def least_barrier(
         barriers = [(np.array(order), barrier(np.array(order))) for order in permutations(range(units))]
         order, _ = min(barriers, key=lambda pair: float(pair[1].value))
         low, high = (min(float(end) for end in ends) for ends in zip(*((b.lo, b.hi) for _, b in barriers), strict=True))
-        rigour = max(each.rigour for _, each in barriers)
+        rigour = max(value.rigour for _, value in barriers)
         smallest = Estimate.between(low, high, "smallest of all orders", rigour)
         return LeastBarrier(order, smallest, len(barriers), True, True)
     lowest, tried, lower = barrier(best), 1, True

@@ -183,7 +183,7 @@ def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
     one near pi as well. docs/proofs/kernels.md#angles-of-patches bounds the error.
     """
     (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
-    near, far = (np.pad(each, _BORDER) for each in (pixels.h, pixels.g))
+    near, far = (np.pad(values, _BORDER) for values in (pixels.h, pixels.g))
     apart, together = np.zeros(pixels.h.shape), np.zeros(pixels.h.shape)
     moved = np.zeros(np.shape(pixels.error))
     errors = np.pad(pixels.error, _BORDER) if moved.ndim else moved

@@ -210,12 +210,12 @@ def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None
     """
     import torch
 
-    norm, each = torch.linalg.vector_norm, torch.arange(len(gradients), device=gradients.device)
+    norm, index = torch.linalg.vector_norm, torch.arange(len(gradients), device=gradients.device)
     norms = norm(gradients, dim=2)
-    b = gradients[each, norms.argmax(1)]
+    b = gradients[index, norms.argmax(1)]
     column = b.abs().argmax(1)
-    pivot = b[each, column, None]
-    a = gradients[each, :, column] / torch.where(pivot == 0, 1, pivot)
+    pivot = b[index, column, None]
+    a = gradients[index, :, column] / torch.where(pivot == 0, 1, pivot)
     rest = scratch[: gradients.numel()].view(gradients.shape)
     torch.baddbmm(gradients, a[:, :, None], b[:, None, :], alpha=-1, out=rest)
     return (a, b) if (norm(rest, dim=(1, 2)) <= OF_RANK_ONE * norm(norms, dim=1)).all() else None

@@ -73,10 +73,10 @@ class DrawnRound:
         p, q = self.chances
         own, shared = np.concatenate([self.moves, self.changes]), np.concatenate([self.shared, 0 * self.shared])
         owner, weights = np.tile(self.owner, 2), np.tile(self.weights, 2)
-        each = np.where(owner[:, None] == owner, own @ second @ own.T, 0)
+        within = np.where(owner[:, None] == owner, own @ second @ own.T, 0)
         mixed = weights[:, None] * (own @ second @ shared.T)
-        each += mixed + mixed.T + (self._weight_of_client**2).sum() * (shared @ second @ shared.T)
-        return (q - p**2) * self.together @ second @ self.together.T + (p - q) * each
+        within += mixed + mixed.T + (self._weight_of_client**2).sum() * (shared @ second @ shared.T)
+        return (q - p**2) * self.together @ second @ self.together.T + (p - q) * within
 
     def in_the_mean(self, pull: float) -> LinearRound:
         """The round in the mean over the draws."""

@@ -136,10 +136,10 @@ class Gains(NamedTuple):
             entered = entering + far * delayed
             energy = np.sqrt(low + size) / low
             pulled = float(root.max()) * np.sqrt(top) * energy  # by k H v, where e = (d - k H v) / w
-            each = [
+            terms = [
                 min(out * entered / low + straight, (1 + pulled * entered) / near),
                 min(out * far * at_once / low + past, pulled * far * at_once / near),
             ]
             energy *= slant
-            totals += (end - start) / np.pi * np.array([*each, energy * entered / near, energy * at_once])
+            totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
         return cls(*(float(total) for total in radius**rounds * 1.01 * totals))

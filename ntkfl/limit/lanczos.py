@@ -38,15 +38,15 @@ class Lanczos:
         for k in range(steps):
             interruption.check()
             images[:, :, k] = product(bases[:, :, k].T).T
-            for each in np.flatnonzero(ends == steps):
-                basis, t = bases[each], tridiagonals[each]
-                t[k, k] = basis[:, k] @ images[each, :, k]
-                rest = images[each, :, k].copy()
+            for number in np.flatnonzero(ends == steps):
+                basis, t = bases[number], tridiagonals[number]
+                t[k, k] = basis[:, k] @ images[number, :, k]
+                rest = images[number, :, k].copy()
                 for _ in range(2):
                     rest -= basis[:, : k + 1] @ (basis[:, : k + 1].T @ rest)
                 length = float(np.linalg.norm(rest))
                 if length <= EXHAUSTED * np.abs(t).max() or k + 1 == n:
-                    ends[each] = k + 1
+                    ends[number] = k + 1
                 else:
                     t[k, k + 1] = t[k + 1, k] = length
                     basis[:, k + 1] = rest / length

@@ -100,8 +100,8 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """
     if size == 1:
         return own
-    each = n if own.length is None else own.length
-    kept, length = own.memory * each, own.memory * each + (size - 1) * n
+    rows = n if own.length is None else own.length
+    kept, length = own.memory * rows, own.memory * rows + (size - 1) * n
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         (packed,) = memory

@@ -42,8 +42,8 @@ class OuterSpectrum:
     @property
     def known(self) -> bool:
         """Whether s, p and b are as T needs them, which they may not be at local steps beyond the clients' limit."""
-        each = np.stack([self.scale, self.zero, self.pole])
-        return bool(np.isfinite(each).all() and each.min() > 0 and self.pole.max() <= 1)
+        numbers = np.stack([self.scale, self.zero, self.pole])
+        return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
         """All eigenvalues of the round map that are larger are real."""

@@ -85,8 +85,8 @@ def _crossing(regime: LinearRegime, state: Float[np.ndarray, "s C"], eps: float,
     states = state
     for power in powers[: STRETCH + 1]:
         states = np.concatenate([states, power @ states], axis=1)
-    each = states[: regime.problem.n].reshape(regime.problem.n, -1, state.shape[1])
-    sizes = np.linalg.norm(each, axis=(0, 2))
+    residuals = states[: regime.problem.n].reshape(regime.problem.n, -1, state.shape[1])
+    sizes = np.linalg.norm(residuals, axis=(0, 2))
     at = int(np.argmax(sizes <= target)) or len(sizes) - 1
     return rounds + at - 1 + _part(sizes[at - 1], sizes[at], target)
 

@@ -108,13 +108,13 @@ def bounded_powers(
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
     bounded = []
-    for i, (residual, each) in enumerate(zip(state.residuals, state.sums, strict=True)):
-        moved, _ = round.step(each, ())
+    for i, (residual, summed) in enumerate(zip(state.residuals, state.sums, strict=True)):
+        moved, _ = round.step(summed, ())
         norm_error = energy_error = np.inf
         if margins is not None:
             local, total = margins.local, max(1.0, float(np.abs(series.sums[i]).sum()))
             wrong = state.reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
-            slip = local.response * float(np.linalg.norm(each))
+            slip = local.response * float(np.linalg.norm(summed))
             norm_error = SAFE * float(np.sqrt(margins.most / margins.least) * wrong[0])
             energy_error = SAFE * float(np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(local.size) * slip)
         bounded.append(BoundedRound(residual, moved, norm_error, norm_error, energy_error))

@@ -46,7 +46,7 @@ class Curvature:
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
         """The same sizes in the whole ball, from those at the checkpoint; `clear` as it was."""
-        tall, each = self._speeds(at.each, radius)
+        tall, lengths = self._speeds(at.each, radius)
         _, together = self._speeds(at.together, radius)
         moved = [radius * np.linalg.norm(row, axis=1) for row in tall]  # z_k of a sample, at most
         turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may get from its value at the checkpoint
@@ -57,7 +57,7 @@ class Curvature:
             after.insert(0, at.after[k - 1] + carried)
             turned = below.bend * moved[k - 1] * at.after[k - 1] + below.slope * carried
             before.insert(0, at.before[k - 1] + turned)
-        return Sizes(each, together, before, after, at.clear)
+        return Sizes(lengths, together, before, after, at.clear)
 
     def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
         tall, wide = (self._speeds(start, radius)[0] for start in (at.each, at.together))
@@ -119,7 +119,7 @@ def sizes_of_each(done: Pass) -> Sizes:
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
     """Of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
-    each = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
+    lengths = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
     for rows in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
@@ -128,7 +128,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
         )
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]
-    return Sizes(each, together, before, after, [clear.min(keepdims=True) for clear in done.clear])
+    return Sizes(lengths, together, before, after, [clear.min(keepdims=True) for clear in done.clear])
 
 
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:

@@ -72,18 +72,20 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
             f"a neuron of layer {start.curvature.layers[layer].name} may reach its kink in the ball of radius "
             f"{radius:.3g}, for sample {output // len(start.curvature.layers[-1].weight)}"
         )
-    each, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
-    return inequalities(start, float(np.sqrt((each**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius)
+    separate, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
+    return inequalities(
+        start, float(np.sqrt((separate**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius
+    )
 
 
 def inequalities(
-    start: Start, each: float, together: float, residual: float, step: float, visits: float, radius: float
+    start: Start, separate: float, together: float, residual: float, step: float, visits: float, radius: float
 ) -> Window | Failed:
     """The certificate's inequalities for given curvatures."""
-    if not np.isfinite([each, together, residual, radius]).all():
+    if not np.isfinite([separate, together, residual, radius]).all():
         return Failed("the bounds overflow")
     with precision():
-        rho, eta, v, bend, turn = map(ball, (radius, step, visits, each, together))
+        rho, eta, v, bend, turn = map(ball, (radius, step, visits, separate, together))
         s = ball(start.least_root) - turn * rho
         if not s > 0:
             return Failed(

@@ -57,8 +57,10 @@ class Call:
 
         def forward(*given: jax.Array) -> Arrays:
             tangents = iter(given[count:])
-            each = tuple(next(tangents) if m else _no_tangent(g) for m, g in zip(moved, given[:count], strict=True))
-            outputs, derivatives = jax.jvp(self.function, given[:count], each)
+            directions = tuple(
+                next(tangents) if m else _no_tangent(g) for m, g in zip(moved, given[:count], strict=True)
+            )
+            outputs, derivatives = jax.jvp(self.function, given[:count], directions)
             return tuple(
                 jax.numpy.zeros_like(o) if f.dtype == float0 else f for o, f in zip(outputs, derivatives, strict=True)
             )

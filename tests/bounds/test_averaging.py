@@ -45,9 +45,9 @@ def test_outputs_are_those_of_the_networks_and_of_their_average(seed):
     shares, x = case.sizes / case.problem.n, case.problem.x
     for m in range(case.draws):
         nets = [TwoLayer(u, v) for u, v in zip(case.hidden[m], case.readout[m], strict=True)]
-        each = np.array([net.outputs(x) for net in nets])
-        assert np.allclose(as_floats(case.outputs[m]), each, atol=1e-12)
-        assert np.allclose(as_floats(case.wens_outputs[m]), shares @ each, atol=1e-12)
+        outputs = np.array([net.outputs(x) for net in nets])
+        assert np.allclose(as_floats(case.outputs[m]), outputs, atol=1e-12)
+        assert np.allclose(as_floats(case.wens_outputs[m]), shares @ outputs, atol=1e-12)
         assert np.allclose(as_floats(case.fma_outputs[m]), combination(nets, shares).outputs(x), atol=1e-12)
 
 

@@ -71,8 +71,8 @@ def test_a_finite_class_agrees_with_its_definition(functions, n, mistakes, seed)
     assert abs(case.rademacher.value - np.mean(best) / n) <= case.rademacher.error + 1e-15
     gaps = []
     for f in range(functions):
-        each = [min(2.0, 0.5 * abs(a - b)) for a, b in zip(case.outputs[f], case.labels, strict=True)]
-        gaps.append(np.mean(each) - np.mean([each[i] for i in case.sample]))
+        capped = [min(2.0, 0.5 * abs(a - b)) for a, b in zip(case.outputs[f], case.labels, strict=True)]
+        gaps.append(np.mean(capped) - np.mean([capped[i] for i in case.sample]))
     assert case.largest_gap.lo <= max(gaps) <= case.largest_gap.hi
 
 

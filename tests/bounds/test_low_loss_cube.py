@@ -36,8 +36,8 @@ def mean_loss(case, network, rows=slice(None)):
 def test_losses_of_many_networks_are_those_of_each(seed):
     case = low_loss_cubes((1, 3), 1.0).case(seed)
     networks = networks_in_cube(case, 1.0, 5, seed)
-    each = [mean_loss(case, net) for net in networks]
-    assert np.allclose(case.losses(np.array([net.vector() for net in networks])), each, rtol=1e-13)
+    expected = [mean_loss(case, net) for net in networks]
+    assert np.allclose(case.losses(np.array([net.vector() for net in networks])), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -28,7 +28,9 @@ def small(seed=0, widths=(64, 128), counts=(3, 2)) -> WidthLadder:
 
 def test_no_two_networks_share_neurons_and_a_fresh_ladder_has_others():
     ladder = small(widths=(64, 64, 64), counts=(3, 3, 3))
-    neurons = [tuple(run.weights.hidden[0]) for each in (ladder, ladder.fresh()) for row in each.runs for run in row]
+    neurons = [
+        tuple(run.weights.hidden[0]) for networks in (ladder, ladder.fresh()) for row in networks.runs for run in row
+    ]
     assert len(set(neurons)) == 18
 
 

@@ -33,16 +33,16 @@ def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, a
 def arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
     """What a caller gives: parameters, or the fields of a class and the parameters of its `__init__`."""
     if isinstance(node, ast.ClassDef):
-        fields = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign)]
+        fields = [child.target.id for child in node.body if isinstance(child, ast.AnnAssign)]
         return fields + [
             name
-            for each in node.body
-            if isinstance(each, ast.FunctionDef) and each.name == "__init__"
-            for name in arguments(each)
+            for child in node.body
+            if isinstance(child, ast.FunctionDef) and child.name == "__init__"
+            for name in arguments(child)
         ]
     given = node.args
     parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    return [each.arg for each in parameters if each and each.arg not in ("self", "cls")]
+    return [child.arg for child in parameters if child and child.arg not in ("self", "cls")]
 
 
 def section(text: str | None, name: str) -> str:
@@ -61,13 +61,13 @@ def documented(package: str) -> Iterator[tuple[str, bool, ast.ClassDef | ast.Fun
 
 def is_listed(node: ast.ClassDef | ast.FunctionDef) -> bool:
     """Whether it takes arguments that a caller gives: no property, and no overload, whose implementation says all."""
-    marks = {ast.unparse(each).split(".")[-1] for each in node.decorator_list}
+    marks = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
     return isinstance(node, ast.FunctionDef) and not marks & {"property", "cached_property", "overload"}
 
 
 def raises(node: ast.FunctionDef) -> bool:
     """Whether its own lines raise what a caller may meet."""
-    errors = [ast.unparse(each.exc) for each in ast.walk(node) if isinstance(each, ast.Raise) and each.exc]
+    errors = [ast.unparse(child.exc) for child in ast.walk(node) if isinstance(child, ast.Raise) and child.exc]
     return any(not error.startswith(("NotImplementedError", "AssertionError")) for error in errors)
 
 
@@ -84,7 +84,7 @@ def gives_several(node: ast.FunctionDef) -> bool:
 def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
     """What a docstring lacks, or has too much of."""
     text = ast.get_docstring(node)
-    listed = [each for line in BULLET.findall(section(text, "Args")) for each in line.split(", ")]
+    listed = [argument for line in BULLET.findall(section(text, "Args")) for argument in line.split(", ")]
     if not is_named:
         if "Args:" in text:
             yield f"{name} lists its arguments, and docs/reference does not name it: say in a sentence what surprises"
@@ -94,7 +94,7 @@ def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> I
     if unknown := set(listed) - set(arguments(node)):
         yield f"{name} has no argument {', '.join(sorted(unknown))}"
     if is_listed(node):
-        if missing := [each for each in arguments(node) if each not in listed]:
+        if missing := [argument for argument in arguments(node) if argument not in listed]:
             yield f"{name} does not explain {', '.join(missing)}"
         if raises(node) and "Raises:" not in text:
             yield f"{name} does not say what it raises"
@@ -123,7 +123,7 @@ def test_docstrings_say_what_they_must_and_no_more(package):
 )
 def test_a_fault_of_a_named_function_is_seen(source, fault):
     node = ast.parse(f"def f(a, b):\n    {source}\n").body[0]
-    assert any(fault in each for each in faults("f", True, node))
+    assert any(fault in message for message in faults("f", True, node))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_fault_of_a_named_function_is_seen(source, fault):
 )
 def test_a_shape_and_a_source_are_asked_for(head, text, fault):
     node = ast.parse(f'def f() {head}:\n    """{text}"""').body[0]
-    assert any(fault in each for each in faults("f", True, node))
+    assert any(fault in message for message in faults("f", True, node))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_shape_and_a_source_are_seen(head, text):
 
 def test_a_tuple_must_be_explained_and_a_list_without_a_page_is_too_much():
     node = ast.parse('def f(a) -> tuple[int, str]:\n    """One.\n\n    Args:\n        a: one.\n    """').body[0]
-    assert [each.split(" ", 1)[1][:12] for each in faults("f", True, node)] == ["does not say"]
-    assert [each.split(" ", 1)[1][:9] for each in faults("f", False, node)] == ["lists its"]
+    assert [message.split(" ", 1)[1][:12] for message in faults("f", True, node)] == ["does not say"]
+    assert [message.split(" ", 1)[1][:9] for message in faults("f", False, node)] == ["lists its"]
 
 
 def test_the_pages_name_what_they_show():

@@ -33,7 +33,7 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert json.loads(file.read_text()) == json.loads(json.dumps(comparison.to_dict()))
     assert picture.read_text().lstrip().startswith("<?xml")
     for tuned in comparison.best:
-        of = {each.local_steps: each.rounds for each in comparison.tuned if each.label == tuned.label}
+        of = {choice.local_steps: choice.rounds for choice in comparison.tuned if choice.label == tuned.label}
         row = rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.left:.2g}')} "
         assert re.search(row, result.stdout, re.MULTILINE), tuned.label
     assert f"takes some {comparison.floor} rounds" in result.stdout

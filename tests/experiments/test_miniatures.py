@@ -459,7 +459,7 @@ def test_models_trained_alone_are_alone(solo):
     for name in two:
         torch.testing.assert_close(two[name], models[name][:2], rtol=0, atol=1e-12)
         assert not torch.equal(models[name][0], models[name][1])
-    pulled = [solo.trained(starts, each, 1.0, 0) for each in (anchor, other)]
+    pulled = [solo.trained(starts, anchors, 1.0, 0) for anchors in (anchor, other)]
     assert (pulled[0]["head.weight"] - pulled[1]["head.weight"]).abs().max() > 1e-3
 
 

@@ -101,7 +101,7 @@ class Grid:
 
     def fewest(self, eps, below):
         """The fewest rounds to eps of a stable setting, if they are fewer than `below`, and the setting."""
-        moved, drifted = (np.array(each) for each in zip(*self.maps, strict=True))
+        moved, drifted = (np.array(matrices) for matrices in zip(*self.maps, strict=True))
         eta, pull = np.array(self.steps).T
         g, b = self.server.T[:, None, :, None]
         self.length, self.pull = self.K * eta[:, None, None], pull[:, None, None]

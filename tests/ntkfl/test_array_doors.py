@@ -352,14 +352,14 @@ def takes_arrays(name, value, kinds):
         named = {f"{name}.__init__": value} | {f"{name}.{k}": v for k, v in methods.items()}
     else:
         named = {name: value} if callable(value) else {}
-    for each, function in named.items():
+    for name_of, function in named.items():
         try:
             parameters = inspect.signature(function).parameters
         except (ValueError, TypeError):  # of C code, or a value that is cached
             continue
         for key, parameter in parameters.items():
             if kinds.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):
-                yield each, key
+                yield name_of, key
 
 
 def test_every_public_function_that_takes_an_array_is_among_the_doors():

@@ -78,15 +78,15 @@ def literal(problem, method, options, how, setup, points):
             for client in range(len(owned)):
                 c = c + rate * trained(client, c)[0]
             continue
-        each = [trained(client, c) for client in range(len(owned))]
-        mean = sum(weight * moved for weight, (moved, _) in zip(weights, each, strict=True))
+        moves = [trained(client, c) for client in range(len(owned))]
+        mean = sum(weight * moved for weight, (moved, _) in zip(weights, moves, strict=True))
         if method == "scaffold":
             kept = np.stack(
-                [own - kept.mean(axis=0) - moved / tau for own, (moved, tau) in zip(kept, each, strict=True)]
+                [own - kept.mean(axis=0) - moved / tau for own, (moved, tau) in zip(kept, moves, strict=True)]
             )
             c = c + rate * mean
         elif method == "feddyn":
-            kept = np.stack([own - alpha * moved for own, (moved, _) in zip(kept, each, strict=True)])
+            kept = np.stack([own - alpha * moved for own, (moved, _) in zip(kept, moves, strict=True)])
             c = c + mean - kept.mean(axis=0) / alpha
         else:
             momentum = np.longdouble(options.get("momentum", 0.0))
@@ -114,9 +114,9 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
         assert estimate.rigour == Rigour.ENCLOSED
     margins = regime._margins
     series = Series.of(np.array(ROUNDS), 1 - margins.largest)
-    for exact, each in zip(residual, regime._powers(series, problem.y[:, None], margins), strict=True):
-        assert (np.abs(each.residual[:, 0] - exact) <= each.norm_error).all()
-        assert each.norm_error < (1e-9 if dtype == "float64" else 1e-2)
+    for exact, state_of in zip(residual, regime._powers(series, problem.y[:, None], margins), strict=True):
+        assert (np.abs(state_of.residual[:, 0] - exact) <= state_of.norm_error).all()
+        assert state_of.norm_error < (1e-9 if dtype == "float64" else 1e-2)
 
 
 @quietly
@@ -175,7 +175,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
     run = bounded_rounds(worse, regime.round, RunState.start(problem.y[:, None], ()), regime._carried(5))
     exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
-    after_five = next(each for state, each in run if state.round == 5)
+    after_five = next(bounded for state, bounded in run if state.round == 5)
     off = np.abs(after_five.residual[:, 0] - exact[2])
     assert off.max() > after_five.entry_error
 

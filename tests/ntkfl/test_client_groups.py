@@ -142,8 +142,8 @@ def test_a_budget_makes_groups_smaller_and_changes_nothing():
 def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept):
     width, item = 2**14, np.dtype(dtype).itemsize
     memory = 0.6 * width * item * (4 * samples * min(clients, 128 // samples + 2) + (6 + kept) * d)
-    each = client_groups.numbers_held(samples, d)
-    fit = client_groups.clients_at_once(clients, each, d, width, item, kept, memory)
+    held = client_groups.numbers_held(samples, d)
+    fit = client_groups.clients_at_once(clients, held, d, width, item, kept, memory)
     size = min(fit, max(1, client_groups.ROWS // samples))
 
     def numbers(*shape, dtype=dtype):

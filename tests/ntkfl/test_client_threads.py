@@ -32,9 +32,9 @@ def test_the_number_of_threads_changes_no_bit(number, samples, d, memory, monkey
     monkeypatch.setattr(client_threads, "PIECE", 2**12)
     given = clients(number, samples, d, 1000)
     if memory:  # then the threads share the neurons of one client
-        each = numbers_held(samples, d, "float64")
-        memory = 1000 * 8 * (5 * d + each)
-        assert clients_at_once(number, each, d, 1000, 8, 1, memory) == 1
+        held = numbers_held(samples, d, "float64")
+        memory = 1000 * 8 * (5 * d + held)
+        assert clients_at_once(number, held, d, 1000, 8, 1, memory) == 1
     runs = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):

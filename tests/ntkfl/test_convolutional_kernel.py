@@ -174,7 +174,9 @@ def precise(x, z, depth, activation):
         passed = {at: value + theta[at] * slope for at, (value, slope) in kernels["xz"].items()}
         if layer == depth:
             return sum(passed.values()) / len(passed)
-        covariance = {k: patches({at: gain * value for at, (value, _) in each.items()}) for k, each in kernels.items()}
+        covariance = {
+            k: patches({at: gain * value for at, (value, _) in entries.items()}) for k, entries in kernels.items()
+        }
         theta = patches({at: gain * value for at, value in passed.items()})
 
 

@@ -64,7 +64,7 @@ class Weights:
         clients = self.problem.n_clients
         states = [(self.zero, [self.zero] * clients, self.zero)]
         for choices in cohorts:
-            states = [getattr(self, method)(state, each, **options) for state in states for each in choices]
+            states = [getattr(self, method)(state, choice, **options) for state in states for choice in choices]
         return np.array([self.features @ w for w, *_ in states])
 
 

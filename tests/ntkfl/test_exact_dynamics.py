@@ -447,9 +447,9 @@ def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
     rows = problem.per_output()
     assert np.array_equal(rows.samples, x) and rows.per_output().outputs == outputs
     if not coupled:
-        regime, each = kernel_regime(rows, setup), kernel_regime(problem, setup)
-        assert np.allclose(regime.outputs(5).reshape(6, outputs), each.outputs(5), rtol=0, atol=1e-12)
-        assert np.allclose(regime.predict(new, 5).reshape(4, outputs), each.predict(new, 5), rtol=0, atol=1e-12)
+        regime, by_column = kernel_regime(rows, setup), kernel_regime(problem, setup)
+        assert np.allclose(regime.outputs(5).reshape(6, outputs), by_column.outputs(5), rtol=0, atol=1e-12)
+        assert np.allclose(regime.predict(new, 5).reshape(4, outputs), by_column.predict(new, 5), rtol=0, atol=1e-12)
         own = kernel_regime(rows, setup, ntkfl.gram.infinite)
         assert np.array_equal(own.predict(new, 5), regime.predict(new, 5))
         return

@@ -13,9 +13,9 @@ from ntkfl import Problem, Setup, gram, random_rounds
 from ntkfl.privacy import best_choices, noise_multiplier, private_rounds, private_settings
 
 
-def even(clients=6, each=2, d=18, seed=0, outputs=None):
+def even(clients=6, samples=2, d=18, seed=0, outputs=None):
     """A problem of clients with as many samples each."""
-    problem = ragged((each,) * clients, d=d, seed=seed)
+    problem = ragged((samples,) * clients, d=d, seed=seed)
     y = np.random.default_rng(seed).choice([-1.0, 1.0], (problem.n, outputs) if outputs else problem.n)
     return Problem(problem.x, y, problem.owner)
 

@@ -42,8 +42,8 @@ FEDDYN = state_map(
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
 SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
 AFTER = {
-    name: product(seen, sp.MatPow(each, T), begun)
-    for name, seen, each, begun in (
+    name: product(seen, sp.MatPow(whole, T), begun)
+    for name, seen, whole, begun in (
         ("heavy ball", first.T, HEAVY_BALL, TWICE),
         ("Nesterov", SEEN, NESTEROV, TWICE),
         ("SCAFFOLD", first.T, SCAFFOLD, ONCE),

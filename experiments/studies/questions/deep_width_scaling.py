@@ -254,10 +254,10 @@ def _of_depths(cells: Cells, families: dict[str, list[str]]) -> Chart:
         hidden = [_network(name).depth - 1.0 for name in members]
         columns = mean([np.concatenate(along(squares.sel(network=name), "width")) for name in members])
         value = np.array(columns[0])
-        each = float(np.nanmean(value / hidden)) if np.isfinite(value).any() else np.nan
+        per_layer = float(np.nanmean(value / hidden)) if np.isfinite(value).any() else np.nan
         series = (
             Series("networks of all widths", "measured", hidden, *columns),
-            Series("in proportion to the layers", "theory", hidden, [each * layers for layers in hidden]),
+            Series("in proportion to the layers", "theory", hidden, [per_layer * layers for layers in hidden]),
         )
         y = Label("m |H_m(0) - H_inf|^2 / |H_inf|^2", log=True)
         panels.append(Panel(label, Label("hidden layers L - 1", log=True), y, series))

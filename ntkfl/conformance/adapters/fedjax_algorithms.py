@@ -55,7 +55,7 @@ def losses(case: Any) -> Any:
 
 def algorithm(case: Any, rate: float) -> Any:
     """fedjax's, with this local rate."""
-    given, each = case.options, losses(case)
+    given, loss_of = case.options, losses(case)
     local = [optax.clip_by_global_norm(case.clip)] if case.clip is not None else []
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
@@ -63,10 +63,10 @@ def algorithm(case: Any, rate: float) -> Any:
     order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not looked at: see Planned
     server = server_optimizer(case)
     if case.method == "fedprox":
-        return fed_prox(each, client, server, order, given["mu"])
+        return fed_prox(loss_of, client, server, order, given["mu"])
 
     def total(w: Any, batch: Any, key: Any) -> Any:
-        values = each(w, batch, key)
+        values = loss_of(w, batch, key)
         return values.sum() if case.loss == "sum" else values.mean()
 
     return federated_averaging(jax.grad(total), client, server, order)

@@ -77,7 +77,7 @@ def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
         while (missing := size // length(taken)) > 1:
             if size % length(taken) or not (missing % rest[0].size == 0 or _split(rest[0], missing)):
                 hold(whole, "it is reshaped into axes that cut it")
-                return [axis(each, "its entries come from axes that were cut") for each in sizes]
+                return [axis(size_of_part, "its entries come from axes that were cut") for size_of_part in sizes]
             rest = resolved(rest)
             taken, rest = (*taken, rest[0]), rest[1:]
         axes.append(taken)

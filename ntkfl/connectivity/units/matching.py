@@ -43,7 +43,10 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     pairs = _scaled(pairs)
     means = [np.full((size, size), 1 / size) for size in sizes]
     if begin:
-        means = [np.mean([np.eye(len(order))[order] for order in each], axis=0) for each in zip(*begin, strict=True)]
+        means = [
+            np.mean([np.eye(len(order))[order] for order in orders_of_group], axis=0)
+            for orders_of_group in zip(*begin, strict=True)
+        ]
     bilinear = all(sum(factor.group is not None for factor in pair.factors) <= 2 for pair in pairs)
     slopes = _slopes(pairs, means, _mixed)
     for _ in range(STEPS):
@@ -51,7 +54,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
         orders = [_best(slope) for slope in slopes]
         there = _slopes(pairs, orders, along)
         best = [np.eye(len(order))[order] for order in orders]
-        rise, later = (_product(each, best) - _product(each, means) for each in (slopes, there))
+        rise, later = (_product(matrices, best) - _product(matrices, means) for matrices in (slopes, there))
         if rise <= GAP * abs(_product(slopes, means)):
             break
         step = 1.0 if later >= 0 else rise / (rise - later)
@@ -102,7 +105,7 @@ def _product(slopes: Means, means: Means) -> float:
 
 
 def _between(one: Means, other: Means, step: float) -> Means:
-    return [(1 - step) * each + step * to for each, to in zip(one, other, strict=True)]
+    return [(1 - step) * matrix + step * to for matrix, to in zip(one, other, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +159,8 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Matching:
     """The turns, from the first group to the last, beginning with these orders."""
     having = [
-        [pair for pair in pairs if any(each.group == group for each in pair.factors)] for group in range(len(orders))
+        [pair for pair in pairs if any(factor.group == group for factor in pair.factors)]
+        for group in range(len(orders))
     ]
     sweeps, due = 0, {group for group, own in enumerate(having) if own}
     while due or not sweeps:
@@ -170,8 +174,10 @@ def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Match
             other[group] = _best(_slope(_scaled(own), orders, group, along))
             if distance(own, other).hi < distance(own, orders).lo:
                 orders = other
-                due |= {each.group for pair in own for each in pair.factors if each.group not in (None, group)}
-                due |= {group} if any(sum(each.group == group for each in pair.factors) > 1 for pair in own) else set()
+                due |= {factor.group for pair in own for factor in pair.factors if factor.group not in (None, group)}
+                due |= (
+                    {group} if any(sum(factor.group == group for factor in pair.factors) > 1 for pair in own) else set()
+                )
     return Matching(orders, before, distance(pairs, orders), sweeps)
 
 

@@ -60,8 +60,8 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
             "outputs: evaluate it with gradients, or compare by weights or activations"
         )
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)
-    each = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)  # as given, and twice of two networks
-    require("the parts of the outputs", lambda n, outputs: each * n * outputs, n=len(rows), outputs=rows.shape[1])
+    per_row = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)  # as given, and twice of two networks
+    require("the parts of the outputs", lambda n, outputs: per_row * n * outputs, n=len(rows), outputs=rows.shape[1])
     parts: list[list[Tensor]] = [[] for _ in reads]
     for column in rows.unbind(1):
         interruption.check()
@@ -111,9 +111,9 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         raise ValueError("the network has no units that could be permuted" + (f" ({why})" if why else ""))
     if by == "weights":
         return units, [_viewed(weights[name], factors, 1) for name, factors in units.factors.items()]
-    viewed = [_viewed(*each[:2], len(x)) for each in read if _moves(each)]
-    for number, each in enumerate(viewed):
-        if not np.isfinite(each.values).all():
+    viewed = [_viewed(*view[:2], len(x)) for view in read if _moves(view)]
+    for number, view in enumerate(viewed):
+        if not np.isfinite(view.values).all():
             what = "activations" if by == "activations" else "parts of the outputs"
             raise ValueError(
                 f"of {len(viewed)} layers that read units' values number {number}, counted from 0, has {what} that are "

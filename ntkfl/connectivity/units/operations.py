@@ -52,10 +52,10 @@ def pointwise(call: Call, _: list[Axis]) -> list[Axis]:
 
 
 def _broadcast(axes: Sequence[Axis], result: list[Axis]) -> None:
-    for place, each in enumerate(axes, len(result) - len(axes)):
-        if each and result[place]:
-            unite(each, result[place])
-        result[place] = result[place] or each
+    for place, atoms in enumerate(axes, len(result) - len(axes)):
+        if atoms and result[place]:
+            unite(atoms, result[place])
+        result[place] = result[place] or atoms
 
 
 def _same(call: Call, axes: list[Axis]) -> list[Axis]:
@@ -63,7 +63,7 @@ def _same(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _view(call: Call, axes: list[Axis]) -> list[Axis]:
-    return regrouped([atom for each in axes for atom in each], call.sizes)
+    return regrouped([atom for atoms in axes for atom in atoms], call.sizes)
 
 
 def _transposed(call: Call, axes: list[Axis]) -> list[Axis]:
@@ -83,25 +83,25 @@ def _unsqueezed(call: Call, axes: list[Axis]) -> list[Axis]:
 
 def _squeezed(call: Call, axes: list[Axis]) -> list[Axis]:
     dims = call.dims(len(axes))
-    return [each for dim, each in enumerate(axes) if dim not in dims or length(each) > 1]
+    return [atoms for dim, atoms in enumerate(axes) if dim not in dims or length(atoms) > 1]
 
 
 def _expanded(call: Call, axes: list[Axis]) -> list[Axis]:
     axes = [()] * (len(call.sizes) - len(axes)) + axes
-    return [each or axis(size) for each, size in zip(axes, call.sizes, strict=True)]
+    return [atoms or axis(size) for atoms, size in zip(axes, call.sizes, strict=True)]
 
 
 def _repeated(call: Call, axes: list[Axis]) -> list[Axis]:
     times = call["repeats"]
     axes = [()] * (len(times) - len(axes)) + axes
-    return [axis(count) + each for count, each in zip(times, axes, strict=True)]
+    return [axis(count) + atoms for count, atoms in zip(times, axes, strict=True)]
 
 
 def _reduced(call: Call, axes: list[Axis]) -> list[Axis]:
     dims = call.dims(len(axes))
     if call.arguments.get("keepdim"):
-        return [() if dim in dims else each for dim, each in enumerate(axes)]
-    return [each for dim, each in enumerate(axes) if dim not in dims]
+        return [() if dim in dims else atoms for dim, atoms in enumerate(axes)]
+    return [atoms for dim, atoms in enumerate(axes) if dim not in dims]
 
 
 def _product(first: str, second: str) -> Rule:
@@ -125,8 +125,8 @@ def _product(first: str, second: str) -> Rule:
 def _convolution(call: Call, x: list[Axis]) -> list[Axis]:
     """In groups, channels are the product of the groups and of the channels in each, which move alike in all."""
     weight, groups = call.axes("weight"), axis(call["groups"])
-    for each in (*x[2:], *weight[2:]):
-        hold(each, PLACE)
+    for atoms in (*x[2:], *weight[2:]):
+        hold(atoms, PLACE)
     unite(weight[0], groups + axis(length(weight[0]) // call["groups"]))
     inputs, outputs = groups + weight[1], weight[0]
     if call["transposed"]:
@@ -141,8 +141,8 @@ def _pooled(dims: int) -> Rule:
     """Over the last dimensions, which have places."""
 
     def rule(call: Call, axes: list[Axis]) -> list[Axis]:
-        for each in axes[-dims:]:
-            hold(each, PLACE)
+        for atoms in axes[-dims:]:
+            hold(atoms, PLACE)
         return axes[:-dims] + [axis(size, PLACE) for size in call.sizes[-dims:]]
 
     return rule

@@ -49,7 +49,7 @@ def align_torch_group(
     if reference is not None or len(networks) == 1:
         return [align_torch(networks[reference or 0], network, x, by, starts) for network in networks]
     units, given = zip(*(unit_numbers(network, x, by) for network in networks), strict=True)
-    orders = [[np.arange(size) for size in each.sizes] for each in units]
+    orders = [[np.arange(size) for size in network_units.sizes] for network_units in units]
     at = [[number.values for number in numbers] for numbers in given]
     sweeps, changed = [0] * len(networks), True
     for _ in range(ROUNDS):

@@ -85,11 +85,13 @@ def units_of(
         outputs = function(dict(weights), x)
     if not isinstance(outputs, Tensor):
         raise ValueError(f"the network's output is a {type(outputs).__name__}; it must be one tensor")
-    for each in walk.axes_of(outputs):
-        hold(each, OUTPUT)
+    for own_atoms in walk.axes_of(outputs):
+        hold(own_atoms, OUTPUT)
     groups: dict[Atom, str] = {}
     held = {}
-    weighed = {name: [resolved(each) for each in walk.followed[value].axes] for name, value in weights.items()}
+    weighed = {
+        name: [resolved(own_atoms) for own_atoms in walk.followed[value].axes] for name, value in weights.items()
+    }
     for name, axes in weighed.items():
         for atoms in axes:
             for place, atom in enumerate(atoms):
@@ -145,7 +147,7 @@ class _Walk(TorchDispatchMode):
         given = [tensor for value in arguments.values() for tensor in _tensors(value)]
         known = [self.followed[tensor] for tensor in given if tensor in self.followed]
         tensors = _tensors(result)
-        after = next((each.after for each in reversed(known) if each.after), "")
+        after = next((operand.after for operand in reversed(known) if operand.after), "")
         seeded, name = torch.Tag.nondeterministic_seeded in func.tags, func.overloadpacket.__name__
         if not seeded and (not known or name.startswith("new_") or name in CONSTANTS):
             return result
@@ -157,9 +159,9 @@ class _Walk(TorchDispatchMode):
             why = ", which draws random numbers" if seeded else ""
             raise ValueError(f"the units cannot be followed through the operation {name}{_where(after)}{why}")
         if name in PRODUCTS:
-            self._read([arguments[each] for each in PRODUCTS[name]])
+            self._read([arguments[argument] for argument in PRODUCTS[name]])
         axes = rule(Call(arguments, given, self.axes_of, tuple(tensors[0].shape)), self.axes_of(given[0]))
-        of_input = any(each.of_input for each in known)
+        of_input = any(operand.of_input for operand in known)
         listed = func._schema.returns[0].type.kind() == "ListType"
         for place, tensor in enumerate(tensors):
             fitting = _fitting(axes, tensor) if listed or not place else None
@@ -168,7 +170,7 @@ class _Walk(TorchDispatchMode):
 
     def _read(self, operands: Sequence[Tensor]) -> None:
         """Keep the operand that depends on the inputs, if the other operand does not."""
-        moving = [each for each in operands if each in self.followed and self.followed[each].of_input]
+        moving = [operand for operand in operands if operand in self.followed and self.followed[operand].of_input]
         if len(moving) == 1:
             (read,) = moving
             edge = None if read.grad_fn is None else GradientEdge(read.grad_fn, read.output_nr)
@@ -178,14 +180,14 @@ class _Walk(TorchDispatchMode):
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Of an operation, by name, with defaults."""
     declared = func._schema.arguments
-    defaults = {each.name: each.default_value for each in declared if each.has_default_value()}
-    given = defaults | dict(zip((each.name for each in declared), args, strict=False)) | dict(kwargs)
-    return {each.name: given[each.name] for each in declared if each.name in given}
+    defaults = {argument.name: argument.default_value for argument in declared if argument.has_default_value()}
+    given = defaults | dict(zip((argument.name for argument in declared), args, strict=False)) | dict(kwargs)
+    return {argument.name: given[argument.name] for argument in declared if argument.name in given}
 
 
 def _tensors(value: Any) -> list[Tensor]:
     values = value if isinstance(value, list | tuple) else [value]
-    return [each for each in values if isinstance(each, Tensor)]
+    return [tensor for tensor in values if isinstance(tensor, Tensor)]
 
 
 def _where(after: str) -> str:
@@ -195,10 +197,10 @@ def _where(after: str) -> str:
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
     """The axes, where they are as long as the tensor's; parts of a split may be shorter."""
     return [
-        each if length(each) == size else axis(size, "it is a part of a split")
-        for each, size in zip(axes, tensor.shape, strict=True)
+        atoms if length(atoms) == size else axis(size, "it is a part of a split")
+        for atoms, size in zip(axes, tensor.shape, strict=True)
     ]
 
 
 def _factors(axes: Any, numbers: Mapping[Atom, int]) -> tuple[Factor, ...]:
-    return tuple(Factor(atom.size, numbers.get(atom)) for each in axes for atom in each)
+    return tuple(Factor(atom.size, numbers.get(atom)) for atoms in axes for atom in atoms)

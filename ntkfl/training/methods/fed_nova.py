@@ -56,8 +56,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     """
     pull = method.local.pull
     weights, lengths, shares = blocks.weights(method.weighting), blocks.lengths(pull), np.empty(len(blocks.gram))
-    each = np.array([lengths[owned[0]] for owned in blocks.clients.members])
+    steps = np.array([lengths[owned[0]] for owned in blocks.clients.members])
     together = weights.covariance + np.outer(weights.mean, weights.mean)
-    for owned, share in zip(blocks.clients.members, together @ each / each, strict=True):
+    for owned, share in zip(blocks.clients.members, together @ steps / steps, strict=True):
         shares[owned] = share
     return averaging(blocks, shares * blocks.response(pull), pull=pull)

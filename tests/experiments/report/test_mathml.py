@@ -125,8 +125,8 @@ def _real_at(expressions) -> dict:
     for unit in (1.0, 1e-1, 1e-2, 1e-3):
         values = numbers(expressions, unit=unit)
         with suppress(NotFinite):
-            for each in expressions:
-                _exact(each, values)
+            for expression in expressions:
+                _exact(expression, values)
             return values
     raise AssertionError(f"no real value was found of {expressions}")
 

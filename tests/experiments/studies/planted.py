@@ -14,7 +14,7 @@ def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None],
     """The dataset of `cell` at every point; NaN where it returns None. `axes` replace the study's values."""
     values = {axis.name: tuple(axes.get(axis.name, axis.values)) for axis in study.axes}
     inner = {axis.name: axis.values for axis in study.inner}
-    shape = tuple(len(each) for each in values.values())
+    shape = tuple(len(points) for points in values.values())
     names = {quantity.name: quantity.along for quantity in study.quantities}
     arrays: dict[str, np.ndarray] = {}
 
@@ -32,5 +32,5 @@ def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None],
         along = names[name] if name in names else ()
         variables[name] = ([*values, *along], array)
     used = {axis for along in names.values() for axis in along}
-    coordinates = {name: list(each) for name, each in (values | {axis: inner[axis] for axis in used}).items()}
+    coordinates = {name: list(points) for name, points in (values | {axis: inner[axis] for axis in used}).items()}
     return xarray.Dataset(variables, coords=coordinates)

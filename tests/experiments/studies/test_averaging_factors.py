@@ -55,7 +55,7 @@ def test_planted_parts_hold_and_wrong_ones_are_violated():
     wrong = ({"off": 1e-9}, {"remainder": 0.1}, {"covariance": -0.11}, {"covariance": 0.4}, {"heterogeneity": 0.05})
     for place, changed in enumerate(wrong):
         answers = STUDY.answers(planted(STUDY, lambda point, changed=changed: cell(point, **changed)))
-        assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(5)]
+        assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [part == place for part in range(5)]
 
 
 def test_the_covariance_is_of_pairs_and_an_identity_calls_itself_a_check(monkeypatch):

@@ -33,7 +33,7 @@ def losses(problem, first, second, points=401):
 def test_a_cell_is_the_definition_on_a_grid():
     measured = as_arrays(STUDY, measure(POINT))
     problem, anchor, (first, second) = networks()
-    way = max(losses(problem, each, anchor)[1].max() for each in (first, second))
+    way = max(losses(problem, network, anchor)[1].max() for network in (first, second))
     assert way * (1 - 1e-9) <= measured["epsilon"] <= way * 1.001
     alpha, between = losses(problem, first, second)
     wall = (between - alpha * between[-1] - (1 - alpha) * between[0]).max()

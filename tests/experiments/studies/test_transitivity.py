@@ -19,7 +19,7 @@ def test_a_cell_is_the_definition_and_below_its_bounds(rows):
     case = CubeFamily(h=8, l=4, side=0.1, rows="ball", n=500, at_origin=rows == ORIGIN).case(seed)
     first, second = case.networks
     one, two = first.outputs(case.x), second.outputs(case.x)
-    ends = [np.abs(each - case.y).mean() for each in (one, two)]
+    ends = [np.abs(outputs - case.y).mean() for outputs in (one, two)]
     gaps, losses = [], []
     for alpha in np.linspace(0, 1, 401):
         weights = (

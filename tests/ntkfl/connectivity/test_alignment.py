@@ -45,7 +45,7 @@ def test_the_function_stays_and_the_cost_never_rises(seed, by, units, outputs):
 def test_no_permutation_is_nearer(seed, by, units):
     first, second = network(seed, units), network(seed + 1, units)
     alignment = align(first, second, by, inputs(by))
-    rows = [unit_rows(each, by, inputs(by)).value for each in (first, second)]
+    rows = [unit_rows(net, by, inputs(by)).value for net in (first, second)]
     costs = [np.sum((rows[0] - rows[1][list(order)]) ** 2) for order in permutations(range(units))]
     assert alignment.cost_after.lo <= min(costs) * (1 + 1e-12) and min(costs) <= alignment.cost_after.hi * (1 + 1e-12)
 
@@ -77,24 +77,24 @@ def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members)
     alignments = align_group(networks, by, inputs(by))
 
     def apart(group):
-        rows = [unit_rows(each, by, inputs(by)).value for each in group]
+        rows = [unit_rows(net, by, inputs(by)).value for net in group]
         return sum(np.sum((row - other) ** 2) for row in rows for other in rows)
 
-    assert apart([each.aligned for each in alignments]) <= apart(networks) * (1 + 1e-12)
+    assert apart([alignment_of.aligned for alignment_of in alignments]) <= apart(networks) * (1 + 1e-12)
     for alignment, given_network in zip(alignments, networks, strict=True):
         np.testing.assert_array_equal(alignment.aligned.hidden, given_network.hidden[alignment.permutation])
-    again = align_group([each.aligned for each in alignments], by, inputs(by))
-    for each in again:  # it had come to an end
-        np.testing.assert_array_equal(each.permutation, np.arange(5))
+    again = align_group([alignment_of.aligned for alignment_of in alignments], by, inputs(by))
+    for alignment_of in again:  # it had come to an end
+        np.testing.assert_array_equal(alignment_of.permutation, np.arange(5))
 
 
 def test_a_group_of_permuted_copies_becomes_one_point():
     first = network(3, 12)
     copies = [permuted(first, np.random.default_rng(k).permutation(12)) for k in range(4)]
     for alignments in (align_group([first, *copies]), align_group([first, *copies], reference=0)):
-        for each in alignments:
-            np.testing.assert_array_equal(each.aligned.vector(), alignments[0].aligned.vector())
-    assert all(each.cost_after.value == 0 for each in align_group(copies, reference=2))
+        for alignment in alignments:
+            np.testing.assert_array_equal(alignment.aligned.vector(), alignments[0].aligned.vector())
+    assert all(alignment.cost_after.value == 0 for alignment in align_group(copies, reference=2))
     assert len(align_group([first])) == 1
 
 
@@ -114,7 +114,7 @@ def test_balanced_networks_are_the_same_function_at_the_least_norm(seed, outputs
         normal.outputs(inputs("outputs")), plain.outputs(inputs("outputs")), rtol=1e-9, atol=1e-12
     )
     assert np.linalg.norm(normal.vector()) <= np.linalg.norm(moved.vector()) * (1 + 1e-14)
-    rows = [unit_rows(each, "outputs", inputs("outputs")).value for each in (plain, moved)]
+    rows = [unit_rows(net, "outputs", inputs("outputs")).value for net in (plain, moved)]
     np.testing.assert_allclose(*rows, rtol=1e-12, atol=1e-14)
 
 

@@ -97,7 +97,7 @@ def test_no_other_order_of_one_group_is_nearer(seed, by, bias, starts):
     assert abs(cost - alignment.cost_after.value) <= alignment.cost_after.error + 1e-12 * cost
     for group, size in enumerate(units.sizes):
         for order in permutations(range(size)):
-            orders = [np.arange(each) for each in units.sizes]
+            orders = [np.arange(count) for count in units.sizes]
             orders[group] = np.array(order)
             moved = TorchNetwork(second.module, permuted(alignment.aligned.state, units, orders))
             assert np.sum((numbers(first) - numbers(moved)) ** 2) >= cost * (1 - 1e-12)

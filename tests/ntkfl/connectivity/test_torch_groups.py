@@ -29,17 +29,17 @@ def apart(group, x, by):
 def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
     group = networks(NETWORKS[name](), seed, members)
     alignments = align_torch_group(group, X, by)
-    for net, each in zip(group, alignments, strict=True):
-        np.testing.assert_allclose(each.aligned.outputs(X), net.outputs(X), rtol=1e-8, atol=1e-8)
-        for order in each.permutations.values():
+    for net, alignment in zip(group, alignments, strict=True):
+        np.testing.assert_allclose(alignment.aligned.outputs(X), net.outputs(X), rtol=1e-8, atol=1e-8)
+        for order in alignment.permutations.values():
             np.testing.assert_array_equal(np.sort(order), np.arange(len(order)))
-    aligned = [each.aligned for each in alignments]
+    aligned = [alignment.aligned for alignment in alignments]
     total = apart(aligned, X, by)
     assert total <= apart(group, X, by) * (1 + 1e-9)
     rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, X, by)[1]]) for net in aligned]
-    for k, each in enumerate(alignments):  # the cost is the distance to the mean of the others
+    for k, alignment in enumerate(alignments):  # the cost is the distance to the mean of the others
         far = np.sum((rows[k] - np.mean(rows[:k] + rows[k + 1 :], axis=0)) ** 2)
-        assert float(each.cost_after.value) == pytest.approx(far, rel=1e-8)
+        assert float(alignment.cost_after.value) == pytest.approx(far, rel=1e-8)
 
 
 @given(seeds, rules, st.integers(1, 3))
@@ -47,11 +47,11 @@ def test_functions_stay_and_no_sum_of_distances_rises(seed, by, name, members):
 def test_rounds_come_to_an_end(seed, by, starts):
     group = networks(mlp(3, 5, 4, 2), seed, 3)
     alignments = align_torch_group(group, inputs(), by, starts=starts)
-    again = align_torch_group([each.aligned for each in alignments], inputs(), by, starts=starts)
-    for each, once in zip(again, alignments, strict=True):
-        assert all(np.array_equal(order, np.arange(len(order))) for order in each.permutations.values())
-        assert float(each.cost_after.value) == pytest.approx(float(once.cost_after.value), rel=1e-12)
-        assert each.sweeps < once.sweeps
+    again = align_torch_group([alignment.aligned for alignment in alignments], inputs(), by, starts=starts)
+    for alignment, once in zip(again, alignments, strict=True):
+        assert all(np.array_equal(order, np.arange(len(order))) for order in alignment.permutations.values())
+        assert float(alignment.cost_after.value) == pytest.approx(float(once.cost_after.value), rel=1e-12)
+        assert alignment.sweeps < once.sweeps
 
 
 @given(seeds, rules, st.integers(2, 4), st.sampled_from([None, 0, 1]))
@@ -60,9 +60,9 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
     group = networks(mlp(3, 5, 2, bias=False), seed, members)
     plain = [TwoLayer(net.state["0.weight"].numpy(), net.state["2.weight"].numpy()) for net in group]
     expected = align_group(plain, by, None if by == "weights" else inputs(), reference)
-    for each, other in zip(align_torch_group(group, inputs(), by, reference), expected, strict=True):
-        np.testing.assert_array_equal(each.permutations["0.weight"], other.permutation)
-        for cost, two in ((each.cost_before, other.cost_before), (each.cost_after, other.cost_after)):
+    for alignment, other in zip(align_torch_group(group, inputs(), by, reference), expected, strict=True):
+        np.testing.assert_array_equal(alignment.permutations["0.weight"], other.permutation)
+        for cost, two in ((alignment.cost_before, other.cost_before), (alignment.cost_after, other.cost_after)):
             assert float(cost.value) == pytest.approx(float(two.value), rel=1e-10, abs=1e-20)
 
 
@@ -78,7 +78,7 @@ def test_permuted_copies_become_one_point(seed, by, name, reference):
         for _ in range(1 if reference is None else 3)
     ]
     group = [first, *copies]
-    aligned = [each.aligned for each in align_torch_group(group, X, by, reference)]
+    aligned = [alignment.aligned for alignment in align_torch_group(group, X, by, reference)]
     assert apart(aligned, X, by) <= 1e-20 * (1 + apart(group, X, by))
 
 

@@ -50,7 +50,9 @@ class Attention(nn.Module):
     def forward(self, x):
         tokens = self.embed(x.permute(0, 2, 1, 3).flatten(2))
         tokens = torch.cat([self.token.expand(len(x), 1, 6), tokens], 1)
-        q, k, v = (each.unflatten(-1, (2, 3)).transpose(1, 2) for each in self.joint(self.norm(tokens)).chunk(3, -1))
+        q, k, v = (
+            projected.unflatten(-1, (2, 3)).transpose(1, 2) for projected in self.joint(self.norm(tokens)).chunk(3, -1)
+        )
         mixed = ((q @ k.mT / 3**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
         return self.head(functional.normalize(tokens + self.out(mixed), dim=-1)[:, 0])
 
@@ -244,14 +246,14 @@ def test_axes_keep_their_lengths_however_they_are_regrouped_and_united(data):
     total = int(np.prod(one))
     cut = data.draw(st.sampled_from([d for d in range(1, total + 1) if total % d == 0]))
     axes = [axis(size) for size in one]
-    axes_made = regrouped([atom for each in axes for atom in each], [cut, total // cut])
-    assert [length(resolved(each)) for each in axes_made] == [cut, total // cut]
-    assert [length(resolved(each)) for each in axes] == one
-    held = {atom for each in axes for atom in resolved(each) if atom.held}
+    axes_made = regrouped([atom for atoms in axes for atom in atoms], [cut, total // cut])
+    assert [length(resolved(atoms)) for atoms in axes_made] == [cut, total // cut]
+    assert [length(resolved(atoms)) for atoms in axes] == one
+    held = {atom for atoms in axes for atom in resolved(atoms) if atom.held}
     if not held:  # the same atoms, in the same order
-        assert [a for each in axes for a in resolved(each)] == [a for each in axes_made for a in resolved(each)]
+        assert [a for atoms in axes for a in resolved(atoms)] == [a for atoms in axes_made for a in resolved(atoms)]
     unite(axes_made[0], axis(cut))
-    assert [length(resolved(each)) for each in axes] == one
+    assert [length(resolved(atoms)) for atoms in axes] == one
 
 
 def test_parts_that_do_not_fit_are_held_and_so_is_what_joins_them():

@@ -112,11 +112,11 @@ def test_no_sampled_hessian_is_above_its_bound(made, last, radius):
     rng = np.random.default_rng(made[0])
     x = rng.standard_normal((3, made[1][0]))
     _, _, curvature = bounds(layers, x)
-    each, together, theta = curvature.of_each(radius), curvature.of_all(radius), trained(layers)
+    separate, together, theta = curvature.of_each(radius), curvature.of_all(radius), trained(layers)
     for share in (0, 0.5, 1):
         step = torch.tensor(rng.standard_normal(len(theta)))
         matrices = hessians(layers, theta + share * radius * step / step.norm(), x)
-        assert (torch.linalg.matrix_norm(matrices, 2).numpy() <= each * (1 + 1e-12) + 1e-13).all()
+        assert (torch.linalg.matrix_norm(matrices, 2).numpy() <= separate * (1 + 1e-12) + 1e-13).all()
         mixes = torch.tensor(rng.standard_normal((8, len(matrices))))
         mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), matrices)
         assert torch.linalg.matrix_norm(mixed, 2).max() <= together * (1 + 1e-12) + 1e-13

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities
 
 START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
-GIVEN = {"each": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
+GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
 
 
-def recomputed(start, each, together, residual, step, visits, radius):
+def recomputed(start, separate, together, residual, step, visits, radius):
     """What docs/proofs/smooth_networks.md says, in 60 digits: d, R, what the ball has to hold, alpha, beta; None where
     it fails."""
     with mpmath.workdps(60):
@@ -24,9 +24,9 @@ def recomputed(start, each, together, residual, step, visits, radius):
         eps = 2 - m(step) * (mpmath.sqrt(m(start.largest)) + m(together) * m(radius)) ** 2
         if s <= 0 or eps <= 0:
             return None
-        moves = m(start.entries) + 2 * m(radius) * m(start.gradients) * m(each) + m(radius) ** 2 * m(each) ** 2
+        moves = m(start.entries) + 2 * m(radius) * m(start.gradients) * m(separate) + m(radius) ** 2 * m(separate) ** 2
         kappa, d = 1 + mpmath.sqrt(visits) * m(step) * moves, m(residual) / s
-        c = m(visits) * m(step) * m(each) ** 2 / (2 * eps)
+        c = m(visits) * m(step) * m(separate) ** 2 / (2 * eps)
         if 4 * c * d**2 >= 1:
             return None
         square = (1 - mpmath.sqrt(1 - 4 * c * d**2)) / (2 * c)  # E^2, the smaller root of E^2 = d^2 + c E^4
@@ -35,7 +35,7 @@ def recomputed(start, each, together, residual, step, visits, radius):
         slack = 1 - 2 * m(together) * farthest / s
         if alpha <= beta or slack <= 0:
             return None
-        turned = mpmath.sqrt(m(visits)) * m(each) * farthest / d / slack
+        turned = mpmath.sqrt(m(visits)) * m(separate) * farthest / d / slack
         drift = turned * mpmath.sqrt(2 / eps * d**2 * alpha / (alpha - beta)) * mpmath.sqrt(d**2 / (alpha - beta))
         return [float(number) for number in (d, d + drift + farthest, d + drift + 2 * farthest, alpha, beta)]
 
@@ -52,10 +52,12 @@ def recomputed(start, each, together, residual, step, visits, radius):
     st.floats(1, 5),
     st.floats(3, 8),
 )
-def test_the_inequalities_are_those_of_the_proof(least, largest, more, gradients, each, turn, r, step, visits, wider):
+def test_the_inequalities_are_those_of_the_proof(
+    least, largest, more, gradients, separate, turn, r, step, visits, wider
+):
     start, radius = Start(least, largest, more * largest, gradients, None), wider * r / least
-    window = inequalities(start, each, turn, r, step, visits, radius)
-    exact = recomputed(start, each, turn, r, step, visits, radius)
+    window = inequalities(start, separate, turn, r, step, visits, radius)
+    exact = recomputed(start, separate, turn, r, step, visits, radius)
     if isinstance(window, Failed):
         assert exact is None or not exact[2] < radius * (1 - 1e-12)
         if window.larger:
@@ -79,7 +81,7 @@ def test_each_number_that_grows_makes_the_claim_weaker():
     """Every input matters: a formula that has lost one would not see it change."""
     window = inequalities(START, **GIVEN)
     assert isinstance(window, Window)
-    for name in ("each", "together", "residual", "visits"):
+    for name in ("separate", "together", "residual", "visits"):
         worse = inequalities(START, **(GIVEN | {name: GIVEN[name] * 1.01}))
         assert worse.reach > window.reach and worse.gain - worse.loss < window.gain - window.loss, name
     for name, factor in (("least_root", 0.99), ("largest", 1.01), ("entries", 1.01), ("gradients", 1.01)):
@@ -92,8 +94,8 @@ def test_each_number_that_grows_makes_the_claim_weaker():
     [
         ({"together": 30.0}, "gradients may turn by 0.36 in the ball of radius 0.012, and the smallest singular"),
         ({"step": 0.3}, "the step 0.3 is too long: it must be below 0.222"),
-        ({"each": 1000.0}, "models may be .* from a fit, too far for so much curvature"),
-        ({"each": 60.0}, "a window may raise the squared distance to the fits by .* and is sure to lower it by"),
+        ({"separate": 1000.0}, "models may be .* from a fit, too far for so much curvature"),
+        ({"separate": 60.0}, "a window may raise the squared distance to the fits by .* and is sure to lower it by"),
         ({"residual": 2e-3}, "models may move farther than 0.012"),
         ({"residual": np.inf}, "the bounds overflow"),
     ],

@@ -88,13 +88,13 @@ def test_cifar_without_a_path_or_with_damage(tmp_path):
         load("cifar-10", path=tmp_path)
 
 
-def write_tiny_imagenet(folder, classes=3, each=2, test=4):
+def write_tiny_imagenet(folder, classes=3, images=2, test=4):
     """The published folders with flat colours, so that JPEG keeps them; returns the colours."""
     colours = {}
     ids = [f"n{7 * (classes - c):08d}" for c in range(classes)]  # not in alphabetical order
     for identity in ids:
         (folder / "train" / identity / "images").mkdir(parents=True)
-        for k in range(each):
+        for k in range(images):
             colours[identity, k] = RNG.integers(0, 256, 3)
             save(folder / "train" / identity / "images" / f"{identity}_{k}.JPEG", colours[identity, k])
     (folder / "val" / "images").mkdir(parents=True)

@@ -82,7 +82,7 @@ def test_clients_send_models_of_the_same_function_no_farther_from_the_broadcast_
     start = run.start()
     aligned, given_ends = (training.round(start, keep_ends=True) for training in (run, plain(run)))
     for client in range(run.data.clients):
-        ends = [{name: value[client] for name, value in each.ends.items()} for each in (aligned, given_ends)]
+        ends = [{name: value[client] for name, value in outcome.ends.items()} for outcome in (aligned, given_ends)]
         one, other = (run.model.outputs(end, run.data.x) for end in ends)
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
     assert (aligned.squared_drift <= given_ends.squared_drift * (1 + 1e-12)).all()
@@ -104,10 +104,10 @@ def test_momenta_that_stay_with_a_client_move_with_its_units(optimizer, key):
     rate = FAR if key == "velocity" else 0.5
     run = on_classes("fedavg-aligned", rate=rate, optimizer=optimizer, keep_optimizer=True, participation=1.0)
     moved, left = (training.round(training.start(), keep_ends=True) for training in (run, plain(run)))
-    kept, given_momenta = (rows(each.state.clients["optimizer"][key]) for each in (moved, left))
+    kept, given_momenta = (rows(outcome.state.clients["optimizer"][key]) for outcome in (moved, left))
     ends, given_ends = rows(moved.ends), rows(left.ends)
     for client in range(run.data.clients):
-        (place,) = [k for k, each in enumerate(orders(given_ends[client])) if np.array_equal(each, ends[client])]
+        (place,) = [k for k, outcome in enumerate(orders(given_ends[client])) if np.array_equal(outcome, ends[client])]
         np.testing.assert_array_equal(kept[client], orders(given_momenta[client])[place])
     assert not np.array_equal(kept, given_momenta)
 
@@ -127,7 +127,7 @@ def test_convolutions_and_several_layers_keep_their_functions():
     run = replace(on_classes("fedavg-aligned", rate=1.0, data=data), model=model)
     aligned, left = (training.round(training.start(), keep_ends=True) for training in (run, plain(run)))
     for client in range(4):
-        ends = ({name: value[client] for name, value in each.ends.items()} for each in (aligned, left))
+        ends = ({name: value[client] for name, value in outcome.ends.items()} for outcome in (aligned, left))
         torch.testing.assert_close(*(model.outputs(end, images) for end in ends), rtol=1e-10, atol=1e-10)
     assert (aligned.squared_drift < 0.999 * left.squared_drift).any()
 

@@ -64,8 +64,8 @@ def residual_count(blocks, widths, projection, norm, channels, classes):
     for inputs, outputs in pairwise(widths):
         maps += [(inputs, outputs, 9)] + [(outputs, outputs, 9)] * (2 * blocks - 1)
         maps += [(inputs, outputs, 1)] if projection else []
-    each = 2 if norm else 1  # scale and shift, or a bias
-    return sum(k * m * pixels + each * m for k, m, pixels in maps) + (widths[-1] + 1) * classes
+    per_map = 2 if norm else 1  # scale and shift, or a bias
+    return sum(k * m * pixels + per_map * m for k, m, pixels in maps) + (widths[-1] + 1) * classes
 
 
 THIN, WIDE = (16, 32, 64), (64, 128, 256, 512)
