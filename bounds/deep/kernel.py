@@ -137,7 +137,7 @@ STATEMENTS = (
             bias: "factor of the biases, 0 without them",
         },
         left_formula=tuple(
-            f"Theta_{{{activation},{depth}}}(x_i, x_{'i' if one else 'j'})" for activation, depth, one in CASES
+            f"Theta_{{{activation},{depth}}}(x_i, x_{'i' if same else 'j'})" for activation, depth, same in CASES
         ),
         says_left="by the library's gram.deep, with and without its error; left 1 to 7: the entries of pairs of "
         "samples for ReLU of 2, 3 and 5 layers of weights, erf of 2 and 4, GELU of 2 and 3; left 8 to 10: of a sample "
