@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from bounds.brought import load as load
     from bounds.family import Family as Family
     from bounds.formula import Formula as Formula
+    from bounds.hypothesis import Hypothesis as Hypothesis
     from bounds.listing import catalogue as catalogue
     from bounds.listing import find as find
     from bounds.listing import get as get
     from bounds.options import Options as Options
     from bounds.statement import Claim as Claim
-    from bounds.statement import Hypothesis as Hypothesis
     from bounds.statement import Statement as Statement
     from bounds.vocabulary import Change as Change
     from bounds.vocabulary import Convention as Convention

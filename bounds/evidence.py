@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from bounds.papers import own
-from bounds.statement import Form, Outcome, Statement
+from bounds.statement import Statement
+from bounds.vocabulary import Form, Outcome
 
 FILE = Path(__file__).with_suffix(".json")  # written by docs/evidence.py from proofs, scripts and findings
 

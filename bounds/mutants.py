@@ -4,7 +4,8 @@ from typing import Any
 
 import sympy as sp
 
-from bounds.statement import Change, Mutant
+from bounds.statement import Mutant
+from bounds.vocabulary import Change
 
 
 def scaled(factor: Any) -> Mutant:

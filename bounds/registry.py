@@ -12,7 +12,8 @@ from typing import Any
 import sympy as sp
 
 from bounds.papers import own
-from bounds.statement import Form, Statement
+from bounds.statement import Statement
+from bounds.vocabulary import Form
 
 FILE = Path(__file__).with_suffix(".json")
 Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its meanings; the last one is today's

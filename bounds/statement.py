@@ -9,13 +9,7 @@ import numpy as np
 from bounds.family import AnyFamily, Family
 from bounds.formula import Formula
 from bounds.hypothesis import Hypothesis
-from bounds.vocabulary import BEYOND as BEYOND
-from bounds.vocabulary import FEDGUCCI as FEDGUCCI
-from bounds.vocabulary import FL_NTK as FL_NTK
-from bounds.vocabulary import IMA as IMA
-from bounds.vocabulary import UNCHARGED as UNCHARGED
 from bounds.vocabulary import Change, Form, Kind, Nature, Outcome, Provenance, Source
-from bounds.vocabulary import Convention as Convention
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from bounds import Form, Outcome
 from bounds.evidence import FILE, Evidence
 from bounds.papers import own
-from bounds.statement import Form, Outcome
 from verification.findings.address import anchor, check_script
 
 ROOT = Path(__file__).parents[1]

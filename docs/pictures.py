@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bounds.listing import find
+from bounds import Form, Statement, find
 from bounds.papers import own
-from bounds.statement import Form, Statement
 from experiments.console.case_progress import CaseProgress
 from verification.judging.check import KEPT
 from verification.seen import Seen

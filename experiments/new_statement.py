@@ -7,8 +7,8 @@ from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bounds import catalogue
 from bounds.brought import ID
-from bounds.listing import catalogue
 from bounds.papers import PAPERS, slug
 
 About = Literal["training", "initialisation"]

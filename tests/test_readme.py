@@ -11,8 +11,8 @@ import pytest
 from execute import with_totals
 from outputs import assert_same
 
+from bounds import Outcome
 from bounds.papers import own
-from bounds.statement import Outcome
 
 ROOT = Path(__file__).parent.parent
 README, FINDINGS = (ROOT / "README.md").read_text(), (ROOT / "FINDINGS.md").read_text()

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from bounds import Form, Kind, Options, Outcome, Statement
+from bounds.family import AnyFamily
 from bounds.ladders.rungs import WidthFamily
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Kind, Outcome, Statement
 from ntkfl import interruption
 from verification.compare import IDENTITIES
 from verification.engine import Progress

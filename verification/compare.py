@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from bounds.formula import Constants, Formula
+from bounds import Form, Formula, Kind, Outcome, Statement
+from bounds.formula import Constants
 from bounds.ladders.slopes import slope
-from bounds.statement import Form, Kind, Outcome, Statement
 from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open

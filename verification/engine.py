@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from bounds import Form, Options, Statement
 from bounds.case import NOT_COMPUTED, case_of
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Statement
+from bounds.family import AnyFamily
 from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together

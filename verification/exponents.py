@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
+from bounds import Options, catalogue
 from bounds.ladders.rungs import WidthFamily as Ladder
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_rate import WidthRate
-from bounds.listing import catalogue
-from bounds.options import Options
 from ntkfl.estimate import Estimate
 
 FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2

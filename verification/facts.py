@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bounds.statement import Outcome
+from bounds import Outcome
 
 
 class Standing(StrEnum):

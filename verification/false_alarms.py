@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bounds.options import Options
-from bounds.statement import Form, Kind, Outcome, Statement
+from bounds import Form, Kind, Options, Outcome, Statement
 from verification.engine import Progress, verify_all
 from verification.intervals import upper_limit
 from verification.mutation.matrix import only_form, true_forms

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bounds.options import Options
-from bounds.statement import Outcome, Statement
+from bounds import Options, Outcome, Statement
 from ntkfl import interruption
 from verification.applicability import Applicability, Applies, about_data, looked_at
 from verification.compare import IDENTITIES

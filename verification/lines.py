@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bounds import Outcome
 
 if TYPE_CHECKING:
+    from bounds import Claim
     from bounds.cards import ClaimCard
-    from bounds.statement import Claim
 
 LABEL = 12  # columns of the label, its indent included
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from bounds.statement import Change
+from bounds import Change
 from verification.false_alarms import FalseAlarms
 from verification.mutation.matrix import Fate, MutantFound
 from verification.tables import plain_table

@@ -9,7 +9,7 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 from sympy.printing.str import StrPrinter
 
-from bounds.statement import Form, Kind, Statement
+from bounds import Form, Kind, Statement
 
 LONGEST = 600  # characters of a formula that is shown
 RELATION = {

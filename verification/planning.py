@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bounds.hypothesis import Hypothesis
+from bounds import Form, Hypothesis, Options, Statement
+from bounds.family import AnyFamily
 from bounds.ladders.rungs import WidthFamily
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Statement
 from ntkfl import interruption
 from verification.engine import Progress, chosen_forms, verdicts_of_claims
 from verification.facts import Unmet

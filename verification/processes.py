@@ -18,10 +18,8 @@ from multiprocessing.process import BaseProcess
 
 import joblib
 
+from bounds import Form, Options, Statement, catalogue
 from bounds.brought import loaded_files
-from bounds.listing import catalogue
-from bounds.options import Options
-from bounds.statement import Form, Statement
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
 from verification.engine import Progress, chosen_forms, verify_all

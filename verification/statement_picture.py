@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from bounds.options import Options
-from bounds.statement import Form, Statement
+from bounds import Form, Options, Statement
 from verification.compare import judge
 from verification.engine import Progress, chosen_forms, run_cases
 from verification.judging.check import Check, begun

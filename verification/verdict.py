@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bounds import Form, Kind, Outcome
 from bounds.evidence import evidence
 from bounds.papers import own
-from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.facts import Elsewhere, Needed, Standing, Unmet, Vacuous, Where, Witness
 from verification.seen import Seen

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bounds.listing import catalogue
-from bounds.statement import UNCHARGED, Kind, Nature, Outcome
+from bounds import Kind, Nature, Outcome, catalogue
+from bounds.vocabulary import UNCHARGED
 from verification.facts import Standing
 from verification.intervals import percent
 from verification.tables import markdown_row

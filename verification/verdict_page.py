@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
-from bounds.listing import catalogue
-from bounds.statement import Form, Kind, Outcome, Provenance, Statement
+from bounds import Form, Kind, Outcome, Provenance, Statement, catalogue
 from bounds.symbols import GLOSSARY
 from verification.facts import Needed, Standing, Unmet, Vacuous, Where, Witness
 from verification.intervals import percent

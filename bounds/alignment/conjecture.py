@@ -2,10 +2,10 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Outcome, Provenance, Source, Statement
 from bounds.alignment.cases import TRAINED_PAIRS
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import Claim, Form, Kind, Outcome, Provenance, Source, Statement
 
 STATEMENTS = (
     Statement(

@@ -1,5 +1,6 @@
 """What Theorem 3.5 of FedGuCci says of two networks in the cube that they are in once they are aligned."""
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_families
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
@@ -7,7 +8,7 @@ from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, C, L, d_an
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, gap_and_barrier
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source
+from bounds.vocabulary import BEYOND
 
 STATEMENTS = (
     cube_bound(

@@ -3,10 +3,10 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Provenance, Source, Statement
 from bounds.alignment.cases import PAPERS, AlignedPair, pair_families
 from bounds.cases.ensembles import ball_array, estimated, forward
 from bounds.mutants import replaced, scaled
-from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
 from ntkfl.balls import ball_matrix, precision
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate

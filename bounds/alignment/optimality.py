@@ -2,9 +2,9 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Provenance, Source, Statement
 from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_families
 from bounds.mutants import replaced, scaled
-from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
 
 least, given, greedy = sp.symbols("D_min D_0 D_greedy", nonnegative=True)
 

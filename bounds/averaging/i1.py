@@ -3,11 +3,12 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import n
+from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.problem import Problem
 

@@ -3,10 +3,11 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_families
 from bounds.mutants import index_shifted, power, replaced, scaled, without
-from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K
+from bounds.vocabulary import IMA
 from ntkfl.problem import Problem
 
 single = sp.Symbol("V", real=True)

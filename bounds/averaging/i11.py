@@ -9,11 +9,11 @@ import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 
+from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.case import Case
 from bounds.cases.bounded_sum import exact
-from bounds.family import Family
 from bounds.mutants import index_shifted, power, replaced, scaled
-from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds.vocabulary import IMA
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 

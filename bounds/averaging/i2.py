@@ -2,11 +2,12 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, scaled
-from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import n
+from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 
 samples, rows = sp.symbols("s r", positive=True)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, ScaleLadder, exponent, relu
 from bounds.mutants import shifted
-from bounds.statement import IMA, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import IMA
 
 Case = Callable[[], ScaleLadder]
 

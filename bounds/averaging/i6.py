@@ -3,12 +3,13 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 

@@ -3,10 +3,11 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, approaching
 from bounds.cases.ensembles import ball_array, estimated
 from bounds.mutants import power, replaced
-from bounds.statement import IMA, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.vocabulary import IMA
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 

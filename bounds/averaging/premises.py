@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bounds.statement import Hypothesis
+from bounds import Hypothesis
 
 UNIT = np.finfo(float).tiny
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.statement import Hypothesis
+from bounds.hypothesis import Hypothesis
 from ntkfl.connectivity.losses import named_loss
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate

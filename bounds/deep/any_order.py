@@ -2,9 +2,10 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.ordered_windows import SMALL_NETWORKS, OrderedWindows, small_case
 from bounds.mutants import Mutant, replaced
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.window import Window
 

@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Nature, Outcome, Statement
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders
 from bounds.deep.cases.step_ladder import STEP_LADDERS
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
@@ -9,7 +10,6 @@ from bounds.fl_ntk.premises import EQUAL, SERVER_ONE
 from bounds.fl_ntk.sources import reported
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Nature, Outcome, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)

@@ -2,12 +2,12 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Statement
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.deep.premises import SEVERAL_CLIENTS
 from bounds.fl_ntk.premises import SERVER_ONE
 from bounds.fl_ntk.sources import reported
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)

@@ -6,10 +6,12 @@ from typing import Any
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.deep_rows import DeepRows, rows_families
-from bounds.hypothesis import Hypothesis, Limit
+from bounds.hypothesis import Limit
 from bounds.mutants import scaled
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Mutant, Source, Statement
+from bounds.statement import Mutant
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 first, second = sp.symbols("s_1 s_2", positive=True)

@@ -2,9 +2,10 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.deep.cases.kink_ladder import KINK_LADDERS
 from bounds.mutants import replaced
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 
 third = sp.Symbol("mu_3", positive=True)  # of a standard Gaussian readout weight
 THIRD = 2 * sp.sqrt(2 / sp.pi)

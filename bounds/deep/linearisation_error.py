@@ -2,10 +2,10 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Statement
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.fl_ntk.sources import reported
 from bounds.mutants import power
-from bounds.statement import Claim, Form, Kind, Statement
 from bounds.symbols import m
 from ntkfl.estimate import Estimate
 

@@ -1,6 +1,7 @@
 """Hypotheses that several statements on deep networks share."""
 
-from bounds.hypothesis import Hypothesis, Limit
+from bounds import Hypothesis
+from bounds.hypothesis import Limit
 
 SEVERAL_CLIENTS = Hypothesis(
     "several-clients",

@@ -3,11 +3,12 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
 from bounds.fedgucci.families.far_labels import small_families
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
+from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.paths.path_loss import squared_error
 from ntkfl.connectivity.paths.segment import Segment

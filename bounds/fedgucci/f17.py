@@ -2,9 +2,10 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.fedgucci.cases.curved_valley import VALLEYS, CurvedValley
 from bounds.mutants import power, replaced, without
-from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.vocabulary import FEDGUCCI
 
 eps, gamma, shift = sp.symbols("epsilon gamma Delta", positive=True)
 NEAR_ZERO = 1e-24  # a minimiser that is a float has a loss of some 1e-32

@@ -3,10 +3,11 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.anchor_window import ANCHOR_WINDOWS, AnchorWindow
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
-from bounds.statement import FEDGUCCI, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, t
+from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.estimate import Estimate
 

@@ -2,13 +2,14 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.fedgucci.cases.circle_neuron import CIRCLE_UNITS, CircleNeuron
 from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, SCALAR_LOSSES
 from bounds.formula import evaluate
 from bounds.mutants import power, replaced, scaled, without
-from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
+from bounds.vocabulary import FEDGUCCI
 
 lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 

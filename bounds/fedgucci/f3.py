@@ -4,12 +4,13 @@ from fractions import Fraction
 
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube
 from bounds.fedgucci.cases.low_loss_region import ONE_WELL, WELLS, LowLossRegion
 from bounds.fedgucci.families.low_loss_families import WIDE_CUBES
 from bounds.mutants import index_shifted, power, scaled, without
-from bounds.statement import FEDGUCCI, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import n_parameters, side
+from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
 
 diameter, volume_inside = sp.symbols("d_eps V_cube", positive=True)

@@ -2,11 +2,12 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS
 from bounds.mutants import power, replaced
-from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import side
+from bounds.vocabulary import FEDGUCCI
 
 level, weight_square = sp.symbols("t a_2", positive=True)
 RATE = level**2 / (side**2 * weight_square)

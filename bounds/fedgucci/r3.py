@@ -5,16 +5,16 @@ import sympy as sp
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
+from bounds import Change, Claim, Family, Form, Hypothesis, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.family import Family
 from bounds.fedgucci.premises.cube_bound import GAP, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SYMBOLS, N, b, h, l, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.part_strategies import log_uniform
-from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Source
 from bounds.symbols import delta
+from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 

@@ -2,11 +2,12 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.fedgucci.cases.loss_table import LOSS_TABLES, LossTable
 from bounds.mutants import power, replaced
-from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 K, S, d_eps, joint = sp.symbols("K S d_epsilon delta_K", positive=True)

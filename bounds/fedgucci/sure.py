@@ -5,17 +5,16 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Change, Claim, Family, Form, Kind, Options, Source
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.family import Family
 from bounds.fedgucci.families.cube_families import loss_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.mutants import replaced, without
-from bounds.options import Options
 from bounds.part_strategies import log_uniform
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
+from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer
 

@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import (
     BETA,
     NO_DECAY,
@@ -16,7 +17,7 @@ from bounds.fedgucci.cases.linear_case import (
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped, without
-from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 
 NOTE = (
     "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / "

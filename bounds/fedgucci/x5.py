@@ -2,9 +2,10 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS
 from bounds.mutants import shifted
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 
 STATEMENTS = (
     Statement(

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
-from bounds.family import Family, with_own
+from bounds.family import with_own
 from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.terms.round_parts import times
 from bounds.mutants import power, replaced, scaled, without
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import N, eta_local, m
+from bounds.vocabulary import FL_NTK
 from ntkfl import data
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.algorithm1.simulation import simulate

@@ -3,10 +3,11 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_families, small_case
 from bounds.mutants import Mutant, power, replaced
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 CLEAR = 1e6  # times the rounding: what a step must have spent for its ratio to be told

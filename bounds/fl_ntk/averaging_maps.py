@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Change
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.fl_ntk.terms.local_methods import FEDPROX, PULL, mu
@@ -9,7 +10,6 @@ from bounds.fl_ntk.terms.method_maps import method_maps
 from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, H, start
 from bounds.fl_ntk.terms.state_map import MAP, NOTHING, first, halves, second, state_map
 from bounds.mutants import replaced
-from bounds.statement import Change
 from bounds.symbols import T, eta_global, n
 
 earlier = sp.MatrixSymbol("L", n, n)

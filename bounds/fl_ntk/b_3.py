@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Nature, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import federated_families
 from bounds.fl_ntk.families.aligned import long_row
@@ -9,8 +10,8 @@ from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.fl_ntk.terms.convergence import PROVED_WIDTH, STATED_WIDTH, STEP
 from bounds.fl_ntk.terms.one_round import next_square
 from bounds.mutants import Mutant, power, without
-from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
+from bounds.vocabulary import FL_NTK
 
 PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # from the printed constants, exactly
 

@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.family import Family
+from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.fl_ntk.families.paper_steps import (
@@ -22,9 +22,8 @@ from bounds.fl_ntk.terms.one_round import STEP, next_square
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
-from bounds.options import Options
-from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, delta, eta_local, lam, n, r0, t
+from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights

@@ -6,9 +6,10 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.family import Family, with_own
+from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.default_runs import small_step_runs
@@ -16,8 +17,8 @@ from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_S
 from bounds.fl_ntk.terms.round_parts import largest_norm, progress, snapshot_constants
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
 from bounds.part_strategies import log_uniform, sizes
-from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

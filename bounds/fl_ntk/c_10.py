@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.family import with_own
@@ -17,8 +18,8 @@ from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
 from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.fl_ntk.terms.sized_matrices import IDENTITY, ROUND_MAP, D, H, y
 from bounds.mutants import index_shifted, replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 

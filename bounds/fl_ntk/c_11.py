@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
@@ -9,8 +10,8 @@ from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, constants, index, quadratic
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, n
+from bounds.vocabulary import FL_NTK
 
 REST = 5 / sp.sqrt(n) + 3 * sp.sqrt(sp.log(6 * index * (index + 1) / delta) / (2 * n))
 

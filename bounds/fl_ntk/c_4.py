@@ -2,11 +2,12 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.finite_class import FINITE_CLASSES, FiniteClass
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import replaced, sign_flipped
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import delta, n, rho
+from bounds.vocabulary import FL_NTK
 
 complexity, c = sp.symbols("R_S c", positive=True)
 REMAINDER = 3 * c * sp.sqrt(sp.log(2 / delta) / (2 * n))

@@ -3,11 +3,12 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.weight_ball import WEIGHT_BALLS, WeightBall
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
 from bounds.mutants import power, replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
+from bounds.vocabulary import FL_NTK
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem
 

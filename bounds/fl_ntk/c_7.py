@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
@@ -35,8 +36,8 @@ from bounds.fl_ntk.terms.one_round import REACH
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, H, residuals, start
 from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, replaced, without
-from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 

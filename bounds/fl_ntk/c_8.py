@@ -3,6 +3,7 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.default_runs import small_steps
@@ -10,8 +11,8 @@ from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNE
 from bounds.fl_ntk.terms.sized_matrices import IDENTITY, H, size, y
 from bounds.formula import evaluate
 from bounds.mutants import replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import T, delta, label_bound, lam, m, n, rho
+from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup

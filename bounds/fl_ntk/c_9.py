@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
@@ -9,8 +10,8 @@ from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_LABELS, SMALL_ROUND
 from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
 from bounds.mutants import replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, lam, m, n, sigma
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 

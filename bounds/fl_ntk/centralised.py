@@ -6,18 +6,18 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.case import Case, described
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_families
-from bounds.family import AnyFamily, Family
+from bounds.family import AnyFamily
 from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, exact_gram, map_constants, start
 from bounds.ladders.slopes import slope
 from bounds.mutants import power, scaled, shifted
-from bounds.options import Options
-from bounds.statement import BEYOND, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, eta_local
+from bounds.vocabulary import BEYOND
 from ntkfl import data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -6,14 +6,13 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Claim, Family, Form, Kind, Statement
 from bounds.case import described, prepared
-from bounds.family import Family
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Statement
 from ntkfl import data
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw

@@ -1,6 +1,6 @@
 """What the statements of FL-NTK mean where the paper leaves it open; misprints are in the source notes."""
 
-from bounds.vocabulary import Convention
+from bounds import Convention
 
 CONVENTIONS = (
     Convention("data", "X is (n, d) with rows of unit norm, to 1e-12; G = X X^T", "used throughout, never numbered"),

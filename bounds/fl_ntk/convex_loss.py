@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_families, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
 

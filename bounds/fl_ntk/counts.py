@@ -8,11 +8,11 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
-from bounds.family import Family
 from bounds.mutants import index_shifted, replaced, scaled
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import m
+from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

@@ -10,16 +10,16 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
-from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.fl_ntk.families.wedge import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.one_round import REACH, constants
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, without
-from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.paper_steps import (
@@ -23,8 +24,8 @@ from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROW
 from bounds.fl_ntk.terms.one_round import STEP
 from bounds.fl_ntk.terms.round_parts import progress, residual
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t
+from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

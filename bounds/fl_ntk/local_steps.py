@@ -3,13 +3,13 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.fl_ntk.terms.local_methods import MOMENTUM, OF_MOMENTUM, beta, shares
 from bounds.fl_ntk.terms.method_maps import method_maps
 from bounds.fl_ntk.terms.round_map import IDENTITY, D, H, start
 from bounds.mutants import replaced
-from bounds.statement import Change
 from bounds.symbols import T, eta_global, eta_local, n
 
 FACTORS = (1.0, 0.25)

@@ -3,10 +3,11 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 ASIDE = 1e-3  # relative: how far beside the limit either side is looked at

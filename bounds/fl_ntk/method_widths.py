@@ -1,8 +1,9 @@
 """Finite networks under every linear method: they approach its exact limit at infinite width as m^(-1/2)."""
 
+from bounds import Source
 from bounds.fl_ntk.cases.method_ladder import METHODS, method_families
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
-from bounds.statement import BEYOND, Source
+from bounds.vocabulary import BEYOND
 
 STATEMENTS = (
     width_rate(

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
-from bounds.options import Options
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
 from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from bounds import Hypothesis
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
-from bounds.hypothesis import Hypothesis, Limit
+from bounds.hypothesis import Limit
 from bounds.symbols import lam, r0, r_t, rho, t
 from ntkfl import gram
 from ntkfl.balls import enclosure, precision

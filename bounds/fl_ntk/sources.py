@@ -1,6 +1,7 @@
 """Sources beside the paper that several statements are from."""
 
-from bounds.statement import BEYOND, Provenance, Source
+from bounds import Provenance, Source
+from bounds.vocabulary import BEYOND
 
 JIAN_LIU = (
     "Jian and Liu, Widening the Network Mitigates the Impact of Data Heterogeneity on FedAvg (ICML 2025, arXiv "

@@ -1,5 +1,6 @@
 """Methods that remember, in the kernel regime: the residual after T rounds is a power of a map of the state."""
 
+from bounds import Change
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.fl_ntk.terms.local_methods import MOMENTUM, PULL, beta, mu
@@ -7,7 +8,6 @@ from bounds.fl_ntk.terms.method_maps import method_maps
 from bounds.fl_ntk.terms.round_map import IDENTITY
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, first, halves, second
 from bounds.mutants import replaced
-from bounds.statement import Change
 
 
 def _trainings(case: FederatedRun) -> tuple[Training, ...]:

@@ -2,14 +2,15 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_families, more_samples
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.fl_ntk.terms.convergence import PACE
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
-from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 eps = sp.Symbol("epsilon", positive=True)

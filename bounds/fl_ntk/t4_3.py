@@ -4,6 +4,7 @@ from operator import attrgetter
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.fl_ntk.cases.generalisation_case import LINEAR
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_families
@@ -11,8 +12,8 @@ from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, quadratic
 from bounds.fl_ntk.terms.generalisation import constants as sample_constants
 from bounds.mutants import power, replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, n
+from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 SAMPLES = attrgetter("samples")  # of a ladder, one for each n

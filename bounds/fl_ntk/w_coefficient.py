@@ -4,13 +4,13 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
+from bounds import Claim, Form, Kind, Statement
 from bounds.fl_ntk.sources import EXACT, on_width
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, H, map_constants, start
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import Claim, Form, Kind, Statement
 from bounds.symbols import T, m, n, sigma
 from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour

@@ -1,12 +1,13 @@
 """X.11: the certificate B.3' from a checkpoint: it may start from any weights that training has reached."""
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import certificate, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0, t
+from bounds.vocabulary import BEYOND
 
 
 def _constants(case: FederatedRun) -> dict:

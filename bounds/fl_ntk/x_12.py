@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import need, residuals_and_movements
@@ -13,8 +14,8 @@ from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certi
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.terms.round_map import residuals
 from bounds.mutants import Mutant, power, replaced
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import t
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import row_norms
 

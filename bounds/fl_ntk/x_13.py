@@ -4,12 +4,13 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.cases.residual_ladder import SETTLED, ResidualLadder, residual_ladder_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.kink_gathering import pairs_near_kinks

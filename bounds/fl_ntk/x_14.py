@@ -2,14 +2,15 @@
 
 import sympy as sp
 
+from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.local_methods import FEDPROX, MOMENTUM, OF_MOMENTUM, PULL, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))

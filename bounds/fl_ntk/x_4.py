@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, exact_gram, map_constants
 from bounds.mutants import power, scaled, sign_flipped
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, eta_global
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 MANY = 2**53  # local steps, beyond which float64 counts no further

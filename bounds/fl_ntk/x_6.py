@@ -2,11 +2,12 @@
 
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.cases.client_ladder import ClientLadder, client_ladders
 from bounds.hypothesis import Limit
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

@@ -3,9 +3,10 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.cases.antipodal import ANTIPODAL_PAIRS, AntipodalFamily
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

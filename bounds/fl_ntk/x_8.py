@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.default_runs import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, map_constants, residuals, start
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, T, eta_local, n
+from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime

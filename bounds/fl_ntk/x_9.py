@@ -3,11 +3,12 @@
 import numpy as np
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import pattern_change
 

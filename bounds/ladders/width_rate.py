@@ -9,7 +9,8 @@ import sympy as sp
 
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import Claim, Families, Form, Kind, Source, Statement
+from bounds.statement import Claim, Families, Statement
+from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))

@@ -6,8 +6,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from tables import html
 
+from bounds import Form, Outcome, Statement
 from bounds.papers import own
-from bounds.statement import Form, Outcome, Statement
 from experiments.formulas import mathml
 
 PAGE = "findings"

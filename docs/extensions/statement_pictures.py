@@ -15,8 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tables import html
 
+from bounds import Form, Statement
 from bounds.papers import own, slug
-from bounds.statement import Form, Statement
 from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.seen import Seen
 

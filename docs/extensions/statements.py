@@ -13,10 +13,10 @@ from sphinx.util.docutils import SphinxDirective
 from statement_pictures import address, figure
 from tables import code, html, link, table
 
+from bounds import Form, Statement
 from bounds.evidence import MEANING as EVIDENCE
 from bounds.evidence import Evidence, evidence, evidence_text, strongest
 from bounds.papers import own, slug
-from bounds.statement import Form, Statement
 from bounds.symbols import GLOSSARY
 from experiments.formulas import mathml
 from experiments.formulas.prose import prose

@@ -19,7 +19,7 @@ from experiments.console.choices import (
 from experiments.console.interruptible import if_stopped
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.problem import Problem
     from verification.first_look import Checked, FirstLook
 
@@ -41,8 +41,7 @@ def check(
     eigenvalue, rate and step limits; how fast momentum trains; what to run next. Half a minute for 500 rows.
     Exit status: 0; 1 where a statement that is recorded to hold is violated, or nothing could be tested; 2 bad input.
     """
-    from bounds.listing import catalogue
-    from bounds.statement import Outcome
+    from bounds import Outcome, catalogue
     from ntkfl import gram
     from ntkfl.data import BUILT_IN
     from verification.first_look import first_look

@@ -39,7 +39,7 @@ def report(
     The pages need neither network nor JavaScript: open index.html. Exit status: 0 done; 1 with --compare when an
     outcome got worse; 2 for bad input.
     """
-    from bounds.brought import load
+    from bounds import load
     from experiments.report import folder
     from experiments.report.comparison import compared
     from experiments.report.conformance_pages import conformance_page

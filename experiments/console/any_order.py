@@ -30,7 +30,7 @@ from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.connectivity.affine_network import AffineTwoLayer
     from ntkfl.problem import Problem, Setup, Weights

@@ -12,7 +12,7 @@ from experiments.console.interruptible import if_stopped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate
@@ -39,7 +39,7 @@ def to_certify(options: Options, test: int | None = None) -> tuple[Problem, Setu
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
     """The command line that makes the same certificate again."""
-    from bounds.options import Options
+    from bounds import Options
     from verification.judging.replaying import option_words
 
     data = Options(**{name: getattr(options, name) for name in ("data", "n", "clients", "partition")})

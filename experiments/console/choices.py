@@ -15,7 +15,7 @@ from experiments.console.bad_input import bad_input, shown_warnings
 if TYPE_CHECKING:
     import numpy as np
 
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.exact_dynamics import KernelRegime
     from ntkfl.gram import ParallelRows
@@ -115,7 +115,7 @@ def _step(text: str | None) -> float | None:
 
 
 def _checked(chosen: dict[str, Any]) -> "Options":
-    from bounds.options import Options
+    from bounds import Options
 
     for name in ("n", "clients"):
         if chosen[name] is not None and chosen[name] < 1:

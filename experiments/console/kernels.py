@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float
 
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.problem import Problem, Setup
     from ntkfl.training.model import Model

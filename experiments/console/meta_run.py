@@ -21,8 +21,7 @@ from experiments.console.output_files import as_json
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
-    from bounds.options import Options
-    from bounds.statement import Form, Statement
+    from bounds import Form, Options, Statement
     from verification.planted_faults.fault import PlantedFault
     from verification.planted_faults.noticing import Noticed
 

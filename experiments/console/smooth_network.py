@@ -26,7 +26,7 @@ from experiments.console.kernels import wide_of
 from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate
     from ntkfl.training.models.wide_networks import WideNetwork

@@ -71,7 +71,7 @@ def status_lines(folder: StudyFolder) -> list[str]:
 
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
     """The answers as a table, worst first, each note once below it, and how many cells they rest on."""
-    from bounds.statement import Outcome
+    from bounds import Outcome
     from experiments.studies.study import counted
 
     order = [Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED]

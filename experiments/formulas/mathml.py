@@ -9,8 +9,7 @@ import sympy as sp
 from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
 
-from bounds.formula import Formula
-from bounds.statement import Form, Kind, Statement
+from bounds import Form, Formula, Kind, Statement
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 

@@ -5,8 +5,8 @@ import re
 import sympy as sp
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
+from bounds import Form, Outcome, Statement
 from bounds.evidence import evidence_text
-from bounds.statement import Form, Outcome, Statement
 from experiments.formulas.latex import GREEK, latex
 from experiments.formulas.mathml import claim_rows
 from experiments.formulas.prose import prose

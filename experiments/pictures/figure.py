@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bounds.statement import Form, Kind, Outcome, Statement
+from bounds import Form, Kind, Outcome, Statement
 from experiments.formulas.prose import prose
 from experiments.pictures.marks import EDGE, REFUTES, Styles
 from experiments.pictures.panels import main_form, panels_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bounds.statement import Kind
+from bounds import Kind
 from experiments.pictures.scales import Scale
 from experiments.studies.drawing import COLORS, MARKERS
 from verification.seen import STORED, Seen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.statement import Form, Kind, Outcome, Statement
+from bounds import Form, Kind, Outcome, Statement
 from experiments.pictures.marks import EDGE, REFUTES, SHADE, Styles, by_family, points, shade_refuted
 from experiments.pictures.scales import APART, Scale, bars, bring_together, linear, scaled
 from experiments.pictures.words import knob_words, left_words, ratio_word, sharpest, short, size_words

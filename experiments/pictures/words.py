@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy as sp
 
-from bounds.statement import Form, Kind, Statement
+from bounds import Form, Kind, Statement
 from bounds.symbols import GLOSSARY
 from experiments.formulas.latex import latex, typed
 from verification.compare import IDENTITIES

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bounds.statement import Form, Outcome
+from bounds import Form, Outcome
 from experiments.report.verdict_file import VerdictFile
 from verification.verdict import Verdict
 from verification.verdict_page import ratio_text

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from bounds.statement import Form, Outcome
+from bounds import Form, Outcome
 from experiments.report.outcomes import Shown, shown
 from verification.findings.findings_page import SETTLED, counts_as_printed, of_papers
 from verification.verdict import NOT_REFUTED, Verdict

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from verification.verdict import NOT_REFUTED, Verdict
 from verification.verdict_list import ORDER
 

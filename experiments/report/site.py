@@ -7,7 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bounds.statement import BEYOND, Form
+from bounds import Form
+from bounds.vocabulary import BEYOND
 from experiments.formulas.prose import prose
 from experiments.report import folder
 from experiments.report.comparison import Comparison

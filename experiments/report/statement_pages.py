@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bounds.listing import catalogue
+from bounds import Claim, Form, Statement, catalogue
 from bounds.papers import slug
-from bounds.statement import Claim, Form, Statement
 from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile

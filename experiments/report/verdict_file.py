@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bounds.listing import catalogue
+from bounds import catalogue
 from verification.verdict import Verdict
 
 

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy import stats
 
+from bounds import Kind, Outcome
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import LEVEL, NoSlope, slope
-from bounds.statement import Kind, Outcome
 from experiments.studies.study import Answer, Cells, Numbers, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare

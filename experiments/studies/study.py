@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.chart import Chart
 from ntkfl.estimate import Estimate
 

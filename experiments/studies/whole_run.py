@@ -5,7 +5,7 @@ from pathlib import Path
 
 import xarray
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.grid import Grid, chosen_grid
 from experiments.studies.results import gathered, write
 from experiments.studies.runner import planned, run

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Form, Options, Outcome, get
 from bounds.alignment.cases import (
     TrainedPairs,
     as_estimate,
@@ -16,9 +17,6 @@ from bounds.alignment.cases import (
     pair_families,
     trained,
 )
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from ntkfl.connectivity.alignment import permuted
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.estimate import Estimate

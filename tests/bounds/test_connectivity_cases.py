@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Options
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.anchor_window import ANCHOR_WINDOWS
 from bounds.fedgucci.cases.circle_neuron import CircleNeuron
@@ -17,7 +18,6 @@ from bounds.fedgucci.cases.segment_terms import pair
 from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS, UniformSum
 from bounds.fedgucci.families.far_labels import with_far_labels
 from bounds.fedgucci.premises.cube_terms import group_deviation
-from bounds.options import Options
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.connectivity.network import TwoLayer

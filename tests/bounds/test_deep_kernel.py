@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import erf as error_function
 
+from bounds import Form, Options, Outcome, get
 from bounds.deep.cases.deep_rows import DeepRows, rows_families
 from bounds.deep.kernel import Recursion, bias, first, inner, second
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from verification.compare import judge
 from verification.planted_faults.grams import MUTANTS
 from verification.planted_faults.noticing import noticed

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from bounds import Options, get
 from bounds.deep import kinks
 from bounds.deep.cases.deep_ladder import (
     ERF,
@@ -23,8 +24,6 @@ from bounds.deep.cases.deep_ladder import (
 from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
 from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
 from bounds.deep.cases.step_ladder import StepLadder
-from bounds.listing import get
-from bounds.options import Options
 from ntkfl import gram
 from ntkfl.finite_width.boundary_layer import pattern_change
 from ntkfl.problem import Problem, Setup

@@ -6,12 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from bounds import Form, Kind, Options, Outcome, get
 from bounds.cases.network_pair import NetworkPair
 from bounds.federated_run import FederatedFamily, federated_families, federated_run
 from bounds.ladders.width_ladder import ladder_families
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Kind, Outcome
 from ntkfl.algorithm1.reference import EXTENDED
 from ntkfl.connectivity.barrier import group_barrier, loss_barrier
 from ntkfl.connectivity.ensembles import ensemble_outputs

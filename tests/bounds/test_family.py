@@ -6,10 +6,8 @@ import pytest
 from hypothesis import find
 from hypothesis import strategies as st
 
-from bounds.family import Family, changed
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form
+from bounds import Family, Form, Options, get
+from bounds.family import changed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import sympy as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bounds.formula import Formula, evaluate
+from bounds import Formula
+from bounds.formula import evaluate
 from bounds.symbols import K, delta, eta_local, lam, m, n, r0
 from ntkfl.balls import NotFinite
 from ntkfl.estimate import Estimate

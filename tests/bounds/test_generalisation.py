@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Form, Options, Outcome
 from bounds.fl_ntk.c_4 import STATEMENTS as C_4
 from bounds.fl_ntk.c_5 import STATEMENTS as C_5
 from bounds.fl_ntk.c_11 import STATEMENTS as C_11
@@ -20,8 +21,6 @@ from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
 from bounds.fl_ntk.cases.weight_ball import WeightBall
 from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
 from bounds.ladders.slopes import NoSlope
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from ntkfl import gram, kernel_regime
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem

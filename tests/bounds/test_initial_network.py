@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Options
 from bounds.initial_network import InitialNetwork, initial_network_families
-from bounds.options import Options
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Weights
 

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Form, Options, Outcome, get
 from bounds.fedgucci.cases.low_loss_cube import low_loss_cubes
 from bounds.fedgucci.families.low_loss_families import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_families
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from ntkfl.connectivity.network import between
 from verification.compare import judge
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bounds import Options
 from bounds.fl_ntk import method_limits
 from bounds.fl_ntk.cases.method_ladder import COVERED, METHODS, PULL, SERVER_MOMENTUM, method_families, variants
 from bounds.formula import evaluate
-from bounds.options import Options
 from ntkfl import kernel_regime
 from ntkfl.exact_dynamics import MovingWindow
 from ntkfl.training.methods import catalogue

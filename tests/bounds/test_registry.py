@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import sympy as sp
 
-from bounds.listing import get
+from bounds import Form, Kind, get
 from bounds.papers import own
 from bounds.registry import FILE, meaning, registered, version, with_changes
-from bounds.statement import Form, Kind
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from bounds import Options
 from bounds.cases.kernel_case import kernel_cases
 from bounds.fl_ntk.eq18 import AT_PRINTED_STEP, exact_map, printed_map, relative_remainder
 from bounds.fl_ntk.families.circle_ladder import CircleLadder
 from bounds.ladders.width_ladder import ladder_families
-from bounds.options import Options
 from ntkfl import gram, kernel_regime
 
 

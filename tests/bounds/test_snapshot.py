@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Outcome, get
 from bounds.cases.snapshot import Snapshot
 from bounds.federated_run import federated_run
-from bounds.listing import get
-from bounds.statement import Outcome
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 from verification.compare import judge

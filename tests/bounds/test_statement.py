@@ -6,9 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bounds.formula import Formula
-from bounds.listing import get
-from bounds.statement import Claim, Form, Hypothesis, Statement
+from bounds import Claim, Form, Formula, Hypothesis, Statement, get
 from ntkfl.estimate import Estimate
 
 SOUND = get("fl-ntk/A.2")

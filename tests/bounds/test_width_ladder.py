@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from bounds import Options, get
 from bounds.cases.snapshot import Snapshot
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
-from bounds.listing import get
-from bounds.options import Options
 from ntkfl import gram
 from ntkfl.initialisation import draw
 

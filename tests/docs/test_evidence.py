@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bounds import Form, Outcome
 from bounds.evidence import FILE, Evidence, evidence, evidence_text, strongest
 from bounds.papers import own
-from bounds.statement import Form, Outcome
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = runpy.run_path(str(ROOT / "docs" / "evidence.py"))

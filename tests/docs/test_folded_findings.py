@@ -3,8 +3,8 @@
 from docutils import nodes
 from folded_findings import _finding, _folded
 
+from bounds import Form
 from bounds.papers import own
-from bounds.statement import Form
 
 
 def said(name: str, text: str) -> nodes.list_item:

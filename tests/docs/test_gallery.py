@@ -4,7 +4,7 @@ import pytest
 import statement_pictures
 from pictures import DATA, read
 
-from bounds.options import Options
+from bounds import Options
 from bounds.papers import own
 from verification.judging.check import KEPT
 from verification.statement_picture import seen_of

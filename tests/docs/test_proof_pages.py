@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bounds.listing import catalogue
-from bounds.statement import BEYOND
+from bounds import catalogue
+from bounds.vocabulary import BEYOND
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs" / "proofs").glob("*.md"))}

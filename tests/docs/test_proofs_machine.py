@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bounds.listing import catalogue
+from bounds import catalogue
 
 ROOT = Path(__file__).parents[2]
 PROOFS = ROOT / "proofs"

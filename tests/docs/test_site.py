@@ -14,8 +14,8 @@ import pytest
 from browser import ABSENT, Browser
 from sphinx.util.inventory import InventoryFile
 
+from bounds import Form, Nature, Outcome
 from bounds.papers import own
-from bounds.statement import Form, Nature, Outcome
 from bounds.symbols import GLOSSARY
 
 DOCS = Path(__file__).parents[2] / "docs"

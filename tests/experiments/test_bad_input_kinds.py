@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from bounds import Options, catalogue, find
 from bounds.federated_run import FederatedRun
-from bounds.listing import catalogue, find
-from bounds.options import Options
 from experiments.command_line import app
 from verification.engine import verify_all
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from bounds.options import Options
+from bounds import Options
 from experiments.command_line import app
 from experiments.console.certifying import replay
 from ntkfl.problem import Setup

@@ -6,7 +6,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from bounds.listing import catalogue as statements
+from bounds import catalogue as statements
 from experiments.citing import TOOL, citation, references
 from experiments.command_line import app
 from experiments.studies.study_folder import StudyFolder

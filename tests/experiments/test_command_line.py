@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.family import Family
-from bounds.listing import catalogue, get, narrowed
+from bounds import Family, Outcome, catalogue, get
+from bounds.listing import narrowed
 from bounds.papers import conventions, own
-from bounds.statement import Outcome
 from experiments.command_line import SECTIONS, app
 from verification.verdict import Verdict
 

@@ -9,9 +9,8 @@ import pytest
 import sympy as sp
 from typer.testing import CliRunner
 
+from bounds import Source, catalogue
 from bounds.ladders.width_rate import ONE, Quantity, WidthRate, width_rate
-from bounds.listing import catalogue
-from bounds.statement import Source
 from experiments.command_line import app
 from experiments.commands.theorems.exponents import lines_of
 from ntkfl.estimate import Estimate

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Kind
+from bounds import Form, Kind, Options, get
 from experiments.command_line import app
 from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from experiments.pictures.marks import EDGE, REFUTES

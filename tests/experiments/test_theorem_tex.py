@@ -8,7 +8,7 @@ import pytest
 from latex2mathml.converter import convert
 from typer.testing import CliRunner
 
-from bounds.listing import get
+from bounds import get
 from bounds.papers import own
 from experiments.command_line import app
 from experiments.formulas.theorem import PREAMBLE, as_tex, text

@@ -8,9 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Kind
+from bounds import Kind, Options, get
 from experiments.command_line import app
 from verification.engine import verify
 from verification.judging.check import NO_ENGINE, PART_ENGINE

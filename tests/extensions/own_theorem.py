@@ -6,9 +6,9 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
+from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.algebra import Vanishes
 from bounds.mutants import scaled, without
-from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import n
 from ntkfl.estimate import Estimate
 

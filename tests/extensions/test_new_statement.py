@@ -6,9 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from bounds.brought import load
-from bounds.options import Options
-from bounds.statement import Outcome, Provenance
+from bounds import Options, Outcome, Provenance, load
 from experiments.command_line import app
 from experiments.new_statement import new_statement
 from verification.engine import verify

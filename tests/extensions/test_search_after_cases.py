@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import bounds
-from bounds.statement import Form, Outcome
+from bounds import Form, Outcome
 from verification.engine import verify
 from verification.facts import Standing, Where
 from verification.search import after_cases, attack_held

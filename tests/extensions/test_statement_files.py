@@ -5,8 +5,8 @@ import json
 import pytest
 
 import bounds
+from bounds import Form, Outcome
 from bounds.brought import brought_by
-from bounds.statement import Form, Outcome
 from verification.engine import verify
 from verification.processes import verify_in_processes
 

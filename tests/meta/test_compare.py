@@ -8,7 +8,7 @@ import sympy as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
+from bounds import Claim, Form, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate
 from verification.compare import FINE, _growth, compare, judge
 

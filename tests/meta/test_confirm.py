@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds import federated_run as module
 from bounds.case import Case, TooCostly, case_of, described, prepared
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import r0
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup

@@ -12,12 +12,11 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
 from bounds.case import Case, prepared
 from bounds.family import needed
 from bounds.mutants import scaled
-from bounds.options import Options
-from bounds.statement import Claim, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
-from bounds.vocabulary import Change
+from bounds.statement import Mutant
 from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.compare import judge

@@ -7,10 +7,9 @@ import pytest
 import sympy as sp
 from typer.testing import CliRunner
 
-from bounds.listing import get
+from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement, get
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, sign_flipped, without
-from bounds.options import Options
-from bounds.statement import Change, Claim, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
+from bounds.statement import Mutant
 from bounds.symbols import t as rounds
 from experiments.command_line import app
 from ntkfl.estimate import Estimate

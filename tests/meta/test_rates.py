@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from bounds.listing import get
+from bounds import Form, Options, Outcome, get
 from bounds.mutants import shifted
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from verification.engine import verify
 
 RATE = get("fl-ntk/lazy-patterns")

@@ -5,10 +5,8 @@ from functools import cache
 
 import pytest
 
+from bounds import Kind, Options, Outcome, catalogue
 from bounds.evidence import Evidence, evidence
-from bounds.listing import catalogue
-from bounds.options import Options
-from bounds.statement import Kind, Outcome
 from verification.compare import judge
 from verification.engine import verify_all
 from verification.facts import Needed

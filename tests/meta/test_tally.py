@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.statement import Kind, Outcome
+from bounds import Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison
 from verification.intervals import LOWER, lower_limit, percent, upper_limit

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form
+from bounds import Form, Options, get
 from experiments.command_line import app
 from experiments.console.choices import for_a_look
 from ntkfl import data

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bounds.listing import catalogue, get
-from bounds.options import Options
-from bounds.statement import Form, Nature, Outcome
+from bounds import Form, Nature, Options, Outcome, catalogue, get
 from verification.engine import verify_all
 from verification.findings.findings_page import MEANING, VERSION, as_page
 from verification.findings.recorded import recorded_page

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
+from bounds import Form, Options, Outcome, get
 from experiments.command_line import app
 from experiments.commands.check import _next, _statement_lines
 from verification.applicability import Applies

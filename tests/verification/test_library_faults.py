@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from bounds import catalogue, get
 from bounds.cases.snapshot import snapshot
 from bounds.fl_ntk import counts
 from bounds.fl_ntk.alg1_update import WAYS
-from bounds.listing import catalogue, get
 from experiments.command_line import app
 from ntkfl import gram
 from ntkfl.exact_dynamics import kernel_regime
@@ -124,7 +124,7 @@ def test_what_was_measured_before_is_forgotten():
 
 
 def _few():
-    from bounds.options import Options
+    from bounds import Options
 
     return Options(trials=1, width=64)
 

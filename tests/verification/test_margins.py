@@ -6,9 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Hypothesis
+from bounds import Form, Hypothesis, Options, get
 from ntkfl.estimate import Estimate
 from verification.engine import verify
 from verification.verdict import Verdict

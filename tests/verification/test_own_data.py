@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bounds.family import Family
-from bounds.hypothesis import Hypothesis, Limit
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
+from bounds import Family, Form, Hypothesis, Options, Outcome, get
+from bounds.hypothesis import Limit
 from experiments.command_line import app
 from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.front_page import headline

@@ -8,9 +8,7 @@ import sys
 
 import pytest
 
-from bounds.listing import catalogue, get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
+from bounds import Form, Options, Outcome, catalogue, get
 from ntkfl import interruption
 from verification import processes
 from verification.engine import verify_all

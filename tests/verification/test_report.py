@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bounds.listing import catalogue
-from bounds.statement import Form, Kind, Outcome
+from bounds import Form, Kind, Outcome, catalogue
 from verification.facts import Elsewhere, Needed, Unmet, Vacuous, Where, Witness
 from verification.plain_text import claim_lines, plain
 from verification.verdict import Side, Verdict

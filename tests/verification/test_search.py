@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from typer.testing import CliRunner
 
+from bounds import Claim, Form, Hypothesis, Kind, Outcome, get
 from bounds.case import Case
 from bounds.cases.bounded_sum import BoundedSum
 from bounds.cases.kernel_case import kernel_cases
@@ -24,9 +25,7 @@ from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
 from bounds.initial_network import initial_networks
 from bounds.ladders.width_ladder import WidthLadder, width_ladders
-from bounds.listing import get
 from bounds.part_strategies import log_uniform
-from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome
 from experiments.command_line import app
 from experiments.commands.theorems.attack import NIGHTLY
 from ntkfl.algorithm1.reference import DOUBLE

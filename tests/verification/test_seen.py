@@ -7,10 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from bounds import Form, Kind, Options, Outcome, get
 from bounds.ladders.slopes import Slope, slope
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.compare import SEVERITY, compare, judge, ratios
 from verification.engine import verify

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bounds.listing import get
+from bounds import Form, get
 from bounds.papers import own, slug
-from bounds.statement import Form
 from experiments.command_line import app
 from verification.findings import recorded
 from verification.findings.address import CHECKED, address, anchor, check_script, findings_of, replay_path

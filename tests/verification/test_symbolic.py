@@ -5,8 +5,9 @@ import sympy as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bounds import catalogue
 from bounds.algebra import Nonnegative, OnBox, Step, Vanishes
-from bounds.listing import catalogue, steps
+from bounds.listing import steps
 from verification.symbolic import prove
 
 x, y = sp.symbols("x y", nonnegative=True)

@@ -8,8 +8,8 @@ from bounds import Form, Nature
 from bounds.papers import slug
 
 if TYPE_CHECKING:
+    from bounds import Statement
     from bounds.cards import Card
-    from bounds.statement import Statement
 
     Told = Statement | Card
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
+from bounds import Form, Outcome, Statement
 from bounds.papers import own
-from bounds.statement import Form, Outcome, Statement
 from ntkfl import interruption
 from verification.findings.address import replay_path
 from verification.findings.findings_page import MEANING, about

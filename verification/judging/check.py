@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from bounds import Form, Formula, Hypothesis, Options, Outcome, Statement
 from bounds.brought import brought_by, failure
 from bounds.case import NOT_COMPUTED, case_of
-from bounds.formula import Formula, evaluate
-from bounds.hypothesis import Hypothesis
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Outcome, Statement
+from bounds.family import AnyFamily
+from bounds.formula import evaluate
 from ntkfl import interruption
 from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bounds import Form, Outcome, Statement
 from bounds.case import Case, TooCostly, case_of
-from bounds.statement import Form, Outcome, Statement
 from ntkfl import interruption
 from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Rigour

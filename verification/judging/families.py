@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Statement
+from bounds import Form, Options, Statement
+from bounds.family import AnyFamily
 
 
 def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
-from bounds.options import Options
-from bounds.statement import AnyFamily
+from bounds.family import AnyFamily
 
 SHARES = (1 / 8, 1.0)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from bounds import Form, Kind, Statement
 from bounds.case import case_of
 from bounds.federated_run import FederatedRun
 from bounds.ladders.slopes import Slope
-from bounds.statement import Form, Kind, Statement
 from ntkfl import interruption
 from ntkfl.estimate import Estimate
 from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios

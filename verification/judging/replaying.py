@@ -3,9 +3,8 @@
 import shlex
 from dataclasses import asdict
 
+from bounds import Form, Options, Statement
 from bounds.listing import word_for
-from bounds.options import Options
-from bounds.statement import Form, Statement
 
 
 def replay_command(statement: Statement, form: Form, options: Options) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bounds.statement import Form, Outcome, Statement
+from bounds import Form, Outcome, Statement
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison, judge
 from verification.facts import Needed, Witness

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from bounds.statement import Kind, Outcome
+from bounds import Kind, Outcome
 from ntkfl.messages import number_of
 from verification.compare import SEVERITY, Comparison
 from verification.intervals import LOWER, UPPER, lower_limit, percent, upper_limit

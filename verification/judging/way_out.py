@@ -7,10 +7,9 @@ from dataclasses import fields, replace
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
+from bounds import Form, Hypothesis, Options, Statement
+from bounds.family import AnyFamily
 from bounds.federated_run import EXPENSIVE
-from bounds.hypothesis import Hypothesis
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Statement
 from ntkfl import interruption
 from ntkfl.problem import Setup
 from verification.judging.boundary import boundary

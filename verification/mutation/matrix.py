@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds.formula import Constants, Formula
+from bounds import Change, Form, Formula, Kind, Options, Outcome, Statement
+from bounds.formula import Constants
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, shifted, without
-from bounds.options import Options
-from bounds.statement import Change, Form, Kind, Mutant, Outcome, Statement
+from bounds.statement import Mutant
 from ntkfl.estimate import Estimate
 from verification.compare import IDENTITIES
 from verification.engine import Progress, verify_all

@@ -8,9 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
+from bounds import Form, Options, Outcome, get
 from verification.engine import Progress, verify_all
 from verification.judging.check import DOUBTED
 from verification.planted_faults.fault import PlantedFault

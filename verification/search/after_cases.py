@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from bounds import Outcome, Statement, catalogue
 from bounds.brought import extension_of, failure
 from bounds.case import case_of
-from bounds.listing import catalogue, word_for
-from bounds.statement import Outcome, Statement
+from bounds.listing import word_for
 from ntkfl import interruption
 from verification.facts import Elsewhere, Standing, Where
 from verification.search.hunt import EXAMPLES, Attack, attack

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, find, settings, target
 from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExample
 from hypothesis.strategies import SearchStrategy
 
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Kind, Outcome, Statement
+from bounds import Form, Kind, Options, Outcome, Statement
+from bounds.family import AnyFamily
 from ntkfl import interruption
 from ntkfl.messages import number_of
 from verification.compare import Comparison

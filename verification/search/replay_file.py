@@ -5,9 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from bounds import Form, Outcome, Statement, catalogue, get
 from bounds.brought import brought_by
-from bounds.listing import catalogue, get
-from bounds.statement import Form, Outcome, Statement
 from ntkfl.trajectory import provenance
 from verification.facts import Standing
 from verification.judging.stored_cases import Shown

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bounds import Form, Hypothesis, Kind, Outcome, Statement
 from bounds.case import case_of
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
 from ntkfl.estimate import Estimate
 from ntkfl.gram.threads import one_blas_thread
 from verification.compare import Comparison, judge

@@ -23,7 +23,7 @@ import jax  # noqa: E402, F401
 import sklearn.datasets  # noqa: E402, F401
 
 import verification.workers.worker  # noqa: E402, F401
-from bounds.listing import catalogue  # noqa: E402
+from bounds import catalogue  # noqa: E402
 from ntkfl.algorithm1 import client_passes, compiled_neurons  # noqa: E402
 
 catalogue()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bounds.options import Options
-from bounds.statement import AnyFamily, Form, Statement
+from bounds import Form, Options, Statement
+from bounds.family import AnyFamily
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from bounds import Form, Options, get
 from bounds.brought import restore
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
 from ntkfl.extensions import from_source

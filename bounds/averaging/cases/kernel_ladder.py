@@ -10,9 +10,9 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn, SearchStrategy
 from jaxtyping import Float
 
+from bounds import Family
 from bounds.case import Case
 from bounds.cases.ensembles import ball_array, estimated, squared
-from bounds.family import Family
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate
 

@@ -11,11 +11,10 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
+from bounds import Family, Options
 from bounds.case import Case
 from bounds.cases.ensemble_families import inputs
 from bounds.cases.ensembles import ball_array, estimated, forward, squared
-from bounds.family import Family
-from bounds.options import Options
 from bounds.strategies import problems
 from ntkfl.balls import ball, ball_matrix, precision
 from ntkfl.estimate import Estimate

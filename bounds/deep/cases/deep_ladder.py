@@ -11,11 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family
 from bounds.case import prepared
 from bounds.deep.cases.deep_run import points
 from bounds.deep.cases.network_stack import NetworkStack
 from bounds.deep.cases.started_network import regime
-from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope

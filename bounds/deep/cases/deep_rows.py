@@ -10,10 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family, Options
 from bounds.case import Case
 from bounds.cases.cube_networks import user_rows
-from bounds.family import Family
-from bounds.options import Options
 from bounds.part_strategies import points
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision

@@ -10,11 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family, Options
 from bounds.case import Case, described, prepared
 from bounds.deep.cases.started_network import StartedNetwork
-from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, federated_families
-from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup

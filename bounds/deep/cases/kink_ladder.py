@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.network_stack import NetworkStack
-from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from ntkfl import gram

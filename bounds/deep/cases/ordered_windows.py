@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import Case
-from bounds.family import Family
 from ntkfl import interruption, networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network

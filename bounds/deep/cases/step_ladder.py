@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import Case, described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
 from bounds.deep.cases.network_stack import NetworkStack
-from bounds.family import Family
 from bounds.ladders.rungs import OTHER
 from ntkfl.problem import Problem, Setup
 

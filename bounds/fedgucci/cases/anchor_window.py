@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds import Family
 from bounds.case import Case
-from bounds.family import Family
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import Case
-from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

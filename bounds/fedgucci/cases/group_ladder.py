@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import prepared
-from bounds.family import Family
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import kernel_regime
 from ntkfl.connectivity.circle_outputs import circle_outputs

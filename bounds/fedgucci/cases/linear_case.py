@@ -8,9 +8,9 @@ import numpy as np
 import sympy as sp
 from flint import arb, fmpq
 
+from bounds import Hypothesis
 from bounds.case import Case
 from bounds.formula import evaluate
-from bounds.statement import Hypothesis
 from bounds.symbols import K, eta_global, eta_local
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.linear_rounds import LinearRounds, double, extended, fedavg, fedgucci, rational

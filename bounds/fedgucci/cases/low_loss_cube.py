@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family
 from bounds.cases.cube_networks import INSIDE, CubeNetworks
-from bounds.family import Family
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.low_loss_region import binomial_share, region_size
 from ntkfl.connectivity.network import TwoLayer

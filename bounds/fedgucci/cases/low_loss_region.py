@@ -13,9 +13,9 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family
 from bounds.case import Case
 from bounds.cases.bounded_sum import exact_ball
-from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import Case
 from bounds.cases.cube_networks import CubeFamily
-from bounds.family import Family
 from bounds.ladders.slopes import slope
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import between

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family
 from bounds.case import Case
 from bounds.cases.bounded_sum import exact
-from bounds.family import Family
 from ntkfl.estimate import Estimate
 
 MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube

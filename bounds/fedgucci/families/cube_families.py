@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from bounds import Options
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
-from bounds.options import Options
 from ntkfl.connectivity.network import TwoLayer
 
 SHARP = (

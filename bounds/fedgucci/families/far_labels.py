@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from bounds import Family, Options
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
-from bounds.family import Family, changed
+from bounds.family import changed
 from bounds.fedgucci.cases.segment_terms import gap, pair
-from bounds.options import Options
 
 HALF = np.array([0.5])
 

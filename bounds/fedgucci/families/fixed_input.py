@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from bounds import Options
 from bounds.cases.cube_networks import EPS, CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ROUNDING, pair, sides
-from bounds.options import Options
 from ntkfl.estimate import Estimate
 
 HALF_WAY = 0.5

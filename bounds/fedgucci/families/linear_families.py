@@ -6,10 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.family import Family
+from bounds import Family, Options
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fedgucci.cases.linear_case import LinearCase
-from bounds.options import Options
 from ntkfl.connectivity.linear_rounds import LinearRounds
 from ntkfl.initialisation import draw
 

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bounds.family import Family
+from bounds import Family, Hypothesis, Options
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube, low_loss_cubes
-from bounds.options import Options
-from bounds.statement import Hypothesis
 from ntkfl.connectivity.network import TwoLayer
 
 CONNECTED = Hypothesis(

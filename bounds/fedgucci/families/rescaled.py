@@ -6,9 +6,9 @@ from typing import Any
 
 import sympy as sp
 
+from bounds import Claim
 from bounds.fedgucci.cases.linear_case import LinearCase, beta
 from bounds.formula import PRECISION, Constants
-from bounds.statement import Claim
 from bounds.symbols import eta_global, eta_local
 from ntkfl.estimate import Estimate
 

@@ -6,13 +6,13 @@ from functools import lru_cache
 import numpy as np
 from flint import arb
 
+from bounds import Hypothesis
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.ensembles import ball_array, forward
 from bounds.cases.loss_constant import assumed_constant
 from bounds.fedgucci.cases.segment_terms import mean_of
 from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, K, L, N, S, b, d_anc, d_eps, h, l, s, side
-from bounds.statement import Hypothesis
 from bounds.symbols import delta
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.connectivity.barrier import Barrier, group_barrier, largest_gap, loss_barrier

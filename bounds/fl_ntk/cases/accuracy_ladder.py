@@ -11,10 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
 from bounds.federated_run import federated_families
-from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime

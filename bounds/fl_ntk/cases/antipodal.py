@@ -7,8 +7,8 @@ from flint import arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family
 from bounds.case import Case
-from bounds.family import Family
 from bounds.strategies import unit_data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

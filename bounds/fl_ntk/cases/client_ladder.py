@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
 from bounds.federated_run import federated_families
-from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
 from ntkfl.problem import Problem, Setup
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
+from bounds import Family, Options
 from bounds.case import Case
 from bounds.cases.measured_regime import EPS
-from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
-from bounds.options import Options
 from bounds.part_strategies import log_uniform, networks, points
 from bounds.strategies import partitions
 from ntkfl import gram

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family
 from bounds.case import Case
-from bounds.family import Family
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from ntkfl.estimate import Estimate
 

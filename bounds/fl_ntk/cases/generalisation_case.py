@@ -10,11 +10,10 @@ from flint import arb, arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
-from bounds.options import Options
 from ntkfl import gram, kernel_regime
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

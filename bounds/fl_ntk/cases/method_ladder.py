@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds import Options
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.ladders.rungs import SPACING, WidthFamily
 from bounds.ladders.width_ladder import WidthLadder
-from bounds.options import Options
 from ntkfl import data
 from ntkfl.problem import Problem, Setup
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bounds.family import Family
+from bounds import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from ntkfl import data
 from ntkfl.estimate import Estimate

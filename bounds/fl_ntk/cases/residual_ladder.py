@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family, Options
 from bounds.case import Case, prepared
-from bounds.family import Family
 from bounds.federated_run import FederatedFamily, compiled, federated_families
-from bounds.options import Options
 from ntkfl import data, interruption
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime

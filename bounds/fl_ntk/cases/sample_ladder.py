@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family, Options
 from bounds.case import Case
-from bounds.family import Family
 from bounds.fl_ntk.cases.generalisation_case import LINEAR, TrainedOnSample, distributions
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
-from bounds.options import Options
 
 SIZES = (16, 32, 64, 128, 256)
 

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds import Family
 from bounds.case import Case, described
-from bounds.family import Family
 from bounds.strategies import labels, unit_data
 from ntkfl import gram
 from ntkfl.estimate import Estimate

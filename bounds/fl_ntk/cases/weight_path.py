@@ -9,9 +9,8 @@ import numpy as np
 from flint import arb
 from hypothesis.strategies import SearchStrategy
 
-from bounds.family import Family
+from bounds import Family, Options
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
-from bounds.options import Options
 from ntkfl.algorithm1.reference import BALL, plain_run
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.hypothesis import Hypothesis
+from bounds import Hypothesis
 from ntkfl.problem import Setup
 
 

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from bounds.family import Family
+from bounds import Family, Options
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
-from bounds.options import Options
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights

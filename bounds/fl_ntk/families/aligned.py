@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds.family import Family
+from bounds import Family
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.part_strategies import log_uniform, sizes
 from ntkfl.algorithm1.reference import BALL

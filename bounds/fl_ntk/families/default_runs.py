@@ -1,10 +1,10 @@
 """The default runs, linearised, or at steps so small that bounds on a round's progress apply: eta_l n K <= 1.2564."""
 
+from bounds import Options
 from bounds.family import with_own
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
 from bounds.fl_ntk.families.wedge import WEDGES
-from bounds.options import Options
 
 
 def linearised_families(options) -> tuple:

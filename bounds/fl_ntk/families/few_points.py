@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds.family import Family
+from bounds import Family
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL

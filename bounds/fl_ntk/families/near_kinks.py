@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from bounds import Hypothesis, Kind
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.default_runs import small_step_runs
 from bounds.fl_ntk.premises import UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_parts import snapshot_constants
 from bounds.hypothesis import Limit
-from bounds.statement import Hypothesis, Kind
 from bounds.symbols import R, r_t
 from ntkfl.problem import Problem, Setup
 

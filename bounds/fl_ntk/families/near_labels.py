@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bounds.family import Family, with_own
+from bounds import Family
+from bounds.family import with_own
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from bounds.fl_ntk.families.default_runs import small_steps
 from ntkfl import gram

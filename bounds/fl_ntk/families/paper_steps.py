@@ -6,14 +6,13 @@ from functools import lru_cache
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds import Family, Hypothesis
 from bounds.cases.run_values import run_values
-from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import evaluate
-from bounds.statement import Hypothesis
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl import gram
 from ntkfl.estimate import Estimate

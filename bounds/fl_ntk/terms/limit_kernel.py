@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from bounds import Hypothesis
 from bounds.cases.kernel_case import KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
@@ -10,7 +11,6 @@ from bounds.fl_ntk.premises import TINY, contracted
 from bounds.fl_ntk.terms.one_round import STEP
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
-from bounds.statement import Hypothesis
 from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import gram
 from ntkfl.estimate import Estimate

@@ -5,14 +5,16 @@ from typing import Any
 
 import sympy as sp
 
+from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.local_methods import shares, shares_of
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, start
 from bounds.mutants import index_shifted, power, scaled
-from bounds.statement import BEYOND, Claim, Form, Kind, Mutant, Source, Statement
+from bounds.statement import Mutant
 from bounds.symbols import T, eta_local
+from bounds.vocabulary import BEYOND
 
 
 def method_maps(

@@ -13,7 +13,7 @@ from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.problem import Problem, Setup
     from verification.certification import Certified
 

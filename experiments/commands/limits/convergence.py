@@ -12,7 +12,7 @@ from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of,
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
 

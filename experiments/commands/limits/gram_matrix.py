@@ -13,7 +13,7 @@ from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of,
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
 
 DEFAULT_CLIENTS = 4  # over which built-in data are split unless told otherwise, which fewer samples refuse
 UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partition")

@@ -12,7 +12,7 @@ from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.limit_curves import LimitCurves
     from ntkfl.problem import Problem

@@ -22,7 +22,7 @@ from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.privacy import Choice, PrivateRounds
 
 SAMPLES = 200  # of a built-in data set

@@ -11,7 +11,7 @@ from experiments.console.kernels import condition_of, exact_run, network_of, own
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.trajectory import Trajectory
 
 FIELDS = ("width", "local_steps", "eta_local", "eta_global", "rounds")

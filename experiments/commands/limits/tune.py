@@ -21,7 +21,7 @@ from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from ntkfl.tuned_outer import OuterChoice
 
 SAMPLES = 50  # of a built-in data set

@@ -15,7 +15,7 @@ from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, console
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from verification.applicability import Applicability
 
 HEADINGS = {
@@ -53,7 +53,7 @@ def applies(
     networks of several widths.
     Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
-    from bounds.listing import catalogue, find
+    from bounds import catalogue, find
     from verification.applicability import Applies, applicable
 
     with bad_input():

@@ -14,7 +14,7 @@ from experiments.console.output_files import reserved
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bounds.statement import Form, Statement
+    from bounds import Form, Statement
     from verification.search import Attack
 
 FINDING, UNTESTED = 1, 4
@@ -122,8 +122,7 @@ def _wanted(
     Raises:
         KeyError: an unknown id. ValueError: no id, a form that a statement does not have, a budget that is none.
     """
-    from bounds.listing import find
-    from bounds.statement import Form
+    from bounds import Form, find
 
     if not ids:
         raise ValueError("no statement is named; name one or more, like fl-ntk/B.12, or --replay FILE")
@@ -196,7 +195,7 @@ def _replay(path: Path, ids: list[str] | None) -> None:
     Raises:
         typer.Exit: as said; 2 for a file that cannot be read or was changed.
     """
-    from bounds.brought import load
+    from bounds import load
     from ntkfl.extensions import is_file
     from verification.search import read, rejudge
     from verification.search.plain_case import in_words

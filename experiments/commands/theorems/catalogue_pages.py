@@ -11,8 +11,8 @@ from experiments.console.choices import OnlyPaper
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
+    from bounds import Statement
     from bounds.cards import ClaimCard
-    from bounds.statement import Statement
 
 WIDEST = 100
 PICTURES = ("png", "svg", "pdf")
@@ -68,7 +68,7 @@ def show(
 
     With --plot its cases are run, which may take a minute.
     """
-    from bounds.listing import find
+    from bounds import find
     from bounds.papers import PAPERS
     from verification.cards import cards
     from verification.statement_page import as_text

@@ -10,7 +10,7 @@ from experiments.console.choices import chosen_problem, one_output, takes_option
 from experiments.console.tables import as_lines, console
 
 if TYPE_CHECKING:
-    from bounds.options import Options
+    from bounds import Options
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")

@@ -33,8 +33,7 @@ def findings(
 
     With --measure or --from the page has the verdicts too, by how much each form differs, and replay commands.
     """
-    from bounds.listing import catalogue
-    from bounds.options import Options
+    from bounds import Options, catalogue
     from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
     from verification.findings.findings_page import as_page

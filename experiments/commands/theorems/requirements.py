@@ -8,8 +8,8 @@ from experiments.console.bad_input import bad_input
 from experiments.console.choices import chosen_problem, one_output, takes_options
 
 if TYPE_CHECKING:
+    from bounds import Options
     from bounds.fl_ntk.theorem_requirements import Requirements
-    from bounds.options import Options
 
 DEFAULT_SIZES = ((4, 4), (4, 16), (8, 8), (12, 12), (20, 20), (20, 100))  # n, d
 UNUSED = ("width", "eta_local", "local_steps", "rounds", "sigma")

@@ -15,8 +15,8 @@ from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
-    from bounds.options import Options
-    from bounds.statement import AnyFamily, Form, Statement
+    from bounds import Form, Options, Statement
+    from bounds.family import AnyFamily
     from ntkfl.problem import Problem
     from verification.planning import Plan
     from verification.verdict import Verdict
@@ -194,8 +194,8 @@ def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tupl
     Raises:
         KeyError: an unknown id. ValueError: a paper or form that none of the statements has.
     """
-    from bounds.listing import catalogue, find, narrowed
-    from bounds.statement import Form
+    from bounds import Form, catalogue, find
+    from bounds.listing import narrowed
 
     statements = list(narrowed(find(*ids) if ids else catalogue().values(), paper))
     forms = list(Form) if form is None else [Form(form)]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from bounds import Outcome
 from bounds.ladders.slopes import LEVEL, NoSlope, slope
-from bounds.statement import Outcome
 from experiments.studies.answers import (
     FEWEST_CELLS,
     FEWEST_SIZES,

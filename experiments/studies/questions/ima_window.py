@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.answers import FEWEST_CELLS, INFINITE, exponent, half_width, sampled, samples, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, points

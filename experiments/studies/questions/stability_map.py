@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upper
 from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.series import places

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 import numpy as np
 from scipy import stats
 
+from bounds import Kind
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
 from bounds.formula import evaluate
 from bounds.ladders.slopes import LEVEL
-from bounds.statement import Kind
 from experiments.studies.answers import errors, half_width, joined, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from bounds import Outcome
 from bounds.fl_ntk import lazy, w
 from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
 from bounds.ladders.width_rate import WidthRate
-from bounds.statement import Outcome
 from experiments.studies.answers import joined, on_ladder
 from experiments.studies.random_seed import own_seed
 from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder, power_on

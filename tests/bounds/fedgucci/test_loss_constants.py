@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Form, Options, Outcome, get
 from bounds.averaging.i5 import two_coins
 from bounds.averaging.i8 import opposed, smallest_covariance
 from bounds.cases.cube_networks import CubeFamily
@@ -22,9 +23,6 @@ from bounds.fedgucci.families.cube_families import (
 from bounds.fedgucci.premises.cube_symbols import L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
 from bounds.fedgucci.sure import corner_families
-from bounds.listing import get
-from bounds.options import Options
-from bounds.statement import Form, Outcome
 from ntkfl.connectivity.losses import named_loss
 from ntkfl.connectivity.network import combination
 from verification.compare import judge

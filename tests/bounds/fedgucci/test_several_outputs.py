@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds import Form, get
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, L, N, S, b, d_anc, d_eps, h, l
@@ -15,8 +16,6 @@ from bounds.fedgucci.premises.cube_symbols import K as networks
 from bounds.fedgucci.premises.cube_symbols import s as second_moment
 from bounds.fedgucci.premises.cube_symbols import side as d
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_deviation
-from bounds.listing import get
-from bounds.statement import Form
 from bounds.symbols import delta
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import TwoLayer, between

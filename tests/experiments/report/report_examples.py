@@ -2,8 +2,7 @@
 
 from functools import cache
 
-from bounds.listing import catalogue
-from bounds.statement import Outcome
+from bounds import Outcome, catalogue
 from experiments.report.outcomes import shown
 from experiments.report.site import built
 from experiments.report.study_pages import AnswerRow, Figure, StudyPage

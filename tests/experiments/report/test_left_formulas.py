@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from bounds import Form, Kind
 from bounds.papers import own
-from bounds.statement import Form, Kind
 from experiments.formulas.latex import typed
 from experiments.formulas.mathml import mathml
 from verification import plain_text

@@ -9,9 +9,8 @@ import pytest
 import sympy as sp
 from mathml_value import look, value
 
+from bounds import Kind, catalogue
 from bounds.formula import evaluate
-from bounds.listing import catalogue
-from bounds.statement import Kind
 from experiments.formulas.mathml import claims, failure, inline, mathml, premise
 from ntkfl.estimate import NotFinite
 from verification.plain_text import RELATION, left_out

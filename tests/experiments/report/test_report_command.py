@@ -7,8 +7,7 @@ import pytest
 from report_examples import a_verdict
 from typer.testing import CliRunner
 
-from bounds.listing import get
-from bounds.statement import Outcome
+from bounds import Outcome, get
 from experiments.command_line import app
 from experiments.report.verdict_file import read
 from verification.verdict_list import as_json, as_markdown

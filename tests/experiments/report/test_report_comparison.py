@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report_examples import a_verdict
 
-from bounds.statement import Form, Outcome
+from bounds import Form, Outcome
 from experiments.report.comparison import compared
 from experiments.report.verdict_file import VerdictFile
 

@@ -10,8 +10,7 @@ import pytest
 from html_tree import tree
 from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run, whole_site
 
-from bounds.listing import catalogue, get
-from bounds.statement import Form, Outcome
+from bounds import Form, Outcome, catalogue, get
 from experiments.formulas.prose import prose
 from experiments.report.front_page import headline
 from experiments.report.outcomes import LOOKS

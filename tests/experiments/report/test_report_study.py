@@ -10,7 +10,7 @@ import pytest
 from html_tree import tree
 from typer.testing import CliRunner
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.command_line import app
 from experiments.report.site import built
 from experiments.report.study_pages import study_page

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.alignment import (
     AFTER,
     CONNECTED,

@@ -5,7 +5,7 @@ import pytest
 import xarray
 from scipy import stats
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.answers import (
     along,
     at_most,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.any_order_frontier import EVERY, STUDY, chain_reaction, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import certify_any_order, data

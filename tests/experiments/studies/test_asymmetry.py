@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.asymmetry import DIFFERENCE, STEPS, STUDY, measure, problem
 from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw

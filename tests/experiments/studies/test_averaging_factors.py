@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions import averaging_factors
 from experiments.studies.questions.averaging_factors import FACTORS, GAP, PARTS, ROUNDS, SCALE, STUDY, measure
 from ntkfl import data

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from planted import planted
 
+from bounds import Outcome
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.statement import Outcome
 from experiments.studies.questions.certificate_frontier import STUDY, measure, problem_of
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions import convergence
 from experiments.studies.questions.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
 from experiments.studies.running.measuring import as_arrays

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.grid import chosen_grid
 from experiments.studies.questions import deep_width_scaling
 from experiments.studies.questions.deep_width_scaling import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies import find
 from experiments.studies.answers import power_law
 from experiments.studies.default_charts import charts_of, default_charts

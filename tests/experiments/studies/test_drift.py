@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.drift import ETA, STUDY, client_move, measure, off_limit, problem
 from experiments.studies.running.measuring import as_arrays
 from experiments.studies.series import root_mean_square

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import planted
 
+from bounds import Outcome
 from bounds.fl_ntk.cases.sampled_problem import UserData
-from bounds.statement import Outcome
 from experiments.studies.questions.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram

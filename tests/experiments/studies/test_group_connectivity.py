@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.group_connectivity import ETA, POINTS, STEPS, STUDY, ladder_of, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw

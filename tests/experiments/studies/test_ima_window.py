@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import planted
 
+from bounds import Outcome
 from bounds.averaging.i11 import NoisyQuadratic
-from bounds.statement import Outcome
 from experiments.studies.questions.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
 from experiments.studies.running.measuring import as_arrays
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import planted
 
+from bounds import Outcome
 from bounds.fl_ntk.cases.method_ladder import PULL, variants
-from bounds.statement import Outcome
 from experiments.studies.questions import method_limits
 from experiments.studies.questions.method_limits import METHODS, QUANTITIES, RATE, SETUP, STUDY, limit, measure, problem
 from ntkfl import gram

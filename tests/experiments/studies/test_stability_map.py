@@ -5,7 +5,7 @@ import pytest
 import torch
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions import stability_map
 from experiments.studies.questions.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
 from experiments.studies.running.measuring import as_arrays

@@ -19,7 +19,7 @@ from experiments.studies.running.code_version import version_of
 from experiments.studies.running.measuring import Status
 from experiments.studies.whole_run import run_study
 
-REPLACED = "\nfrom dataclasses import replace\nfrom bounds.statement import Outcome\n"
+REPLACED = "\nfrom dataclasses import replace\nfrom bounds import Outcome\n"
 RECORDED = (
     f"{REPLACED}wrong = interval('a claim', 'a source', 1.0, Estimate(2.0, 0.01))\n"
     "STUDY = replace(STUDY, summarise=lambda cells: [replace(wrong, recorded=Outcome.VIOLATED)])\n"

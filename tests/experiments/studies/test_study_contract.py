@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments import studies
 from experiments.studies.chart import table
 from experiments.studies.default_charts import charts_of

@@ -5,7 +5,7 @@ import pytest
 import torch
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.trained_transitivity import GROUPS, N_SAMPLES, RATE, STUDY, drawn, measure, trained
 from experiments.studies.random_seed import own_seed
 from experiments.studies.running.measuring import as_arrays

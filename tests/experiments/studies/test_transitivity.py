@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import planted
 
+from bounds import Outcome
 from bounds.cases.cube_networks import CubeFamily
-from bounds.statement import Outcome
 from experiments.studies.questions.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl.estimate import Estimate

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions.width_scaling import (
     EXACT,
     MATRICES,
