@@ -272,10 +272,10 @@ except ValueError as error:
 # %%
 from ntkfl.connectivity import align, align_group
 
-found = align(first, second)
+alignment = align(first, second)
 inputs = np.random.default_rng(1).standard_normal((40, 5))
-print("squared distance ", found.cost_before, "->", found.cost_after)
-print("loss barrier     ", loss_barrier(first, found.aligned, inputs, first.outputs(inputs)))
+print("squared distance ", alignment.cost_before, "->", alignment.cost_after)
+print("loss barrier     ", loss_barrier(first, alignment.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
 # Networks trained from different starts are no such copies. Here is what aligning does for the two groups from above,
@@ -284,7 +284,7 @@ print("loss barrier     ", loss_barrier(first, found.aligned, inputs, first.outp
 # %%
 for said, group in groups.items():
     for by in ("weights", "activations"):
-        aligned = [each.aligned for each in align_group(group, by, x if by == "activations" else None)]
+        aligned = [alignment.aligned for alignment in align_group(group, by, x if by == "activations" else None)]
         pair = loss_barrier(*aligned[:2], x, classes, "cross-entropy").value
         mean = group_barrier(aligned, x, classes, "cross-entropy")
         print(
@@ -313,15 +313,15 @@ for said, group in groups.items():
 from ntkfl.connectivity import align_torch, align_torch_group
 
 for by in ("weights", "activations", "outputs"):
-    found = align_torch(models[0], models[1], x, by)
-    units = {name: len(order) for name, order in found.permutations.items()}
+    alignment = align_torch(models[0], models[1], x, by)
+    units = {name: len(order) for name, order in alignment.permutations.items()}
 
-    def on_the_aligned_segment(alpha, other=found.aligned):
+    def on_the_aligned_segment(alpha, other=alignment.aligned):
         return loss(between(models[0], other, alpha))
 
     print(f"by {by:<11} loss barrier {grid_barrier(on_the_aligned_segment).value:.4f}; moved: {units}")
 
-aligned = [each.aligned for each in align_torch_group(models, x)]
+aligned = [alignment.aligned for alignment in align_torch_group(models, x)]
 print(f"all three by weights: group barrier {evaluated_group_barrier(loss, models):.4f}", end=" -> ")
 print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 
