@@ -18,10 +18,12 @@ from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.drawn_memory import drawn_memory_regime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
+from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import Problem, Setup
 
 __all__ = [
@@ -198,11 +200,12 @@ def of_method(
     *,
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
+    blocks: Blocks | None = None,
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
     `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
-    mean over the draws of clients.
+    mean over the draws of clients. What `blocks` a round is made of is said where they are not those of these steps.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
@@ -217,13 +220,14 @@ def of_method(
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
     factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
-    blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
+    if blocks is None:
+        blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     of_one_round = linear_round(method, blocks, momentum, options)
     shared = (regime.problem, setup, regime.gram, regime.kernel)
 
     def at_server_rate(rate: float) -> LinearRegime:
         changed = {**options, "server_rate": rate}
-        same = {"client_steps": client_steps, "step_factors": step_factors}
+        same = {"client_steps": client_steps, "step_factors": step_factors, "blocks": blocks}
         return of_method(regime, method, changed, momentum, cohort, **same)  # type: ignore[arg-type]
 
     has_rate = of_one_round.server_rate is None and "server_rate" in options_of(method)
@@ -233,7 +237,7 @@ def of_method(
         other = MatrixFreeRegime(*shared, **own, work=blocks)
     else:
         other = LinearRegime(*shared, **own, at_server_rate=at_server_rate if has_rate else None)
-    vars(other).update(regime._decomposed)
+    vars(other).update(regime._decomposed | {"_clients": blocks.clients})
     return other
 
 
@@ -278,13 +282,15 @@ def random_rounds(
     *,
     participation: float = 1.0,
     batch_size: int | None = None,
+    shuffled: bool = False,
     noise: float = 0.0,
 ) -> RandomRegime:
     """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
 
     A round draws its clients without replacement; a local step draws its batch without replacement, independently of
-    the other steps (passes over shuffled samples are something else), and takes n_c/b times the gradient of the batch's
-    sum of squares: in the mean that of the client. Warns (UnstableSteps) when the mean square grows.
+    the other steps, and takes n_c/b times the gradient of the batch's sum of squares: in the mean that of the client.
+    Where passes are `shuffled`, it takes all samples in batches of a random order, each with such a step. Warns
+    (UnstableSteps) when the mean square grows.
 
     Args:
         problem: data.
@@ -295,6 +301,8 @@ def random_rounds(
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
+        shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
+            order; of fl-ntk, fedavg and fedavgm, and exact for clients of up to some twelve samples.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; 0. It needs each
             displacement to be below the norm at which private training clips.
@@ -302,7 +310,8 @@ def random_rounds(
     Raises:
         ValueError: as `kernel_regime`; a method whose clients remember where batches or noise are drawn, or do more
             than plain steps; a participation outside (0, 1], a batch_size below 1, a noise that is negative or not
-            finite.
+            finite; shuffled passes without a batch_size, of another method, in batches that do not divide a client's
+            samples, or with too many orders to be counted.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -318,6 +327,7 @@ def random_rounds(
         options or {},
         participation=participation,
         batch_size=batch_size,
+        shuffled=shuffled,
         noise=noise,
     )
     if regime.step_warning:
@@ -332,6 +342,7 @@ def random_of_method(
     *,
     participation: float = 1.0,
     batch_size: int | None = None,
+    shuffled: bool = False,
     noise: float = 0.0,
 ) -> RandomRegime:
     """The random rounds of a method with the same data, Gram matrix and steps; what is decomposed is used again.
@@ -348,8 +359,12 @@ def random_of_method(
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
-    mean = of_method(regime, method, options, cohort=cohort)
+    if shuffled and batch_size is None:
+        raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
     built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort)
+    if shuffled:
+        blocks = shuffled_blocks(blocks, batch_size)
+    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)
     module = module_of(method)
     if hasattr(module, "drawn"):
         return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))

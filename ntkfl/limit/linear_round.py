@@ -165,6 +165,15 @@ class LinearRound:
         assert self.response is not None
         return self.response if self.server_rate is None else self.response / self.server_rate
 
+    @property
+    def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
+        """(N, j): outputs and what the memory does to them, z of p parts, go to N z + j times the mean displacement."""
+        assert self.server is not None
+        unit = np.eye(2 + self.memory)  # of the mean displacement, the outputs and each memory
+        move, memory = self.server(unit[:1], tuple(unit[2 + k : 3 + k] for k in range(self.memory)))
+        rows = np.concatenate([unit[1:2] - move, *memory])
+        return rows[:, 1:], rows[:, 0]
+
 
 def averaging(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0

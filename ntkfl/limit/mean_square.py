@@ -14,8 +14,9 @@ Source: docs/proofs/random_rounds.md#server-memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -24,10 +25,14 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
 
+if TYPE_CHECKING:
+    from ntkfl.limit.random_regime import Noise
+
 PRECISE = 1e-10  # relative, of rates and limits
 DENSE = 8  # modes up to which the map of their second moments is written out
 STATIONARY = 200  # restarts of the solver of the stationary equation
 DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as there are between any two float64
+COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 
 
@@ -38,18 +43,19 @@ class MeanSquare:
     round: LinearRound  # in the mean, with a `server`
     nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D), ascending, at server rate 1; of the modes
     modes: Float[np.ndarray, "n r"]  # F, (n, r)
-    # E r r^T -> the covariance of the mean displacement; None: it is 0
-    covariance: Callable[[np.ndarray], np.ndarray] | None
+    draws: Noise | None  # what makes the mean displacement random; None: nothing
+    gains: dict[tuple[float, float], float] = field(default_factory=dict)  # that are known
+    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector: where the next search begins
 
     @classmethod
-    def of(cls, gram: np.ndarray, round: LinearRound, blocks: Blocks, covariance) -> MeanSquare:
+    def of(cls, gram: np.ndarray, round: LinearRound, noise: Noise) -> MeanSquare:
         """The modes of a round."""
         values, basis = np.linalg.eigh(gram)
         kept = values > len(gram) * np.finfo(float).eps * values[-1]
         root = basis[:, kept] * np.sqrt(values[kept])
-        product = root.T @ blocks.apply(round.mean_response, root)
+        product = root.T @ noise.blocks.apply(round.mean_response, root)
         nu, turned = np.linalg.eigh((product + product.T) / 2)
-        return cls(round, nu, root @ turned, covariance)
+        return cls(round, nu, root @ turned, None if noise.nothing_drawn else noise)
 
     @property
     def rests(self) -> bool:
@@ -63,10 +69,10 @@ class MeanSquare:
         if not len(self.nu):
             return least
         square = self._mean_radius**2
-        if self.covariance is not None:
+        if self.draws is not None:
             low = square * (1 + 1e-9)
             if self._gain(1.0, low) > 1:
-                high = self._first_small(lambda level: self._gain(1.0, level), max(2 * low, 1.0), 2.0)
+                high = self._first_small(lambda level: self._gain(1.0, level), 2 * low if low >= 1 else 1.0, 2.0)
                 from scipy.optimize import brentq  # here because it takes a third of a second
 
                 square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
@@ -78,7 +84,7 @@ class MeanSquare:
         if not len(self.nu):
             return False
         falls = self.nu[0] > 0 and self._mean_radius < 1
-        return not falls or (self.covariance is not None and self._gain(1.0, 1.0) >= 1)
+        return not falls or (self.draws is not None and self._gain(1.0, 1.0) >= 1)
 
     @property
     def stable(self) -> bool:
@@ -94,7 +100,7 @@ class MeanSquare:
             return 0.0
         rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         mean = self.round.limit / (rate * float(self.nu[-1]))
-        if self.covariance is None:
+        if self.draws is None:
             return mean
         if not self.round.memory:  # C - g L1(C) + g^2 L2(C): the limit is 1 / radius(L1^-1 L2)
             both, pairs = np.outer(self.nu, self.nu), np.add.outer(self.nu, self.nu)
@@ -139,9 +145,9 @@ class MeanSquare:
             return 0.0
         becomes = self._response_to_noise(1.0, 1.0)
         source = gaussian**2 * np.eye(len(self.nu))
-        if self.covariance is None:
+        if self.draws is None:
             return self._trace(becomes * source)
-        source += self.modes.T @ self.covariance(np.outer(rest, rest)) @ self.modes
+        source += self.modes.T @ self.draws.covariance(np.outer(rest, rest)) @ self.modes
         driven = becomes * source
         if not driven.any():
             return 0.0
@@ -165,19 +171,15 @@ class MeanSquare:
         return float(np.einsum("ni,ij,nj->", self.modes, (second + second.T) / 2, self.modes, optimize=True))
 
     def _noise(self, second: np.ndarray) -> np.ndarray:
-        assert self.covariance is not None
-        return self.modes.T @ self.covariance(self.modes @ second @ self.modes.T) @ self.modes
+        assert self.draws is not None
+        return self.draws.in_modes(self.modes, self.nu, second)
 
     def _round_of_modes(self, factor: float) -> tuple[Float[np.ndarray, "r p p"], Float[np.ndarray, " p"]]:
         """B_i of every mode, and j, where the server goes `factor` times as far."""
-        server, parts = self.round.server, 1 + self.round.memory
-        assert server is not None
-        unit = np.eye(parts)
-        move, memory = server(np.outer(self.nu, unit[0]), tuple(np.tile(row, (len(self.nu), 1)) for row in unit[1:]))
-        onward = np.stack([unit[0] - factor * move, *memory], axis=1)
-        none = (np.zeros((1, 1)),) * self.round.memory
-        jump, kept = server(np.ones((1, 1)), none)
-        return onward, np.array([-factor * jump[0, 0], *(matrix[0, 0] for matrix in kept)])
+        kept, jump = self.round.numbers
+        farther = np.eye(len(jump))[0]
+        kept, jump = kept + (factor - 1) * np.outer(farther, kept[0] - farther), jump + (factor - 1) * jump[0] * farther
+        return kept + self.nu[:, None, None] * np.outer(jump, farther), jump
 
     @cached_property
     def _mean_radius(self) -> float:
@@ -185,8 +187,10 @@ class MeanSquare:
 
     def _gain(self, factor: float, level: float) -> float:
         """The radius of S -> h(level) N(S), the server going `factor` times as far; needs level > max |B_i|^2."""
-        becomes = self._response_to_noise(factor, level)
-        return self._largest(lambda second: becomes * self._noise(second))
+        if (factor, level) not in self.gains:
+            becomes = self._response_to_noise(factor, level)
+            self.gains[factor, level] = self._largest(lambda second: becomes * self._noise(second))
+        return self.gains[factor, level]
 
     def _response_to_noise(self, factor: float, level: float) -> Float[np.ndarray, "r r"]:
         """h(level): what noise of the modes i and j becomes."""
@@ -208,13 +212,16 @@ class MeanSquare:
         if count <= DENSE:
             columns = [product(unit) for unit in np.eye(count**2)]
             return float(np.linalg.eigvals(np.array(columns).T).real.max())
-        start = np.eye(count).ravel() + 1 / count
+        start, basis = np.eye(count).ravel() + 1 / count, COLD
+        if self.warm:
+            start, basis = 1e-3 * start / np.linalg.norm(start) + self.warm.pop(), WARM
         operator = LinearOperator((count**2, count**2), product, dtype=float)
         try:
-            values = eigs(operator, k=1, which="LR", v0=start, tol=PRECISE / 10, return_eigenvectors=False)
-            return float(values[0].real)
+            values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=basis, tol=PRECISE / 10)
         except ArpackError:
             return _by_powers(product, start)
+        self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))  # a positive matrix
+        return float(values[0].real)
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:

@@ -24,6 +24,7 @@ from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.mean_square import MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
@@ -96,13 +97,56 @@ class Noise:
             covariance = blocks.apply(response, blocks.apply(response, second).T)
             covariance *= self._by_sample
         if self.batch is not None:
-            for owned, basis, square in zip(clients.members, clients.vectors, self.weights.second, strict=True):
+            for client, owned in enumerate(clients.members):
                 own = np.ix_(owned, owned)
-                steps = blocks.eta_local, blocks.steps
-                covariance[own] += square * batch_noise(
-                    second[own], basis, clients.values[owned], *steps, self.batch, self.pull
-                )
+                covariance[own] += self._of_batches(client, second[own])
         return (covariance + covariance.T) / 2
+
+    def in_modes(
+        self, modes: Float[np.ndarray, "n r"], nu: Float[np.ndarray, " r"], second: Float[np.ndarray, "r r"]
+    ) -> Float[np.ndarray, "r r"]:
+        """F^T covariance(F S F^T) F for the modes F of the mean round, F^T u(H_D) F = diag(nu), and S = second.
+
+        Where pairs of clients vary alike their part is diag(nu) S diag(nu), and only the clients' own blocks of F S F^T
+        are left to be taken: two large products in place of six.
+        """
+        alike = self._alike
+        if alike is None:
+            return modes.T @ self.covariance(modes @ second @ modes.T) @ modes
+        blocks, weights = self.blocks, self.weights
+        spread, drawn = modes @ second, np.zeros_like(modes)
+        own_weights = np.diag(weights.covariance) - alike * weights.mean**2
+        response = blocks.response(self.pull)
+        for client, owned in enumerate(blocks.clients.members):
+            of_client, basis = modes[owned], blocks.clients.vectors[client]
+            own = spread[owned] @ of_client.T
+            noise = self._of_batches(client, own) if self.batch is not None else np.zeros_like(own)
+            if own_weights[client]:
+                moves = (basis * response[owned]) @ basis.T
+                noise += own_weights[client] * (moves @ own @ moves)
+            drawn[owned] = noise @ of_client
+        following = alike * np.outer(nu, nu) * second + modes.T @ drawn
+        return (following + following.T) / 2
+
+    def _of_batches(self, client: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
+        """What the batches of a client add to the covariance at its own samples."""
+        blocks, owned = self.blocks, self.blocks.clients.members[client]
+        if isinstance(blocks, ShuffledBlocks):
+            return self.weights.second[client] * blocks.passes[client].noise_after(blocks.steps, second)
+        assert self.batch is not None
+        basis, values = blocks.clients.vectors[client], blocks.clients.values[owned]
+        return self.weights.second[client] * batch_noise(
+            second, basis, values, blocks.eta_local, blocks.steps, self.batch, self.pull
+        )
+
+    @cached_property
+    def _alike(self) -> float | None:
+        """k where Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None where there is no such number."""
+        pairs = ~np.eye(len(self.weights.mean), dtype=bool)
+        ratios = (self.weights.covariance / np.outer(self.weights.mean, self.weights.mean))[pairs]
+        if not len(ratios):
+            return 0.0
+        return float(ratios[0]) if np.ptp(ratios) <= 1e-14 * np.abs(ratios).max() else None
 
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
@@ -117,7 +161,7 @@ class RandomRegime(Regime):
 
     `outputs`, `residual` and `predict` are means over the draws of clients and batches, `movement` is that of the mean
     weights; `deviation` and `mean_square`
-    come from the exact covariance, which is run round by round at the cost of four products of (n, n) matrices each.
+    come from the exact covariance, which is run round by round at the cost of three products of (n, n) matrices each.
 
     Args:
         mean: the round in the mean.
@@ -145,8 +189,7 @@ class RandomRegime(Regime):
     @cached_property
     def mean_square(self) -> MeanSquare:
         """The mean square of the modes of the residual: what decides rate and stability."""
-        covariance = None if self.noise.nothing_drawn else self.noise.covariance
-        return MeanSquare.of(self.gram, self.mean.round, self.noise.blocks, covariance)
+        return MeanSquare.of(self.gram, self.mean.round, self.noise)
 
     @property
     def rate(self) -> float:
@@ -326,28 +369,19 @@ class RandomRegime(Regime):
         noise, n = self.noise, len(mean)
         if noise.nothing_drawn and not noise.gaussian:
             return covariance  # 0 it is, and stays
-        added = noise.gaussian**2 * gram
+        known, (kept, jump) = gram[:, :n], self.mean.round.numbers
+
+        def onward(states: Float[np.ndarray, "s k"], further: np.ndarray | float = 0.0) -> Float[np.ndarray, "s k"]:
+            """B times the states, and what further displacements do."""
+            pushed = known @ (noise.blocks.apply(self.mean.round.mean_response, states[:n]) + further)
+            stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
+            return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
+
+        drawn: np.ndarray | float = 0.0
         if not noise.nothing_drawn:
-            drawn = noise.covariance(covariance[:n, :n] + np.outer(mean, mean))
-            added = added + gram[:, :n] @ drawn @ gram[:n]
-        following = self._onward(self._onward(covariance, gram).T, gram) + self._injected(self._injected(added).T)
-        return (following + following.T) / 2
-
-    def _onward(self, states: Float[np.ndarray, "s k"], gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s k"]:
-        """B times the states."""
-        round_, n = self.mean.round, self.problem.n
-        assert round_.server is not None  # `random_regime` looked
-        outputs, *memory = np.split(states, 1 + round_.memory)
-        displaced = gram[:, :n] @ self.noise.blocks.apply(round_.mean_response, outputs[:n])
-        move, remembered = round_.server(displaced, tuple(memory))
-        return np.concatenate([outputs - move, *remembered])
-
-    def _injected(self, columns: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "s k"]:
-        """J times columns: what the server makes of a change of the outputs."""
-        server = self.mean.round.server
-        assert server is not None
-        move, memory = server(columns, (np.zeros_like(columns),) * self.mean.round.memory)
-        return np.concatenate([-move, *memory])
+            drawn = np.kron(jump, noise.covariance(covariance[:n, :n] + np.outer(mean, mean)) @ known.T)
+        following = onward(onward(covariance).T, drawn)
+        return (following + following.T) / 2 + np.kron(np.outer(jump, jump), noise.gaussian**2 * gram)
 
 
 def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:

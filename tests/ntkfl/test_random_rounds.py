@@ -13,6 +13,7 @@ from ntkfl import Problem, Setup, gram, kernel_regime, random_rounds
 from ntkfl.exact_dynamics import UnstableSteps
 from ntkfl.initialisation import draw
 from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.shuffled_pass import ShuffledPass
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import HalfSquares
@@ -31,7 +32,18 @@ EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=[f"{m}-{len(o
 quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 
 
-def choices(problem, method, options, cohort, batch, setup):
+def sequences(size, batch, steps, shuffled=False):
+    """Every sequence of the batches of `steps` local steps, independent ones or those of shuffled passes."""
+    if not shuffled:
+        return itertools.product(itertools.combinations(range(size), batch), repeat=steps)
+    orders = {
+        tuple(tuple(sorted(order[start : start + batch])) for start in range(0, size, batch))
+        for order in itertools.permutations(range(size))
+    }
+    return (sum(passes, ()) for passes in itertools.product(sorted(orders), repeat=steps))
+
+
+def choices(problem, method, options, cohort, batch, setup, shuffled=False):
     """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement."""
     h, clients = gram.infinite(problem.x), problem.clients()
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
@@ -40,8 +52,7 @@ def choices(problem, method, options, cohort, batch, setup):
         size = min(batch or len(owned), len(owned))
         own = h[np.ix_(owned, owned)]
         maps = []
-        batches = list(itertools.combinations(range(len(owned)), size))
-        for taken in itertools.product(batches, repeat=setup.local_steps):
+        for taken in sequences(len(owned), size, setup.local_steps, shuffled):
             a = np.zeros_like(own)  # displacement as a map of the client's own residual
             for picked in taken:
                 drawn = np.zeros(len(owned))
@@ -61,11 +72,11 @@ def choices(problem, method, options, cohort, batch, setup):
             yield 1 / (cohorts * len(outcomes)), mean
 
 
-def round_maps(problem, method, options, cohort, batch, setup):
+def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
     """Every outcome of a round: its chance and the map of (r, v), (2n, 2n); v = 0 without momentum."""
     h, n = gram.infinite(problem.x), problem.n
     g, b = options.get("server_rate", 1.0), options.get("momentum", 0.0)
-    for chance, mean in choices(problem, method, options, cohort, batch, setup):
+    for chance, mean in choices(problem, method, options, cohort, batch, setup, shuffled):
         velocity = np.hstack([mean, b * np.eye(n)])
         move = g * (np.hstack([mean, np.zeros((n, n))]) + b * velocity if options.get("nesterov") else velocity)
         yield chance, np.vstack([np.hstack([np.eye(n), np.zeros((n, n))]) - h @ move, velocity])
@@ -98,6 +109,79 @@ def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, size
         assert np.abs(regime.deviation(t) ** 2 - np.diag(own)).max() <= 1e-12 * scale
         mean = sum(chance * m @ mean for chance, m in maps)
         second = sum(chance * m @ second @ m.T for chance, m in maps)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [METHODS[0], METHODS[1], METHODS[5]], ids=["fl-ntk", "fedavg", "nesterov"]
+)
+@pytest.mark.parametrize(("sizes", "batch", "passes"), [((2, 4), 2, 1), ((1, 3), 1, 1), ((2, 2), 1, 2), ((4, 1), 2, 2)])
+@quietly
+def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, batch, passes):
+    problem, setup = ragged(sizes, d=9, seed=5), Setup(eta_local=0.3, local_steps=passes)
+    drawn = {"participation": 0.5, "batch_size": batch, "shuffled": True}
+    regime = random_rounds(problem, setup, None, method, options, **drawn)
+    maps = list(round_maps(problem, method, options, 1, batch, setup, shuffled=True))
+    n, mean = problem.n, np.concatenate([problem.y, np.zeros(problem.n)])
+    second = np.outer(mean, mean)
+    for t in range(4):
+        own = regime.covariance(t) + np.outer(regime.residual(t), regime.residual(t))
+        assert np.abs(regime.residual(t) - mean[:n]).max() <= 1e-12
+        assert np.abs(own - second[:n, :n]).max() <= 1e-12
+        mean = sum(chance * m @ mean for chance, m in maps)
+        second = sum(chance * m @ second @ m.T for chance, m in maps)
+    whole = np.abs(np.linalg.eigvals(sum(chance * np.kron(m, m) for chance, m in maps))).max()
+    assert regime.rate**2 == pytest.approx(whole, rel=1e-8)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 6])
+def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch):
+    rng = np.random.default_rng(batch)
+    x, step = rng.standard_normal((6, 7)), 0.4
+    own, second = x @ x.T / 7, np.diag(rng.uniform(1, 2, 6)) + 1
+    maps = []
+    for batches in sequences(6, batch, 1, shuffled=True):
+        moved = np.zeros((6, 6))
+        for taken in map(list, batches):
+            moved[taken] += step * (np.eye(6) - own @ moved)[taken]
+        maps.append(moved)
+    mean = np.mean(maps, axis=0)
+    spread = np.mean([(m - mean) @ second @ (m - mean).T for m in maps], axis=0)
+    shuffled = ShuffledPass.of(own, step, batch)
+    assert np.abs(shuffled.response - mean).max() <= 1e-13
+    assert np.abs(shuffled.noise(second) - spread).max() <= 1e-12 * max(spread.max(), 1e-12)
+    assert (batch == 6) == (not spread.max() > 1e-20)
+
+
+def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
+    """The first power of the step is that of all samples in any order; of independent batches it is drawn."""
+    problem, noise = ragged((4, 4), d=9, seed=2), []
+    for eta in (1e-3, 5e-4):
+        for shuffled in (True, False):
+            setup = Setup(eta_local=eta, local_steps=1 if shuffled else 2)
+            regime = random_rounds(problem, setup, batch_size=2, shuffled=shuffled)
+            noise.append(np.trace(regime.covariance(1)))
+    assert noise[0] / noise[2] == pytest.approx(16, rel=1e-2)
+    assert noise[1] / noise[3] == pytest.approx(4, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "drawn", "message"),
+    [
+        ("fedavg", {}, {}, "shuffled passes need a batch_size"),
+        ("fedavg", {}, {"batch_size": 2}, "batch_size is 2 and a client has 3 samples; .* it must divide them"),
+        ("fedprox", {"mu": 0.5}, {"batch_size": 1}, "clients are drawn back by 0.5 .* not symmetric"),
+        ("scaffold", {}, {"batch_size": 1}, "shuffled passes have exact moments for fl-ntk, fedavg and fedavgm alone"),
+        ("cyclic", {}, {"batch_size": 1}, "cyclic has no exact second moments here"),
+    ],
+)
+def test_shuffled_passes_without_exact_moments_are_refused(method, options, drawn, message):
+    with pytest.raises(ValueError, match=message):
+        random_rounds(ragged((3, 3)), Setup(), None, method, options, shuffled=True, **drawn)
+
+
+def test_too_many_orders_are_refused():
+    with pytest.raises(ValueError, match=r"a client has 16 samples in batches of 1: .* independent batches take any"):
+        random_rounds(ragged((16,)), Setup(), batch_size=1, shuffled=True)
 
 
 def weight_moments(features, problem, method, options, drawn, setup, noise, rounds):
@@ -298,13 +382,13 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
         pytest.param("fedavg", {"server_rate": 1.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
         pytest.param("fedprox", {"mu": 0.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
         pytest.param("fl-ntk", {}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
-        ("fedavg", {}, (3, 3, 3, 3), 2),
+        ("fedavg", {}, (4, 4, 4), 2),
     ],
 )
 def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
-    """200 runs on the linearised network; the engine's batches are passes, so that they are independent where K = 1."""
+    """200 runs on the linearised network; the engine's batches are those of shuffled passes, here of two in a round."""
     runs, problem = 200, ragged(sizes, seed=1)
-    setup = Setup(width=40, eta_local=0.6, local_steps=2 if batch is None else 1, rounds=5 if batch is None else 3)
+    setup = Setup(width=40, eta_local=0.6, local_steps=2, rounds=5 if batch is None else 3)
     weights = draw(setup.width, problem.d, 0)
     ends = []
     for seed in range(runs):
@@ -314,14 +398,15 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
         )  # fmt: skip
         if batch is not None:
             rate = Exponential(setup.eta_local * sizes[0] / batch)
-            run = replace(run, work=LocalWork(batch_size=batch, steps=1), schedule=rate)
+            run = replace(run, work=LocalWork(batch_size=batch, epochs=2), schedule=rate)
         state = run.start()
         for _ in range(setup.rounds):
             state = run.round(state).state
         ends.append(run.model.outputs(state.model, run.data.x).numpy())
     ends = np.array(ends)
     h, start = gram.finite(problem.x, weights.hidden), weights.outputs(problem.x)
-    regime = random_rounds(problem, setup, h, method, options, participation=0.5, batch_size=batch)
+    drawn = {"participation": 0.5, "batch_size": batch, "shuffled": batch is not None}
+    regime = random_rounds(problem, setup, h, method, options, **drawn)
     deviation = regime.deviation(setup.rounds, start)
     off = (ends.mean(axis=0) - regime.outputs(setup.rounds, start)) / (deviation / np.sqrt(runs))
     assert np.abs(off).max() <= 4.5
