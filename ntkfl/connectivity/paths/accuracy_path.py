@@ -15,7 +15,7 @@ import numpy as np
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.exact_roots import Root
 from ntkfl.connectivity.paths.exact_signs import ExactSegment
-from ntkfl.connectivity.paths.path_loss import located, roots, values_at
+from ntkfl.connectivity.paths.path_loss import located, places, roots, values_at
 from ntkfl.connectivity.paths.segment import EPS, Segment
 
 UNKNOWN = -1
@@ -187,11 +187,11 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
     own = own[:, : int((own < 1).sum(axis=1).max(initial=0))]
     own = np.pad(own, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     middle = (own[:, 1:] + own[:, :-1]) / 2
-    states = np.full(middle.shape, 2)  # 2 right, 1 undecided, 0 wrong
+    place, states = places(edges, middle), np.full(middle.shape, 2)  # 2 right, 1 undecided, 0 wrong
     for sign, margin in margins:
-        heights = sign[:, None] * values_at(located(edges, margin, middle), middle)
+        heights = sign[:, None] * values_at(located(margin, place), middle)
         states = np.minimum(states, np.where(heights > error[:, None], 2, np.where(heights < -error[:, None], 0, 1)))
-    states[located(edges, dead[..., None].astype(float), middle)[..., 0] > 0] = 0
+    states[located(dead[..., None], place)[..., 0]] = 0
     return _runs(own, states, nudge)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.connectivity.losses import Loss
-from ntkfl.connectivity.paths.path_loss import located, values_at
+from ntkfl.connectivity.paths.path_loss import located, places, values_at
 from ntkfl.connectivity.paths.piecewise import Supremum
 from ntkfl.connectivity.paths.segment import Segment
 
@@ -72,7 +72,8 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
         blocks = np.array_split(np.arange(len(points)), 1 + len(points) * len(labels) // BLOCK)
         for block in blocks:
             at = np.broadcast_to(points[block], (len(labels), len(block)))
-            outputs = [values_at(located(part.edges, q, at), at) for q in part.all_coefficients]
+            place = places(part.edges, at)
+            outputs = [values_at(located(q, place), at) for q in part.all_coefficients]
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
             total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise, which strided sums are not

@@ -66,11 +66,15 @@ def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.take_along_axis(both, order, axis=1), np.take_along_axis(pieces, piece[:, :, None], axis=1)
 
 
-def located(edges: np.ndarray, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The quadratic of each sample at its own points, (n, q, 3)."""
-    places = [np.searchsorted(row, at, side="right") - 1 for row, at in zip(edges, points, strict=True)]
-    piece = np.clip(np.stack(places), 0, pieces.shape[1] - 1)
-    return np.take_along_axis(pieces, piece[:, :, None], axis=1)
+def places(edges: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The piece of each sample in which each of its own points lies, (n, q)."""
+    right = [row.searchsorted(at, side="right") for row, at in zip(edges, points, strict=True)]
+    return np.clip(np.stack(right) - 1, 0, edges.shape[1] - 2)
+
+
+def located(pieces: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The quadratic of each sample at its own points, (n, q, 3), which lie in these pieces."""
+    return np.take_along_axis(pieces, place[:, :, None], axis=1)
 
 
 def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
