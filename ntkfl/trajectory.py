@@ -70,7 +70,7 @@ def provenance(**seeds: Any) -> dict[str, Any]:
     return {
         "seeds": seeds,
         "versions": {"python": platform.python_version(), "ntkfl": VERSION}
-        | {name: _version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
+        | {name: package_version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
         "dtype": "float64",
         "device": str(jax.devices()[0]),
         "machine": platform.machine(),
@@ -78,7 +78,7 @@ def provenance(**seeds: Any) -> dict[str, Any]:
 
 
 @cache
-def _version(name: str) -> str:
+def package_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:  # some systems ship modules without their metadata

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.run_folder import CONFIG, OUTCOME, TRAINED, RunFolder, as_toml, differing
 from ntkfl.training.runs.shortfall import shortfall
 from ntkfl.training.tree import Params
-from ntkfl.trajectory import provenance
+from ntkfl.trajectory import package_version, provenance
 
 
 class RunRecord:
@@ -359,5 +358,5 @@ def data_digest(data: FederatedData) -> str:
 def _provenance(config: RunConfig) -> dict[str, Any]:
     """Where a run was made: versions, device, dtype."""
     made = provenance(run=config.seed)
-    made["versions"] |= {name: version(name) for name in ("torch", "safetensors")}
+    made["versions"] |= {name: package_version(name) for name in ("torch", "safetensors")}
     return made | {"dtype": config.dtype, "device": device_name(torch_device(config.device))}
