@@ -203,8 +203,8 @@ class Federation:
         rate, server = self.schedule(number), state.server
         store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
         steps, drift, ends, seen_of, move = [], [], [], [], None
-        at_once = self.together(state.model)
         for turn in self._turns(clients):
+            at_once = min(self.together(state.model), len(turn))
             now = Round(number, len(turn), population, rate)
             broadcast, shares = self.method.server.broadcast(server, number), self._shares(turn)
             means: Tree = {}
