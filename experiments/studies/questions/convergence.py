@@ -18,6 +18,7 @@ from experiments.studies.answers import exponent, joined, power_law, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
+from experiments.studies.study_data import DATA, data_of, on_data
 from ntkfl import data, gram, interruption, kernel_regime
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
@@ -28,12 +29,13 @@ SHARE = 0.01  # of the residual: rounds are counted until it is reached
 LEG = 50  # rounds simulated at a time: one compiled function for all cells of one N and K
 SMALL = 0.5  # eta_l K |H_inf| up to which X.6 claims its exponents
 SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room
+SPHERE = "sphere"
 AS_MANY = "N"  # the server's step that is the number of clients
 
 
-def problem_of(clients: int, seed: int) -> Problem:
+def problem_of(name: str, clients: int, seed: int) -> Problem:
     """The samples of a seed on so many clients, which take turns in an order that does not depend on their number."""
-    whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1)
+    whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1) if name == SPHERE else data_of(name, seed)
     return replace(whole, owner=np.random.default_rng([seed, 7]).permutation(whole.n) % clients)
 
 
@@ -55,12 +57,12 @@ def measure(point: Point) -> Measured:
 
     The network runs for at least as many rounds as the bound; those that it would then still need are infinite.
     """
-    problem, setup = problem_of(point["clients"], point[SEED]), setup_of(point)
+    problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
     with warnings.catch_warnings():  # what is not stable is said so by NaN
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
-    values = dict.fromkeys((quantity.name for quantity in STUDY.quantities), np.nan)
+    values = dict.fromkeys((quantity.name for quantity in ON_SPHERE.quantities), np.nan)
     values["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
     values["rate"] = regime.rate
     values["rate_bound"] = _rate_bound(problem, setup, limit)
@@ -156,7 +158,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         ]
     panel = Panel("", Label("clients N", log=True), Label("rounds to |r| = .01 |r(0)|", log=True), tuple(series))
     chosen = f"eta_local = {middle['eta_local']:g}, K = {middle['local_steps']}"
-    common = f"n = {N_SAMPLES}, d = {FEATURES}, width {WIDTH}; {cells.sizes[SEED]} seeds"
+    common = f"width {WIDTH}; {cells.sizes[SEED]} seeds"
     yield Chart(
         "rounds-against-clients",
         f"Rounds against the number of clients, {chosen}; {common}, where the residual got there; "
@@ -186,7 +188,7 @@ def _rate_chart(cells: Cells, common: str) -> Chart:
     )
 
 
-STUDY = Study(
+ON_SPHERE = Study(
     name="convergence",
     question="How do the rounds depend on the clients, the local steps and both step sizes?",
     source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 (docs/proofs/linear_methods.md#rounds-and-clients)",
@@ -211,3 +213,5 @@ STUDY = Study(
     charts=charts,
     seconds=lambda point: 0.1 + 0.003 * point["clients"] / point["eta_local"],
 )
+
+STUDY = on_data(ON_SPHERE, SPHERE, f"n = {N_SAMPLES}, d = {FEATURES}")

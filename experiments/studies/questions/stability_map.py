@@ -19,6 +19,7 @@ from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upp
 from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.series import places
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
+from experiments.studies.study_data import DATA, data_of, on_data
 from ntkfl import data, gram, kernel_regime, networks, simulate_network
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
@@ -27,6 +28,7 @@ from ntkfl.problem import Problem, Setup
 from ntkfl.trajectory import Trajectory
 
 TWO_LAYER = "two-layer"  # FL-NTK's network
+SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
 DEEP_WIDTH = 256  # of others
 SMALL = 0.01  # residual up to which growth is a matter of H(0) alone
@@ -38,7 +40,7 @@ SOURCE = "fl-ntk/X.3"
 
 def measure(point: Point) -> Measured:
     """The residual of a run, how large it ever was, and the limits."""
-    drawn = data.sphere(N_SAMPLES, FEATURES, seed=point[SEED], clients=CLIENTS)
+    drawn = problem_of(point[DATA], point[SEED])
     setup = Setup(
         width=WIDTH,
         eta_local=point[ETA],
@@ -69,12 +71,17 @@ def measure(point: Point) -> Measured:
     }
 
 
+def problem_of(name: str, seed: int) -> Problem:
+    """The data of a cell: of the sphere few points, of other data all."""
+    return data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS) if name == SPHERE else data_of(name, seed)
+
+
 def _network(
     name: str, x: np.ndarray, setup: Setup
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[Problem], Trajectory]]:
     """A network at the setup's seed: its outputs on x, the limit kernel, its own, and its training on a problem."""
     if name == TWO_LAYER:
-        weights = draw(setup.width, FEATURES, setup.seed)
+        weights = draw(setup.width, x.shape[1], setup.seed)
 
         def train(problem: Problem) -> Trajectory:
             return simulate(problem, setup, weights, movements=False)
@@ -83,7 +90,7 @@ def _network(
     import torch
 
     wide = networks.wide(name)
-    network = wide.model((FEATURES,), DEEP_WIDTH)
+    network = wide.model((x.shape[1],), DEEP_WIDTH)
     params = network.initial(setup.seed)
     outputs = network.outputs(params, torch.tensor(np.array(x))).numpy()
     own = gram.empirical(x, network, params)
@@ -230,9 +237,9 @@ def _map(cells: Cells, name: str) -> Chart:
     width = WIDTH if name == TWO_LAYER else DEEP_WIDTH
     return Chart(
         "stability-map" if name == TWO_LAYER else f"stability-map-{name.replace(':', '-')}",
-        f"Residual after T = {ROUNDS} rounds, or its peak where it grew; {name}, n = {N_SAMPLES}, d = {FEATURES}, "
-        f"{CLIENTS} clients, width {width}, one seed, first residual {size:g} a sample. Lines: the limits of the "
-        "kernel regime; beyond the client's own, even K diverge at every server step and odd K do not.",
+        f"Residual after T = {ROUNDS} rounds, or its peak where it grew; {name}, width {width}, one seed, "
+        f"first residual {size:g} a sample. Lines: the limits of the kernel regime; beyond the client's own, "
+        "even K diverge at every server step and odd K do not.",
         "Maps over both step sizes; the residual grows beyond the predicted curve and falls before it.",
         tuple(panels),
     )
@@ -243,7 +250,7 @@ def spaced(least: float, most: float) -> tuple[float, ...]:
     return tuple(float(f"{step:.4g}") for step in np.geomspace(least, most, 14))
 
 
-STUDY = Study(
+ON_SPHERE = Study(
     name="stability-map",
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
     source="X.3 (docs/proofs/linear_methods.md#spectrum-and-stability); FL-NTK, Theorem B.3 (its step sizes)",
@@ -252,7 +259,7 @@ STUDY = Study(
         Axis(ETA, spaced(0.1, 5), "step of the clients", above=0),
         Axis(SERVER, spaced(0.25, 16), "step of the server", above=0),
         Axis(STEPS, (2, 3), "local steps K", least=1),
-        Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample", above=0),
+        Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample, over |y_i| of the data", above=0),
         seeds(1, "of data and network"),
     ),
     quantities=(
@@ -271,3 +278,5 @@ STUDY = Study(
     seconds=lambda point: (0.1 + 0.03 * point[STEPS]) * (1 if point["network"] == TWO_LAYER else 10),
     megabytes=lambda point: 450 if point["network"] == TWO_LAYER else 700,
 )
+
+STUDY = on_data(ON_SPHERE, SPHERE, f"n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients")

@@ -13,12 +13,12 @@ from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.initialisation import draw
 
-POINT = {"clients": 2, "local_steps": 2, "eta_local": 0.4, "eta_global": AS_MANY, "seed": 1}
+POINT = {"data": "sphere", "clients": 2, "local_steps": 2, "eta_local": 0.4, "eta_global": AS_MANY, "seed": 1}
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
     measured = as_arrays(STUDY, measure(POINT))
-    problem, weights = problem_of(2, 1), draw(WIDTH, 64, 1)
+    problem, weights = problem_of("sphere", 2, 1), draw(WIDTH, 64, 1)
     signs, u, residual = weights.signs / np.sqrt(WIDTH), weights.hidden.copy(), []
     for _ in range(int(measured["rounds_run"]) + 1):
         residual.append(np.linalg.norm(problem.y - np.maximum(problem.x @ u.T, 0) @ signs))
@@ -45,7 +45,9 @@ def test_a_cell_is_what_a_plain_loop_finds():
 
 
 def test_steps_beyond_the_limit_leave_the_rounds_out():
-    measured = measure({"clients": 16, "local_steps": 8, "eta_local": 4.5, "eta_global": AS_MANY, "seed": 0})
+    measured = measure(
+        {"data": "sphere", "clients": 16, "local_steps": 8, "eta_local": 4.5, "eta_global": AS_MANY, "seed": 0}
+    )
     assert (
         measured["rate"] > 1
         and np.isnan([measured["rounds_run"], measured["rounds_limit"], measured["over_bound"]]).all()

@@ -12,7 +12,15 @@ from experiments.studies.running.measuring import as_arrays
 from ntkfl import data, gram, networks
 from ntkfl.initialisation import draw
 
-POINT = {"network": "two-layer", "eta_local": 0.5, "eta_global": 2.0, "local_steps": 2, "residual": 0.001, "seed": 0}
+POINT = {
+    "data": "sphere",
+    "network": "two-layer",
+    "eta_local": 0.5,
+    "eta_global": 2.0,
+    "local_steps": 2,
+    "residual": 0.001,
+    "seed": 0,
+}
 
 
 def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
