@@ -8,30 +8,43 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.default_runs import small_steps
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel
-from bounds.fl_ntk.terms.sized_matrices import IDENTITY, H, size, y
-from bounds.formula import evaluate
+from bounds.fl_ntk.terms.sized_matrices import H, size
 from bounds.mutants import replaced
-from bounds.symbols import T, delta, label_bound, lam, m, n, rho
+from bounds.symbols import delta, label_bound, lam, m, n
 from bounds.vocabulary import FL_NTK
 from ntkfl import gram
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
-D = sp.MatrixSymbol("D", size, size)  # sum_{t<T} rho (I - rho H)^t
+Dy = sp.MatrixSymbol("D_y", size, 1)  # sum_{t<T} rho (I - rho H)^t y
 EPS = np.finfo(float).eps
 
 
 def _constants(case: FederatedRun) -> dict:
     h = limit_kernel(case).matrix
-    sums = evaluate(H**-1 * (IDENTITY - (IDENTITY - rho * H) ** T), run_values(case, rho, T) | {H: h})
     return run_values(case, m, n) | {
         H: h,
-        D: sums,
-        y: case.problem.y,
+        Dy: _summed(case, h),
         lam: limit_kernel(case).smallest,
         delta: 0.1,
         label_bound: np.abs(case.problem.y).max(),
     }
+
+
+def _summed(case: FederatedRun, h: Estimate) -> Estimate:
+    """D y in balls, from the sums over 1, 2, 4, ... rounds."""
+    with precision():
+        step = ball(float(case.rho.value), float(case.rho.error))
+        power = ball_matrix(np.eye(len(h.value))) - ball_matrix(h.value, h.error) * step
+        summed = ball_matrix(case.problem.y) * step
+        total, left = summed * 0, case.setup.rounds
+        while left:
+            total = summed + power * total if left % 2 else total
+            left //= 2
+            if left:
+                summed, power = summed + power * summed, power * power
+        return enclosure(total)
 
 
 def _measure(case: FederatedRun) -> Estimate:
@@ -77,13 +90,13 @@ STATEMENTS = (
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
-                sp.Trace(y.T * D.T * H * D * y) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
+                sp.Trace(Dy.T * H * Dy) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
                 failure=delta,
             )
         },
         constants=_constants,
         measure=_measure,
-        symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: LIMIT_SYMBOLS[lam]},
+        symbols={H: "H_inf", Dy: "D y, D = sum_{t<T} rho (I - rho H_inf)^t and y the labels", lam: LIMIT_SYMBOLS[lam]},
         left_formula="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2",
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
         families=small_steps,

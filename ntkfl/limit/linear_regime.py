@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +24,35 @@ SMALL = 150  # rows of a round map whose eigenvalues cost no more than a few Cho
 SEARCHED, CLOSE = 800, 1e-9  # rows of a round map whose largest server rate is searched for, and how closely
 RESTARTS, BASIS = 20, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
+UNEVEN, AT_ONCE = 1e4, 64  # condition of a basis of modes that is used, and rounds of which the residuals are summed up
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualModes:
+    """Rounds in coordinates where every mode of the residual goes its own way: r = basis a, a = inverse r.
+
+    The state of a mode is its a and what is remembered of it; `maps` takes them to those of the next round.
+    """
+
+    maps: Float[np.ndarray, "n b b"]
+    basis: Float[np.ndarray, "n n"]
+    inverse: Float[np.ndarray, "n n"]
+
+    def start(self, residual: Float[np.ndarray, "n C"]) -> Float[np.ndarray, "n b C"]:
+        """The state before the first round."""
+        state = np.zeros((*self.maps.shape[:2], residual.shape[1]))
+        state[:, 0] = self.inverse @ residual
+        return state
+
+    def sizes(self, residual: Float[np.ndarray, "n C"]) -> Iterator[float]:
+        """|r(t)| for t = 1, 2, ..."""
+        state = self.start(residual)
+        while True:
+            seen = np.empty((len(self.maps), AT_ONCE, residual.shape[1]))
+            for t in range(AT_ONCE):
+                state = self.maps @ state
+                seen[:, t] = state[:, 0]
+            yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,6 +91,28 @@ class LinearRegime(Regime):
         root = basis * np.sqrt(np.maximum(values, 0))
         product = root.T @ self._clients.apply(self.round.response, root)
         return np.linalg.eigvalsh((product + product.T) / 2)
+
+    @cached_property
+    def modes(self) -> ResidualModes | None:
+        """Where all that a round has is the clients' mean displacement P r and a server that combines such vectors.
+
+        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i goes as if H P were its
+        eigenvalue. None where P is not positive, or its roots are too far apart for float64.
+        """
+        if self.round.response is None or self.round.server is None:
+            return None
+        share = self.round.mean_response
+        if not share.min() > 0 or share.max() > UNEVEN**2 * share.min():
+            return None
+        root, inverse = (self._clients.apply(share**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
+        product = root @ self.gram @ root
+        values, vectors = np.linalg.eigh((product + product.T) / 2)
+        columns = []
+        for unit in np.eye(1 + self.round.memory):
+            first, *memory = (np.full((len(values), 1), entry) for entry in unit)
+            move, after = self.round.server(values[:, None] * first, tuple(memory))
+            columns.append(np.concatenate([first - move, *after], axis=1))
+        return ResidualModes(np.stack(columns, axis=2), inverse @ vectors, vectors.T @ root)
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:
@@ -196,6 +248,8 @@ class LinearRegime(Regime):
         def counted(initial: np.ndarray, target: float) -> int:
             self.require_reachable(initial, target)
             sizes = (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
+            if self.modes is not None:
+                sizes = chain([float(np.linalg.norm(initial))], self.modes.sizes(initial))
             return first_below(target, sizes, at_most, "residual norm", lambda: self.rate)
 
         return self._first_round(eps, initial_outputs, counted)

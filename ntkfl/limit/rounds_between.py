@@ -1,5 +1,10 @@
 """Rounds of a linear method as a real number that varies with its steps, for searches; mostly by powers of its map."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
 from jaxtyping import Float
 
@@ -26,10 +31,10 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
     if not labels.any():
         return 0.0
     with np.errstate(all="ignore"):  # steps may be unstable
-        state = _start(regime)
+        run = _Run.of(regime)
         if np.linalg.norm(regime.unreachable.T @ labels) > eps * np.linalg.norm(labels):
-            state = state - _after(regime, state, 2 ** int(np.log2(at_most)))
-        return _crossing(regime, state, eps, at_most)
+            run = replace(run, state=run.state - run.after(2 ** int(np.log2(at_most))))
+        return run.crossing(eps, at_most)
 
 
 def left_after(regime: LinearRegime, rounds: int) -> float:
@@ -37,58 +42,73 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
     if not regime._labels.any():
         return 0.0
     with np.errstate(all="ignore"):
-        state = _start(regime)
-        left = _size(regime, _after(regime, state, rounds)) / _size(regime, state)
+        run = _Run.of(regime)
+        left = run.size(run.after(rounds)) / run.size(run.state)
     return left if left < NEVER else NEVER
 
 
-def _start(regime: LinearRegime) -> Float[np.ndarray, "s C"]:
-    require(
-        "powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=regime.problem.n
-    )
-    return np.concatenate([regime._labels, *regime._empty(regime._labels)])
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A state and the map of a round, in blocks that do not mix: one a mode, or one of everything."""
 
+    step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
+    map: Callable[[], Float[np.ndarray, "m b b"]]  # of it; made when powers are asked for
+    state: Float[np.ndarray, "m b C"]
+    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # of states side by side
 
-def _size(regime: LinearRegime, state: Float[np.ndarray, "s C"]) -> float:
-    return float(np.linalg.norm(state[: regime.problem.n]))
+    @classmethod
+    def of(cls, regime: LinearRegime) -> _Run:
+        """From outputs 0."""
+        labels, n = regime._labels, regime.problem.n
+        if (modes := regime.modes) is not None:
+            maps, seen = modes.maps, lambda states: modes.basis @ states[:, 0]
+            return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), seen)
+        require("powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=n)
+        state = np.concatenate([labels, *regime._empty(labels)])
+        step, seen = lambda state: regime.mapped(state[0])[None], lambda states: states[0, :n]
+        return cls(step, lambda: regime.round_map[None], state[None], seen)
 
+    def size(self, state: Float[np.ndarray, "m b C"]) -> float:
+        """The residual's norm."""
+        return float(np.linalg.norm(self.residual(state)))
 
-def _after(regime: LinearRegime, state: Float[np.ndarray, "s C"], rounds: int) -> Float[np.ndarray, "s C"]:
-    power = regime.round_map
-    while rounds:
-        interruption.check()
-        state = power @ state if rounds % 2 else state
-        power, rounds = power @ power, rounds // 2
-    return state
-
-
-def _crossing(regime: LinearRegime, state: Float[np.ndarray, "s C"], eps: float, at_most: int) -> float:
-    first, rounds = _size(regime, state), 0
-    target, most = eps * first, GROWN * first
-    if len(state) > SMALL and at_most <= len(state):
-        for rounds in range(1, at_most + 1):
+    def after(self, rounds: int) -> Float[np.ndarray, "m b C"]:
+        """The state so many rounds later."""
+        power, state = self.map(), self.state
+        while rounds:
             interruption.check()
-            before, state = _size(regime, state), regime.mapped(state)
-            if not target < (now := _size(regime, state)) < most:
-                return rounds - 1 + _part(before, now, target) if now <= target else NEVER
-        return _extrapolated(at_most, now / first, eps)
-    powers = [regime.round_map]
-    while target < (now := _size(regime, powers[-1] @ state)) < most and 2 ** len(powers) <= at_most:
-        interruption.check()
-        powers.append(powers[-1] @ powers[-1])
-    if not now <= target:
-        return _extrapolated(2 ** (len(powers) - 1), now / first, eps)
-    for exponent in reversed(range(STRETCH, len(powers) - 1)):
-        ahead = powers[exponent] @ state
-        if _size(regime, ahead) > target:
-            state, rounds = ahead, rounds + 2**exponent
-    states = state
-    for power in powers[: STRETCH + 1]:
-        states = np.concatenate([states, power @ states], axis=1)
-    residuals = states[: regime.problem.n].reshape(regime.problem.n, -1, state.shape[1])
-    sizes = np.linalg.norm(residuals, axis=(0, 2))
-    at = int(np.argmax(sizes <= target)) or len(sizes) - 1
-    return rounds + at - 1 + _part(sizes[at - 1], sizes[at], target)
+            state = power @ state if rounds % 2 else state
+            power, rounds = power @ power, rounds // 2
+        return state
+
+    def crossing(self, eps: float, at_most: int) -> float:
+        """Rounds, between two whole numbers, until the residual is eps times the first; extrapolated beyond at_most."""
+        state, rounds, first = self.state, 0, self.size(self.state)
+        target, most = eps * first, GROWN * first
+        if SMALL < state.shape[1] and at_most <= state.shape[1]:
+            for rounds in range(1, at_most + 1):
+                interruption.check()
+                before, state = self.size(state), self.step(state)
+                if not target < (now := self.size(state)) < most:
+                    return rounds - 1 + _part(before, now, target) if now <= target else NEVER
+            return _extrapolated(at_most, now / first, eps)
+        powers = [self.map()]
+        while target < (now := self.size(powers[-1] @ state)) < most and 2 ** len(powers) <= at_most:
+            interruption.check()
+            powers.append(powers[-1] @ powers[-1])
+        if not now <= target:
+            return _extrapolated(2 ** (len(powers) - 1), now / first, eps)
+        for exponent in reversed(range(STRETCH, len(powers) - 1)):
+            ahead = powers[exponent] @ state
+            if self.size(ahead) > target:
+                state, rounds = ahead, rounds + 2**exponent
+        states = state
+        for power in powers[: STRETCH + 1]:
+            states = np.concatenate([states, power @ states], axis=2)
+        seen = self.residual(states)
+        sizes = np.linalg.norm(seen.reshape(len(seen), -1, state.shape[2]), axis=(0, 2))
+        at = int(np.argmax(sizes <= target)) or len(sizes) - 1
+        return rounds + at - 1 + _part(sizes[at - 1], sizes[at], target)
 
 
 def _extrapolated(rounds: int, left: float, eps: float) -> float:

@@ -1,5 +1,7 @@
 """The search for the fewest rounds: rounds between whole numbers, and steps that dense grids hardly better."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -132,3 +134,20 @@ def test_a_dense_grid_is_hardly_better(seed):
 def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
     for label, tuned, rounds in behind_a_grid(seed, set(METHODS) - set(SWINGING)):
         assert tuned <= (1.25 if label == "scaffold" else 1.15) * rounds + 1, label
+
+
+def test_modes_go_as_the_rounds_do():
+    """Also with several outputs, Nesterov's momentum, and where two samples are one and the kernel is singular."""
+    problem, h, steps = random_problem(8)
+    outputs = np.stack([problem.y, np.cos(np.arange(problem.n))], axis=1)
+    rows = np.r_[0, 0, 2 : problem.n]
+    for known, kernel in ((problem, h), (Problem(problem.x, outputs, problem.owner), h[np.ix_(rows, rows)])):
+        for method, options in [*CASES, ("fedavgm", {"momentum": 0.5, "nesterov": True})]:
+            regime = of_share(known, kernel, steps, 0.5, method, options)
+            if method in ("scaffold", "feddyn", "cyclic"):
+                assert regime.modes is None
+            else:
+                initial = known.y.reshape(known.n, -1)
+                seen = list(islice(regime.modes.sizes(initial), 70))
+                expected = np.linalg.norm(regime.residual(np.arange(1, 71)).reshape(70, -1), axis=1)
+                np.testing.assert_allclose(seen, expected, rtol=1e-9, atol=1e-12)
