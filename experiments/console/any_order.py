@@ -24,6 +24,7 @@ from experiments.console.certifying import (
     replay,
     require_tests,
     to_certify,
+    watch_further,
 )
 from experiments.console.choices import setting
 from experiments.console.method_options import method_options
@@ -169,8 +170,7 @@ def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> st
     """What trains on until a network certifies; a network of a file is trained on by what has trained it."""
     if asked.weights is not None:
         return "go on in your own program, save the weights and ask again"
-    words = [f"--watch --every {asked.every}"] + (["--momentum"] if asked.momentum else [])
-    words += [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
+    words = [*watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
     return replay(asked.command, options, setup, *words)
 
 

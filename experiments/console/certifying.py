@@ -53,6 +53,11 @@ def after_rounds(rounds: int, every: int) -> list[str]:
     return [f"--after {rounds} --every {every}"] if rounds else []
 
 
+def watch_further(every: int, round_: int) -> list[str]:
+    """The words that train on, beyond a round that is not certified, until one is."""
+    return [f"--watch --every {every}"] + ([f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else [])
+
+
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
     """The last round watched, with its certificate; prints for each round that is not certified why it is not."""
     judged: tuple[int, Certificate] | None = None

@@ -20,6 +20,7 @@ from experiments.console.certifying import (
     replay,
     require_tests,
     to_certify,
+    watch_further,
 )
 from experiments.console.choices import setting
 from experiments.console.kernels import wide_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
 WIDTH = 512  # unless given
+COMMAND = "ntkfl certify"
 
 
 @dataclass(frozen=True)
@@ -57,24 +59,26 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         setup = setup if options.width is not None else replace(setup, width=WIDTH)
         if asked.test:
             require_tests(problem)
+    named = [f"--network {network.name}", *([f"--visits {asked.visits:g}"] if asked.visits != 1 else [])]
     with reserved(asked.json_file, inputs=(options.data,)) as (write,):
         with bad_input(ValueError, FloatingPointError):
             round_, certificate = _judged(problem, setup, network, asked, options.rounds)
         typer.echo(
             f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} after round {round_}"
         )
+        if not certificate.certified and certificate.needed_residual is not None:
+            further = watch_further(asked.every, round_)
+            typer.echo(f"  to train on: {replay(COMMAND, options, setup, *named, *further)}")
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         if asked.test:
             record["test"] = on_tests(certificate, problem)
         if write:
             from ntkfl.trajectory import provenance
 
-            visits = [f"--visits {asked.visits:g}"] if asked.visits != 1 else []
-            words = [f"--network {network.name}", *after_rounds(round_, asked.every), *visits]
-            words += ["--test"] if asked.test else []
+            words = [*named, *after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
             record |= {
                 "setting": setting(problem, setup, *FIELDS),
-                "replay": replay("ntkfl certify", options, setup, *words),
+                "replay": replay(COMMAND, options, setup, *words),
                 "provenance": provenance(weights=setup.seed),
             }
             write(as_json(record))

@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        needed, now = certificate.needed_residual, shown_up(float(certificate.residual.hi))
-        return (
-            "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
-            f"A residual |y - f| of about {needed:.2g} would do, by an estimate; now it is {now}."
-            if needed is not None
-            else "Even a residual a million times smaller would not do: see what is in the way.",
-        )
+        return not_certified(certificate.needed_residual, float(certificate.residual.hi))
     return (
-        f"CERTIFIED for any order: steps below {_down(certificate.step_limit)} bring the training loss to 0 from here "
+        f"CERTIFIED for any order: steps below {shown_down(certificate.step_limit)} bring the training loss to 0 from here "
         "on, in whatever order batches and clients come.",
         f"No later model is farther than {shown_up(2 * float(certificate.distance.hi))} from this one.",
+    )
+
+
+def not_certified(needed: float | None, residual: float) -> tuple[str, str]:
+    """That nothing is proved, and which residual would do."""
+    return (
+        "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
+        f"A residual |y - f| of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
+        if needed is not None
+        else "Even a residual a million times smaller would not do: see what is in the way.",
     )
 
 
@@ -38,19 +42,19 @@ def page(certificate: AnyOrderCertificate) -> str:
         "|y - f|": shown_up(float(certificate.residual.hi)),
         "D, distance to the fit": shown_up(float(certificate.distance.hi)),
         "pairs held at kinks, |A|": str(len(certificate.held)),
-        "margin off A": _down(certificate.margin),
+        "margin off A": shown_down(certificate.margin),
     }
     if certificate.smallest_eigenvalue is not None:
-        numbers["lambda_min(C C')"] = _down(float(certificate.smallest_eigenvalue.lo))
+        numbers["lambda_min(C C')"] = shown_down(float(certificate.smallest_eigenvalue.lo))
     if certificate.certified:
         limits = certificate.client_step_limits, certificate.universal_step_limits
-        ranges = [" to ".join(dict.fromkeys((_down(limit.min()), _down(limit.max())))) for limit in limits]
+        ranges = [" to ".join(dict.fromkeys((shown_down(limit.min()), shown_down(limit.max())))) for limit in limits]
         moved = f"{shown_up(certificate.prediction_radius)} |x|" + (", x with its constant feature" if constant else "")
         numbers |= {
             "steps allowed, by client": ranges[0],
             "whatever the patterns": ranges[1],
-            "one sample at a time": _down(certificate.step_limit_for(1)),
-            "all samples in one batch": _down(certificate.pooled_step_limit),
+            "one sample at a time": shown_down(certificate.step_limit_for(1)),
+            "all samples in one batch": shown_down(certificate.pooled_step_limit),
             "an output moves at most": moved,
         }
     if certificate.certified and certificate.problem.y.size > certificate.problem.n:
@@ -97,4 +101,4 @@ def _digits(value: float, rounding: str) -> str:
     return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(float(value)))):.6g}"
 
 
-shown_up, _down = partial(_digits, rounding=ROUND_CEILING), partial(_digits, rounding=ROUND_FLOOR)
+shown_up, shown_down = partial(_digits, rounding=ROUND_CEILING), partial(_digits, rounding=ROUND_FLOOR)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from ntkfl.any_order.predictions import settled
 from ntkfl.any_order.rounding import above, below
+from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.memory import require
@@ -146,35 +147,34 @@ class NetworkCertificate:
         return {"certified": self.certified, "why": self.why} | finite | sizes
 
     def __str__(self) -> str:
-        lines = [
-            *sentences(self),
-            "",
-            f"  {'samples, layers, width':<28}{self.problem.n}, {self.depth}, {self.width}",
-            f"  {'|y - f|':<28}{float(self.residual.hi):.6g}",
-            f"  {'lambda_min of the kernel':<28}{float(self.smallest_eigenvalue.lo):.6g}",
-        ]
+        numbers = {} if self.certified else {"in the way": self.why}
+        numbers |= {
+            "samples, layers, width": f"{self.problem.n}, {self.depth}, {self.width}",
+            "|y - f|": shown_up(float(self.residual.hi)),
+            "lambda_min of the kernel": shown_down(float(self.smallest_eigenvalue.lo)),
+        }
         if self.certified:
-            lines += [
-                f"  {'distance to a fit':<28}{self.distance:.6g}",
-                f"  {'steps up to':<28}{self.step_limit:.6g}",
-                f"  {'a window at that step':<28}1 - {1 - self.window_factor:.3g}",
-            ]
-        return "\n".join(lines)
+            numbers |= {
+                "distance to a fit": shown_up(self.distance),
+                "steps up to": shown_down(self.step_limit),
+                "a window at that step": f"1 - {shown_down(1 - self.window_factor)}",
+            }
+        return "\n".join([*sentences(self), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())])
 
 
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
-    """What is proved, in two sentences; or that nothing is, and what is in the way."""
+    """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        needed = certificate.needed_residual
-        hint = f" A residual of about {needed:.3g} would certify (an estimate)." if needed else ""
-        return "NOT CERTIFIED for any order.", f"In the way: {certificate.why}.{hint}"
-    often = (
-        "equally often" if certificate.visits == 1 else f"at most {certificate.visits:g} times as often as any other"
+        return not_certified(certificate.needed_residual, float(certificate.residual.hi))
+    visits = (
+        "every window visits all samples equally often"
+        if certificate.visits == 1
+        else f"visits of samples in a window differ at most {certificate.visits:g}-fold"
     )
     return (
-        f"CERTIFIED for any order: plain gradient steps up to {certificate.step_limit:.4g} bring the training loss to "
-        f"0 if in every window each sample is visited {often}.",
-        f"No later model is farther than {certificate.reach:.4g} from this one.",
+        f"CERTIFIED for any order: steps up to {shown_down(certificate.step_limit)} bring the training loss to 0 if "
+        f"{visits}.",
+        f"No later model is farther than {shown_up(certificate.reach)} from this one.",
     )
 
 

@@ -1,6 +1,7 @@
 """`ntkfl certify --network`: training until a round certifies, its record, and what is refused."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +18,11 @@ def run(*arguments):
 def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
     result = run(*SMALL, "--watch", "--rounds", 400, "--visits", 2, "--json", tmp_path / "found.json")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("CERTIFIED for any order: plain gradient steps up to ")
-    assert "at most 2 times as often as any other" in result.stdout and "round 0: |y - f| = " in result.stderr
+    assert result.stdout.startswith("CERTIFIED for any order: steps up to ")
+    assert (
+        "visits of samples in a window differ at most 2-fold." in result.stdout
+        and "round 0: |y - f| = " in result.stderr
+    )
     record = json.loads((tmp_path / "found.json").read_text())
     assert record["certified"] and record["round"] % 40 == 0 < record["round"] and record["network"] == "fc:3:gelu"
     assert 0 < record["distance"] < record["reach"] and 0 < record["step_limit"] and record["window_factor"] < 1
@@ -28,10 +32,13 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
     assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
 
 
-def test_a_round_too_early_is_not_certified_and_says_which_residual_would_do():
+def test_a_round_too_early_is_not_certified_and_the_command_that_trains_on_certifies():
     result = run(*SMALL)
-    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order.\nIn the way: ")
-    assert "would certify (an estimate)" in result.stdout
+    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order: ")
+    assert re.search(r"A residual \|y - f\| of about \S+ would do, by an estimate; now it is", result.stdout)
+    assert "  in the way " in result.stdout
+    (further,) = re.findall("  to train on: ntkfl (.*)", result.stdout)
+    assert run(*further.split()).exit_code == 0
 
 
 @pytest.mark.parametrize(
