@@ -208,7 +208,17 @@ def certify_network(
         raise ValueError(f"visits is {visits!r}; it must be 1 or more")
     if step is not None and not 0 < step < np.inf:
         raise ValueError(f"step is {step!r}; it must be a positive number, or None")
-    layers = layers_of(network, params)
+    return certify_layers(layers_of(network, params), problem, visits, step, memory)
+
+
+def certify_layers(
+    layers: tuple[Layer, ...],
+    problem: Problem,
+    visits: float = 1.0,
+    step: float | None = None,
+    memory: float | None = None,
+) -> NetworkCertificate:
+    """`certify_network` of layers."""
     _require_fit(layers, problem)
     widths = [len(layer.weight) for layer in layers]
     outputs = widths[-1]

@@ -1,0 +1,245 @@
+"""Certificate reach: at which residual does a deep network, trained in all layers, first certify for any order?
+
+A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does, and takes it towards
+the labels of digits by Gauss-Newton steps, theta + J' K^-1 (target - f): to the residual that the last look asked for,
+until a look certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's smallest
+eigenvalue stays, so that the residual that certifies should grow as m^(1/2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from experiments.studies.answers import along, exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.series import WIDTHS, places
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
+from ntkfl import data
+from ntkfl.problem import Problem
+from ntkfl.smooth_networks.certificate import HALVINGS, NetworkCertificate, certify_layers
+from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer
+from ntkfl.smooth_networks.passes import Pass, passed
+from ntkfl.smooth_networks.window import needed_residual
+
+TEST = 100
+LOOKS, STEPS = 4, 12  # at most, and Gauss-Newton steps from one look to the next
+CLOSE = 0.02  # of the residual that is wanted: how near it the steps must come
+SHARE = 0.98  # of the residual that a look asks for: what the next one has
+ROUNDING = 1e-9  # of a distance, generous
+SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
+KINKED = "relu"
+
+
+def parts(name: str) -> tuple[int, str, bool]:
+    """Depth, activation, and whether the parametrisation is the standard one, of "fc:DEPTH:ACTIVATION[:standard]".
+
+    Raises:
+        ValueError: another form.
+    """
+    form = re.fullmatch(r"fc:(\d+):(\w+)(:standard)?", name)
+    if form is None or int(form[1]) < 2 or form[2] not in ACTIVATIONS:
+        raise ValueError(
+            f"--networks has {name!r}; write it like fc:3:erf or fc:3:tanh:standard, with 2 layers or more and an "
+            f"activation of {', '.join(ACTIVATIONS)}"
+        )
+    return int(form[1]), form[2], form[3] is not None
+
+
+def named(word: str) -> str:
+    """The name, if it is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts(word)
+    return word
+
+
+def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
+    """Layers without biases, Gaussian as those of `ntkfl.networks.wide`; ReLU's have the gain 2."""
+    depth, activation, standard = parts(name)
+    rng, gain = np.random.default_rng([seed, depth, width]), 2.0 if activation == KINKED else 1.0
+    layers = []
+    for k in range(depth):
+        scale = 1.0 if k == 0 else np.sqrt((gain if k < depth - 1 else 1.0) / width)
+        weight = rng.standard_normal((width if k < depth - 1 else 1, width if k else features))
+        phi = ACTIVATIONS[activation] if k < depth - 1 else IDENTITY
+        inside, weight = (1.0, scale * weight) if standard else (scale, weight)
+        layers.append(Layer(f"{k + 1}", weight, None, float(inside), 0.0, phi, True))
+    return tuple(layers)
+
+
+def measure(point: Point) -> Measured:
+    """What the first look at the start, and the one that certifies, have found; NaN where none certifies."""
+    problem = data.digits(n=point["n"], seed=point[SEED], test=TEST)
+    layers = drawn(point["network"], point["width"], problem.d, point[SEED])
+    found = certify_layers(layers, problem)
+    measured = {"start": found.needed_residual or np.nan}
+    for _ in range(LOOKS):
+        wanted = found.needed_residual
+        if found.certified or wanted is None:
+            break
+        closer = towards(layers, problem, SHARE * wanted)
+        if closer is None:
+            break
+        layers, found = closer, certify_layers(closer, problem)
+    return measured | (_certified(found, layers, problem) if found.certified else {})
+
+
+def _certified(found: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:
+    residual = float(found.residual.hi)
+    assert found.window is not None and problem.x_test is not None
+    curvature, rho = found.start.curvature, found.window.ball
+    return {
+        "first": needed_residual(found.start, 1.0, None, HALVINGS, 4 * residual),
+        "residual": residual,
+        "distance": found.distance,
+        "nearest": _to_fit(layers, problem),
+        "fall": 1 - found.window_factor,
+        "final": float((found.final(problem.x_test) != "open").mean()),
+        "bend": float(np.linalg.norm(curvature.of_each(rho))),
+        "turn": curvature.of_all(rho),
+        "least": found.start.least_root,
+    }
+
+
+def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tuple[Layer, ...] | None:
+    """Gauss-Newton steps to outputs that are so far from the labels, on the line to them; None if they do not come."""
+    done = passed(layers, problem.x)
+    left = done.outputs.value - problem.y.reshape(problem.n, -1)
+    target = problem.y.reshape(problem.n, -1) + residual * left / np.linalg.norm(left)
+    for _ in range(STEPS):
+        off = target - done.outputs.value
+        if np.linalg.norm(off) <= CLOSE * residual:
+            return layers
+        layers = _added(layers, _pulled(done, np.linalg.solve(_kernel(done), off.reshape(-1))))
+        done = passed(layers, problem.x)
+    return None
+
+
+def _to_fit(layers: tuple[Layer, ...], problem: Problem) -> float:
+    """|theta - theta*|, theta* a fit whose difference to theta is in the span of the gradients there (Newton)."""
+    at, moved = layers, [np.zeros_like(layer.weight) for layer in layers]
+    for _ in range(STEPS // 2):
+        done = passed(at, problem.x)
+        off = problem.y.reshape(problem.n, -1) - done.outputs.value + _along(done, moved)
+        moved = _pulled(done, np.linalg.solve(_kernel(done), off.reshape(-1)))
+        at = _added(layers, moved)
+    return float(np.sqrt(sum((step**2).sum() for step in moved)))
+
+
+def _kernel(done: Pass) -> np.ndarray:
+    return done.kernel([done.input_products(k) for k in range(len(done.layers))]).value
+
+
+def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
+    """J' weights, a matrix a layer."""
+    per_output = weights.reshape(done.outputs.value.shape)
+    return [
+        layer.scale * np.einsum("ic,icm,ik->mk", per_output, before.value, h.value, optimize=True)
+        for layer, before, h in zip(done.layers, done.before, done.inputs, strict=True)
+    ]
+
+
+def _along(done: Pass, moved: list[np.ndarray]) -> np.ndarray:
+    """J times a change of the weights, (n, C)."""
+    return sum(
+        layer.scale * np.einsum("icm,im->ic", before.value, h.value @ step.T)
+        for layer, before, h, step in zip(done.layers, done.before, done.inputs, moved, strict=True)
+    )
+
+
+def _added(layers: tuple[Layer, ...], moved: list[np.ndarray]) -> tuple[Layer, ...]:
+    return tuple(replace(layer, weight=layer.weight + step) for layer, step in zip(layers, moved, strict=True))
+
+
+def summarise(cells: Cells) -> Iterable[Answer]:
+    """The power of the width, of smooth networks in NTK parametrisation; and that a fit is as near as is certified."""
+    names = [str(name) for name in cells.network.to_numpy()]
+    smooth = [name for name in names if parts(name)[1] != KINKED and not parts(name)[2]]
+    widths = cells.width.to_numpy().astype(float)
+    values = cells["first"].sel(network=smooth)
+    scaled = values / np.exp(np.log(values).mean("width"))  # NaN stays NaN; a cell's own level does not matter
+    certified, total = int(cells["first"].notnull().sum()), int(cells["start"].notnull().sum())
+    ratio = (cells["first"] / cells["start"]).to_numpy()
+    seen = ratio[np.isfinite(ratio)]
+    note = f"{certified} of {total} cells certified"
+    if len(seen):
+        note += (
+            f"; what the look at the start had asked for was {1 / seen.max():.2g} to {1 / seen.min():.2g} times that"
+        )
+    claim = "first certified |y - f| ~ m^(1/2), smooth networks in NTK parametrisation"
+    yield exponent(claim, SOURCE, 0.5, widths, along(scaled, "width"), note=note)
+    claim = "distance of the nearest fit <= the certified distance"
+    yield upper(claim, SOURCE, cells["nearest"], cells["distance"], ROUNDING * cells["nearest"])
+
+
+def charts(cells: Cells) -> Iterable[Chart]:
+    """The first certified residual over the width, a panel for each number of samples and parametrisation."""
+    names = [str(name) for name in cells.network.to_numpy()]
+    panels = []
+    for n, standard in product(cells.n.to_numpy(), (False, True)):
+        members = [name for name in names if parts(name)[2] == standard]
+        series = [_series(name, cells["first"].sel(network=name, n=n)) for name in members]
+        if series:
+            title = f"n = {n}, {'standard' if standard else 'NTK'} parametrisation"
+            panels.append(Panel(title, WIDTHS, Label("first certified |y - f|", log=True), tuple(series)))
+    yield Chart(
+        "certificate-reach",
+        f"Digits, the mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "
+        "and curvature of a certified checkpoint; all layers are trained, any order, v = 1.",
+        "The residual that certifies grows with the width and falls with the depth and the number of samples.",
+        tuple(panels),
+    )
+
+
+def _series(name: str, values: Numbers) -> Series:
+    middle = values.mean(SEED).to_numpy()
+    there = np.isfinite(middle)
+    return Series(name, "measured", np.array(places(values, "width"))[there].tolist(), middle[there].tolist())
+
+
+def _work(point: Point) -> float:
+    depth, n, m = parts(point["network"])[0], point["n"], point["width"]
+    return (depth - 1) * (m**2 * (n + m) + n**2 * m)
+
+
+STUDY = Study(
+    name="certificate-reach",
+    question="At which residual does a deep network, trained in all layers, first certify for any order of training?",
+    source=SOURCE,
+    axes=(
+        Axis(
+            "network",
+            ("fc:2:erf", "fc:3:erf", "fc:4:erf", "fc:3:gelu", "fc:3:tanh", "fc:3:erf:standard", "fc:2:relu"),
+            "or any other, fc:DEPTH:ACTIVATION[:standard]",
+            option="networks",
+            read=named,
+        ),
+        Axis("n", (50, 200), "samples", least=2),
+        Axis("width", (128, 256, 512, 1024), "neurons of a layer", option="widths", least=1),
+        seeds(1, "of data and network"),
+    ),
+    quantities=(
+        Quantity("start", "|y - f| that the look at the start asks for, an estimate"),
+        Quantity("first", "the largest |y - f| that the certified checkpoint's kernel and curvature would certify"),
+        Quantity("residual", "|y - f| of the certified checkpoint"),
+        Quantity("distance", "distance within which a fit is certified"),
+        Quantity("nearest", "distance to the nearest fit, by Newton steps"),
+        Quantity("fall", "1 - window_factor"),
+        Quantity("final", f"share of {TEST} test images whose class is final"),
+        Quantity("bend", "(sum L_i^2)^(1/2) in the ball"),
+        Quantity("turn", "L_J in the ball"),
+        Quantity("least", "smallest singular value of J"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.5 + 1.5e-9 * _work(point) + 5e-5 * point["n"] ** 2,
+    megabytes=lambda point: 450 + 1e-4 * _work(point) / point["width"] + 2e-3 * point["n"] ** 2,
+)
