@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ntkfl.problem import Setup as Setup
     from ntkfl.problem import Weights as Weights
     from ntkfl.smooth_networks import NetworkCertificate as NetworkCertificate
+    from ntkfl.smooth_networks import RoundsCertificate as RoundsCertificate
     from ntkfl.smooth_networks import certify_network as certify_network
+    from ntkfl.smooth_networks import certify_rounds as certify_rounds
     from ntkfl.trajectory import Trajectory as Trajectory
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)

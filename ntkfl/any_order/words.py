@@ -17,8 +17,8 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     if not certificate.certified:
         return not_certified(certificate.needed_residual, float(certificate.residual.hi))
     return (
-        f"CERTIFIED for any order: steps below {shown_down(certificate.step_limit)} bring the training loss to 0 from here "
-        "on, in whatever order batches and clients come.",
+        f"CERTIFIED for any order: steps below {shown_down(certificate.step_limit)} bring the training loss to 0 from "
+        "here on, in whatever order batches and clients come.",
         f"No later model is farther than {shown_up(2 * float(certificate.distance.hi))} from this one.",
     )
 

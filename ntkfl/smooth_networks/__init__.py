@@ -22,5 +22,6 @@ Memory: 6 n (C+1) times all neurons, and 16 kernels (n C, n C). Source: docs/pro
 """
 
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
+from ntkfl.smooth_networks.rounds import RoundsCertificate, certify_rounds
 
-__all__ = ["NetworkCertificate", "certify_network"]
+__all__ = ["NetworkCertificate", "RoundsCertificate", "certify_network", "certify_rounds"]

@@ -14,10 +14,10 @@ from ntkfl.any_order.predictions import settled
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
-from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
-from ntkfl.memory import require
+from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.problem import Problem, checked_rows
-from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_all, sizes_of_each, weight_norms
+from ntkfl.smooth_networks.checkpoint import Checkpoint
+from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_each
 from ntkfl.smooth_networks.layers import Layer, layers_of
 from ntkfl.smooth_networks.passes import passed
 from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual
@@ -31,8 +31,54 @@ if TYPE_CHECKING:
 HALVINGS = 20  # of the step, where none is given
 
 
+class LaterNetworks:
+    """What certificates of networks say of later models: outputs and classes, from how far these models go."""
+
+    problem: Problem
+    _curvature: Curvature
+
+    @property
+    def reach(self) -> float:
+        """No later model is farther than this from the weights; infinite if not certified."""
+        raise NotImplementedError
+
+    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
+        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        x = checked_rows("x", x)
+        if x.shape[1] != self.problem.d:
+            raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
+        shape = (len(x), *self.problem.y.shape[1:])
+        if not np.isfinite(self.reach):
+            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
+        done = passed(self._curvature.layers, x)
+        curvature = Curvature(self._curvature.layers, self._curvature.norms, sizes_of_each(done), None)
+        smooth = done.gradient_lengths().reshape(-1) + curvature.of_each(self.reach) * self.reach / 2
+        speed = np.where(curvature.crossing(self.reach).any(axis=0), curvature.lipschitz(self.reach), smooth)
+        moved = above(speed * self.reach).reshape(done.outputs.value.shape)
+        outputs = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
+        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), "rounding bound", outputs.rigour)
+
+    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
+        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: as `enclosure`.
+        """
+        return settled(self.enclosure(x))
+
+
 @dataclass(frozen=True, eq=False)
-class NetworkCertificate:
+class NetworkCertificate(LaterNetworks):
     """Whether the theorem of `ntkfl.smooth_networks` holds for a network on its data, and with which numbers.
 
     Args:
@@ -55,9 +101,12 @@ class NetworkCertificate:
     width: int
     problem: Problem = field(repr=False)
     start: Start = field(repr=False)
-    _layers: tuple[Layer, ...] = field(repr=False)
     window: Window | None = field(repr=False, default=None)
     _step: float | None = field(repr=False, default=None)
+
+    @property
+    def _curvature(self) -> Curvature:  # type: ignore[override]
+        return self.start.curvature
 
     @property
     def distance(self) -> float:
@@ -95,40 +144,6 @@ class NetworkCertificate:
             return float(self.residual.hi)
         residual = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
         return residual or None
-
-    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: inputs of another number of features, or not finite.
-        """
-        x = checked_rows("x", x)
-        if x.shape[1] != self.problem.d:
-            raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
-        shape = (len(x), *self.problem.y.shape[1:])
-        if self.window is None:
-            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
-        done = passed(self._layers, x)
-        curvature = Curvature(self._layers, self.start.curvature.norms, sizes_of_each(done), None)
-        smooth = done.gradient_lengths().reshape(-1) + curvature.of_each(self.reach) * self.reach / 2
-        speed = np.where(curvature.crossing(self.reach).any(axis=0), curvature.lipschitz(self.reach), smooth)
-        moved = above(speed * self.reach).reshape(done.outputs.value.shape)
-        outputs = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
-        return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), "rounding bound", outputs.rigour)
-
-    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
-        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: as `enclosure`.
-        """
-        return settled(self.enclosure(x))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first; what has no number is None."""
@@ -219,30 +234,17 @@ def certify_layers(
     memory: float | None = None,
 ) -> NetworkCertificate:
     """`certify_network` of layers."""
-    _require_fit(layers, problem)
-    widths = [len(layer.weight) for layer in layers]
-    outputs = widths[-1]
-
-    def needs(n: int) -> float:
-        square = max(len(layer.weight) * layer.weight.shape[1] for layer in layers)
-        return 8.0 * (6 * n * (outputs + 1) * (problem.d + sum(widths)) + 16 * (n * outputs) ** 2 + 8 * square)
-
-    require("the certificate of a smooth network", needs, memory, n=problem.n)
-    done = passed(layers, problem.x)
-    residual = (done.outputs - problem.y.reshape(problem.n, -1)).norm()
-    products = [done.input_products(k) for k in range(len(layers))]
-    kernel = done.kernel(products)
-    smallest = smallest_eigenvalue(kernel)
-    curvature = Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products))
+    at = Checkpoint.of(layers, problem, memory)
+    curvature, residual, smallest = at.curvature, at.residual.norm(), at.smallest_eigenvalue
     start = Start(
-        least_root=float(below(np.sqrt(np.maximum(smallest.lo, 0.0)))),
-        largest=float(largest_eigenvalue(kernel).hi),
-        entries=float(largest_nonnegative(above(np.abs(kernel.value) + kernel.error)[None])[0]),
-        gradients=float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
+        least_root=at.least_root,
+        largest=float(largest_eigenvalue(at.kernel).hi),
+        entries=float(largest_nonnegative(above(np.abs(at.kernel.value) + at.kernel.error)[None])[0]),
+        gradients=at.gradients,
         curvature=curvature,
     )
     if start.least_root == 0:
-        judged: Window | str = _singular(kernel, smallest, outputs)
+        judged: Window | str = at.singular()
     elif step is None:
         judged = largest_step(start, float(residual.hi), visits, HALVINGS)
     else:
@@ -255,30 +257,9 @@ def certify_layers(
         smallest_eigenvalue=smallest,
         visits=float(visits),
         depth=len(layers),
-        width=min(widths[:-1], default=outputs),
+        width=at.width,
         problem=problem,
-        _layers=layers,
         start=start,
         window=proved,
         _step=step,
-    )
-
-
-def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
-    features, outputs = layers[0].weight.shape[1], len(layers[-1].weight)
-    if features != problem.d:
-        raise ValueError(f"the network takes {features} features; {problem.name} has {problem.d}")
-    labels = problem.y[0].size
-    if outputs != labels:
-        raise ValueError(f"the network has {outputs} outputs; {problem.name} has {labels} labels a sample")
-
-
-def _singular(kernel: Estimate, smallest: Estimate, outputs: int) -> str:
-    """Why there is no certificate where J J' may be singular: the samples with the largest part in its null vector."""
-    lowest = np.abs(np.linalg.eigh((kernel.value + kernel.value.T) / 2)[1][:, 0])
-    samples = np.unique(np.argsort(lowest)[::-1][:2] // outputs)
-    named = " and ".join(map(str, samples))
-    return (
-        f"the smallest eigenvalue of J J' may be 0 ({smallest}): the gradients are dependent, most of all those of "
-        f"sample{'s' if len(samples) > 1 else ''} {named}"
     )

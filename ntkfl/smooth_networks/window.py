@@ -5,6 +5,7 @@ Source: docs/proofs/smooth_networks.md#the-certificate
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from flint import arb
@@ -15,6 +16,7 @@ from ntkfl.smooth_networks.curvature import Curvature
 
 GROWTH = 1.02  # of the ball that a try has shown to be too small
 TRIES = 400
+Proved = TypeVar("Proved")
 
 
 @dataclass(frozen=True)
@@ -41,20 +43,6 @@ class Window:
     loss: float
 
 
-def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
-    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
-    if not start.least_root > 0:
-        return "the smallest eigenvalue of J J' is not known to be positive"
-    radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
-    why = ""
-    for _ in range(TRIES):
-        outcome = in_ball(start, residual, step, visits, radius)
-        if isinstance(outcome, Window) or not outcome.larger:
-            return outcome if isinstance(outcome, Window) else outcome.why
-        why, radius = outcome.why, outcome.larger * GROWTH
-    return why
-
-
 @dataclass(frozen=True)
 class Failed:
     """Why the theorem does not hold in a ball, and the radius that it asked for; 0 where a larger one is no help."""
@@ -63,18 +51,48 @@ class Failed:
     larger: float = 0.0
 
 
+def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
+    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
+    if not start.least_root > 0:
+        return "the smallest eigenvalue of J J' is not known to be positive"
+    radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
+    return smallest_ball(lambda rho: in_ball(start, residual, step, visits, rho), radius)
+
+
+def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
+    """What the first ball proves that is large enough, each as large as the one before asked for; else why none is."""
+    why = ""
+    for _ in range(TRIES):
+        interruption.check()
+        outcome = attempt(radius)
+        if not isinstance(outcome, Failed):
+            return outcome
+        if not outcome.larger:
+            return outcome.why
+        why, radius = outcome.why, outcome.larger * GROWTH
+    return why
+
+
 def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
     """Whether the theorem holds with this ball."""
-    crossing = start.curvature.crossing(radius)
-    if crossing.any():
-        layer, output = (int(index) for index in np.argwhere(crossing)[0])
-        return Failed(
-            f"a neuron of layer {start.curvature.layers[layer].name} may reach its kink in the ball of radius "
-            f"{radius:.3g}, for sample {output // len(start.curvature.layers[-1].weight)}"
-        )
+    crossed = at_a_kink(start.curvature, radius)
+    if crossed is not None:
+        return crossed
     separate, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
     return inequalities(
         start, float(np.sqrt((separate**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius
+    )
+
+
+def at_a_kink(curvature: Curvature, radius: float) -> Failed | None:
+    """Which neuron may reach its kink in the ball, for which sample; None: none does."""
+    crossing = curvature.crossing(radius)
+    if not crossing.any():
+        return None
+    layer, output = (int(index) for index in np.argwhere(crossing)[0])
+    return Failed(
+        f"a neuron of layer {curvature.layers[layer].name} may reach its kink in the ball of radius "
+        f"{radius:.3g}, for sample {output // len(curvature.layers[-1].weight)}"
     )
 
 
@@ -130,16 +148,20 @@ def largest_step(start: Start, residual: float, visits: float, halvings: int) ->
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
     """About the largest residual with which a checkpoint of this kernel and curvature would be certified."""
     eta = _step(start, halvings) if step is None else step
-    if isinstance(window(start, 0.0, eta, visits), str):
+    return largest_residual(lambda residual: not isinstance(window(start, residual, eta, visits), str), below)
+
+
+def largest_residual(fine: Callable[[float], bool], below: float) -> float:
+    """About the largest residual that is fine, by bisection; 0 where none is."""
+    if not fine(0.0):
         return 0.0
     low, high = 0.0, below
     for _ in range(60):
-        middle = np.sqrt(low * high) if low else high / 1024
+        middle = float(np.sqrt(low * high)) if low else high / 1024
         if middle <= 1e-140 or high <= 1.01 * low:
             break
-        fine = not isinstance(window(start, float(middle), eta, visits), str)
-        low, high = (middle, high) if fine else (low, middle)
-    return float(low)
+        low, high = (middle, high) if fine(middle) else (low, middle)
+    return low
 
 
 def _step(start: Start, halvings: int) -> float:

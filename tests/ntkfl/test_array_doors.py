@@ -108,8 +108,21 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("certify_method", partial(ntkfl.certify_method, PROBLEM, WEIGHTS, SETUP, "scaffold"), {"remembered": Y}),
     ("MatrixFreeRegime.left_estimate", TILED.left_estimate, STARTS | {"initial_outputs": Y / 2}),
     ("MatrixFreeRegime.rounds_between", TILED.rounds_between, {"eps": 0.5, "initial_outputs": Y / 2}),
-    ("NetworkCertificate.enclosure", ntkfl.certify_network(SMOOTH, None, PROBLEM).enclosure, {"x": X}),
-    ("NetworkCertificate.final", ntkfl.certify_network(SMOOTH, None, PROBLEM).final, {"x": X}),
+    *(
+        (f"{name}.{question}", getattr(certificate, question), {"x": X})
+        for name, certificate in (
+            ("NetworkCertificate", ntkfl.certify_network(SMOOTH, None, PROBLEM)),
+            ("LaterNetworks", ntkfl.certify_network(SMOOTH, None, PROBLEM)),
+            ("RoundsCertificate", ntkfl.certify_rounds(SMOOTH, None, PROBLEM, SETUP)),
+        )
+        for question in ("enclosure", "final")
+    ),
+    (
+        "certify_rounds",
+        lambda shares, **params: ntkfl.certify_rounds(SMOOTH, params, PROBLEM, SETUP, shares=shares),
+        {name: value.detach().numpy() for name, value in SMOOTH.named_parameters()}
+        | {"shares": np.full(PROBLEM.n_clients, 0.5)},
+    ),
     (
         "certify_network",
         lambda **params: ntkfl.certify_network(SMOOTH, params, PROBLEM),

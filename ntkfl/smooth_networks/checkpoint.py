@@ -1,0 +1,86 @@
+"""What a certificate needs to know of a network at a checkpoint, on its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ntkfl.any_order.rounding import above, below
+from ntkfl.estimate import Estimate
+from ntkfl.gram.spectrum import smallest_eigenvalue
+from ntkfl.memory import require
+from ntkfl.problem import Problem
+from ntkfl.smooth_networks.curvature import Curvature, sizes_of_all, sizes_of_each, weight_norms
+from ntkfl.smooth_networks.layers import Layer
+from ntkfl.smooth_networks.passes import passed
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What certificates take from a network and its data: residuals, kernel and curvature, enclosed."""
+
+    layers: tuple[Layer, ...]  # of the network
+    residual: Estimate  # y - f, (n, C)
+    kernel: Estimate  # J J', (n C, n C)
+    smallest_eigenvalue: Estimate  # of J J'
+    gradients: float  # at least |J| (Frobenius)
+    curvature: Curvature  # bounds of the second derivatives
+
+    @classmethod
+    def of(cls, layers: tuple[Layer, ...], problem: Problem, memory: float | None = None) -> Checkpoint:
+        """Both passes, the kernel, and the norms of layers.
+
+        Raises:
+            ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.
+        """
+        _require_fit(layers, problem)
+        widths = [len(layer.weight) for layer in layers]
+        outputs = widths[-1]
+
+        def needs(n: int) -> float:
+            square = max(len(layer.weight) * layer.weight.shape[1] for layer in layers)
+            return 8.0 * (6 * n * (outputs + 1) * (problem.d + sum(widths)) + 16 * (n * outputs) ** 2 + 8 * square)
+
+        require("the certificate of a smooth network", needs, memory, n=problem.n)
+        done = passed(layers, problem.x)
+        products = [done.input_products(k) for k in range(len(layers))]
+        kernel = done.kernel(products)
+        return cls(
+            layers,
+            -(done.outputs - problem.y.reshape(problem.n, -1)),
+            kernel,
+            smallest_eigenvalue(kernel),
+            float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
+            Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products)),
+        )
+
+    @property
+    def least_root(self) -> float:
+        """At most the smallest singular value of J."""
+        return float(below(np.sqrt(np.maximum(self.smallest_eigenvalue.lo, 0.0))))
+
+    @property
+    def width(self) -> int:
+        """Neurons of the narrowest hidden layer."""
+        widths = [len(layer.weight) for layer in self.layers]
+        return min(widths[:-1], default=widths[-1])
+
+    def singular(self) -> str:
+        """Why there is no certificate where J J' may be singular: the samples that weigh most in its null vector."""
+        value = self.kernel.value
+        lowest = np.abs(np.linalg.eigh((value + value.T) / 2)[1][:, 0])
+        samples = np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])
+        return (
+            f"the smallest eigenvalue of J J' may be 0 ({self.smallest_eigenvalue}): the gradients are dependent, most "
+            f"of all those of sample{'s' if len(samples) > 1 else ''} {' and '.join(map(str, samples))}"
+        )
+
+
+def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
+    features, outputs = layers[0].weight.shape[1], len(layers[-1].weight)
+    if features != problem.d:
+        raise ValueError(f"the network takes {features} features; {problem.name} has {problem.d}")
+    labels = problem.y[0].size
+    if outputs != labels:
+        raise ValueError(f"the network has {outputs} outputs; {problem.name} has {labels} labels a sample")

@@ -1,0 +1,327 @@
+"""`certify_rounds`: full rounds of federated averaging from a checkpoint on fit the data, at which rate.
+
+Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import arb
+
+from ntkfl import interruption
+from ntkfl.any_order.rounding import above, below
+from ntkfl.any_order.words import not_certified, shown_down, shown_up
+from ntkfl.balls import ball, precision
+from ntkfl.estimate import Estimate
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.problem import Problem, Setup, finite_array
+from ntkfl.smooth_networks.certificate import LaterNetworks
+from ntkfl.smooth_networks.checkpoint import Checkpoint
+from ntkfl.smooth_networks.curvature import Curvature
+from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.smooth_networks.window import Failed, at_a_kink, largest_residual, smallest_ball
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+GROWN = 1.05  # zeta: how much more than its kernel says a client may move within a round
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client of a round."""
+
+    share: float  # p, its weight in the mean
+    root: float  # at least the norm of its rows of J at the checkpoint
+
+
+@dataclass(frozen=True)
+class RoundStart:
+    """What is known of the first round; rounded to the side that claims less."""
+
+    least_root: float  # at most the smallest singular value of J
+    size: float  # at least phi, the norm of the residual that falls
+    # lowest, highest: of the eigenvalues of K D
+    lowest: float
+    highest: float
+    clients: tuple[Client, ...]  # of the round
+    # step, steps, server: eta, K, gamma
+    step: float
+    steps: int
+    server: float
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What is proved of all rounds; floats rounded to the safe side."""
+
+    rate: float  # phi falls by this factor in every round, or more
+    last_rate: float  # what the factor tends to is no larger
+    reach: float  # no model is farther
+    ball: float  # rho, in which curvature is bounded
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsCertificate(LaterNetworks):
+    """Whether full rounds of federated averaging, begun at a network, are proved to fit its data, and at which rate.
+
+    Args:
+        certified: whether it is proved.
+        why: what is in the way; empty if certified.
+        residual: |y - f| over all samples and outputs, enclosed.
+        smallest_eigenvalue: of J J', enclosed.
+        problem: what was given.
+    """
+
+    certified: bool
+    why: str
+    residual: Estimate
+    smallest_eigenvalue: Estimate
+    problem: Problem = field(repr=False)
+    start: RoundStart | None = field(repr=False)
+    _curvature: Curvature = field(repr=False)
+    rounds: Rounds | None = field(repr=False, default=None)
+
+    @property
+    def rate(self) -> float:
+        """By which a norm of the residual is multiplied in every round, at most; 1 if not certified."""
+        return 1.0 if self.rounds is None else self.rounds.rate
+
+    @property
+    def last_rate(self) -> float:
+        """What that factor tends to is no larger than this: the rate without what rounds add to each other."""
+        return 1.0 if self.rounds is None else self.rounds.last_rate
+
+    @property
+    def reach(self) -> float:
+        """No later model, of the server or of a client, is farther than this from the weights; infinite if not
+        certified.
+        """
+        return float("inf") if self.rounds is None else self.rounds.reach
+
+    @cached_property
+    def needed_residual(self) -> float | None:
+        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
+        now = float(self.residual.hi)
+        if self.certified:
+            return now
+        start, curvature = self.start, self._curvature
+        if start is None:
+            return None
+
+        def fine(residual: float) -> bool:
+            nearer = RoundStart(**(vars(start) | {"size": start.size * residual / now}))
+            return isinstance(proved_rounds(nearer, curvature), Rounds)
+
+        return largest_residual(fine, now) or None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        return {
+            "certified": self.certified,
+            "why": self.why,
+            "residual": float(self.residual.hi),
+            "needed_residual": self.needed_residual,
+            "smallest_eigenvalue": float(self.smallest_eigenvalue.lo),
+            "rate": self.rate,
+            "last_rate": self.last_rate,
+            "reach": self.reach if self.certified else None,
+            "n": self.problem.n,
+        }
+
+    def __str__(self) -> str:
+        if not self.certified:
+            first, second = not_certified(self.needed_residual, float(self.residual.hi))
+            return f"{first.replace('any order', 'these rounds')}\n{second}\n\n  in the way: {self.why}"
+        return (
+            f"CERTIFIED for full rounds of federated averaging: a norm of the residual falls by the factor "
+            f"{shown_up(self.rate)} or more in each.\nNo later model is farther than {shown_up(self.reach)} from this one.\n\n"
+            f"  |y - f| is {shown_up(float(self.residual.hi))}; the factor tends to {shown_up(self.last_rate)} or less, and "
+            f"lambda_min of the kernel is {shown_down(float(self.smallest_eigenvalue.lo))}"
+        )
+
+
+def certify_rounds(
+    network: nn.Module | WideNetwork,
+    params: Mapping[str, Any] | None,
+    problem: Problem,
+    setup: Setup,
+    *,
+    shares: Sequence[float] | None = None,
+    memory: float | None = None,
+) -> RoundsCertificate:
+    """Whether full rounds of federated averaging, all layers trained, fit the data from here on, and at which rate.
+
+    A round: every client makes local_steps full steps of eta_local on half its sum of squares; the server goes
+    eta_global times the weighted mean of what they moved.
+
+    Args:
+        network: as `certify_network` takes it.
+        params: its parameters by name, arrays or tensors; None: those that the module has.
+        problem: data, labels (n,) or (n, C), and which client has which samples.
+        setup: eta_local, local_steps, eta_global; the rest is not used.
+        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each.
+        memory: bytes that may be taken; None: what is free.
+
+    Raises:
+        ValueError: as `certify_network`; shares that are not positive, or not as many as clients. TooLittleMemory: it
+            does not fit.
+    Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging
+    """
+    weights = _shares(shares, problem.n_clients)
+    at = Checkpoint.of(layers_of(network, params), problem, memory)
+    start = at.singular() if at.least_root == 0 else round_start(at, problem, setup, weights)
+    judged = start if isinstance(start, str) else proved_rounds(start, at.curvature)
+    return RoundsCertificate(
+        certified=isinstance(judged, Rounds),
+        why=judged if isinstance(judged, str) else "",
+        residual=at.residual.norm(),
+        smallest_eigenvalue=at.smallest_eigenvalue,
+        problem=problem,
+        start=None if isinstance(start, str) else start,
+        _curvature=at.curvature,
+        rounds=judged if isinstance(judged, Rounds) else None,
+    )
+
+
+def _shares(given: Sequence[float] | None, clients: int) -> np.ndarray:
+    shares = np.full(clients, 1 / clients) if given is None else finite_array("shares", given)
+    if shares.shape != (clients,) or not (shares > 0).all():
+        raise ValueError(f"shares is {shares.tolist()}; it must be {clients} positive numbers, one a client")
+    return shares
+
+
+def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
+    """What the round map of the linear model at the checkpoint says, enclosed; or why it says nothing."""
+    outputs = at.residual.value.shape[1]
+    step, steps = float(setup.eta_local), int(setup.local_steps)
+    residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)
+    rows = [(np.flatnonzero(np.repeat(problem.owner == c, outputs)), p) for c, p in enumerate(shares)]
+    size = len(residual.value)
+    factor, clients, off, square = np.zeros((size, size)), [], 0.0, Estimate.exact(0.0)
+    for mine, share in rows:
+        interruption.check()
+        block = at.kernel[np.ix_(mine, mine)]
+        root = float(above(np.sqrt(np.maximum(largest_eigenvalue(block).hi, 0.0))))
+        with precision():
+            work = _least_work(step, steps, ball(root))
+        if isinstance(work, Failed):
+            return work.why
+        moved = _work(block, step, steps) * share
+        values, vectors = np.linalg.eigh((moved.value + moved.value.T) / 2)
+        mine_factor = vectors * np.sqrt(np.maximum(values, 0.0))
+        factor[np.ix_(mine, mine)] = mine_factor
+        rest = moved - Estimate.exact(mine_factor) @ mine_factor.T
+        off = max(off, float(above(rest.norm().hi)) / float(below((work * share).lower())))
+        square = square + residual[mine] @ (moved @ residual[mine])
+        clients.append(Client(float(share), root))
+    if not off < 0.5:
+        return "the clients' maps could not be enclosed in float64"
+    product = Estimate.exact(factor.T) @ at.kernel @ factor
+    return RoundStart(
+        least_root=at.least_root,
+        size=float(above(np.sqrt(np.maximum(square.hi, 0.0)))),
+        lowest=float(below(np.maximum(smallest_eigenvalue(product).lo, 0.0) / (1 + off))),
+        highest=float(above(largest_eigenvalue(product).hi / (1 - off))),
+        clients=tuple(clients),
+        step=step,
+        steps=steps,
+        server=float(setup.eta_global),
+    )
+
+
+def _work(kernel: Estimate, step: float, steps: int) -> Estimate:
+    """Q = step sum_(k < steps) (I - step K)^k, symmetric: what `steps` steps do of the client's kernel."""
+    start = Estimate.exact(step * np.eye(len(kernel.value)))
+    total = start
+    for _ in range(steps - 1):
+        interruption.check()
+        total = total + start - kernel @ total * step
+    return total
+
+
+def _least_work(step: float, steps: int, root: arb) -> arb | Failed:
+    """At most the smallest eigenvalue of Q for a kernel whose eigenvalues are between 0 and root^2."""
+    eta = ball(step)
+    longest = eta * root**2
+    if steps == 1:
+        return eta if longest < 2 else Failed(_too_long(step, 2, root))
+    if not longest <= 1:
+        return Failed(_too_long(step, 1, root))
+    return eta * (1 - (1 - longest) ** steps) / longest
+
+
+def _too_long(step: float, limit: int, root: arb) -> str:
+    return f"the step {step:.3g} is too long: with so many local steps it must be below {limit / float(root) ** 2:.3g}"
+
+
+def proved_rounds(start: RoundStart, curvature: Curvature) -> Rounds | str:
+    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
+    if not start.lowest > 0:
+        return "the smallest eigenvalue of K D is not known to be positive"
+
+    def attempt(radius: float) -> Rounds | Failed:
+        return at_a_kink(curvature, radius) or inequalities(start, curvature.of_all(radius), radius)
+
+    return smallest_ball(attempt, start.size / np.sqrt(start.lowest) * (1 + 1e-9) + 1e-150)
+
+
+def inequalities(start: RoundStart, together: float, radius: float) -> Rounds | Failed:
+    """The theorem's inequalities for a given curvature."""
+    if not np.isfinite([together, start.size, radius]).all():
+        return Failed("the bounds overflow")
+    with precision():
+        rho, turn, gamma = map(ball, (radius, together, start.server))
+        eta, steps, phi, zeta = ball(start.step), start.steps, ball(start.size), ball(GROWN)
+        tau = turn * rho
+        turned = tau / ball(start.least_root)
+        if not turned < 1:
+            return Failed(
+                f"gradients may turn by {together * radius:.3g} in the ball of radius {radius:.3g}, and the smallest "
+                f"singular value of J is only {start.least_root:.3g}"
+            )
+        often = eta * (steps - 1)
+        changed = cross = grows = leaves = most = arb(0)
+        for client in start.clients:
+            root = ball(client.root) + tau
+            work = _least_work(start.step, steps, root)
+            if isinstance(work, Failed):
+                return work
+            share, own = ball(client.share), phi / ball(client.share).sqrt()
+            added = zeta**2 * turn * often.sqrt() * (2 + often.sqrt() * root)
+            if steps > 1 and not (added.max(2 * zeta**2 * often * root * turn) * own <= zeta - 1):
+                return Failed("a client may move farther within a round than its kernel says, for so much curvature")
+            cross = cross.max(added)
+            changed = changed.max(2 * often * root * tau)
+            grows = grows.max(2 * often * root * turn)
+            leaves = leaves.max((zeta if steps > 1 else eta.sqrt() * root) * own)
+            most = most.max(share * eta * steps)
+        lowest = (1 - turned) ** 2 * (-changed).exp() * ball(start.lowest)
+        highest = (1 + turned) ** 2 * changed.exp() * ball(start.highest)
+        eps = 2 - gamma * highest
+        if not eps > 0:
+            return Failed(f"the server's step {start.server:.3g} is too long: below {2 / start.highest:.3g} would do")
+        nu = (1 - gamma * lowest).max(gamma * highest - 1)
+        moves = gamma * (highest.sqrt() + cross * phi)
+        second = gamma * highest.sqrt() * cross + most.sqrt() * turn * moves**2 / 2
+        other = ((grows * moves * phi / 2).exp() - 1) / phi if phi > 0 else arb(0)
+        room = eps / 2 - (other + (1 + other * phi) * second) * phi / (gamma * lowest)
+        if not room > 0:
+            return Failed(f"what rounds add to each other may outweigh their gain, at a residual norm {start.size:.3g}")
+        rate = ((1 + other * phi) * (nu + second * phi)).min(1 - gamma * lowest * room)
+        path = (1 + cross * phi / lowest.sqrt()) * phi / (lowest.sqrt() * room)
+        wanted = path + leaves
+        if not wanted < rho:
+            return Failed(f"models may move farther than {radius:.3g}", _up(wanted))
+        return Rounds(min(1.0, _up(rate)), min(1.0, _up(nu)), _up(wanted), radius)
+
+
+def _up(x: arb) -> float:
+    return float(np.nextafter(float(x.upper()), np.inf))
