@@ -75,36 +75,36 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 
 def measure(point: Point) -> Measured:
-    """What the first look at the start, and the one that certifies, have found; NaN where none certifies."""
+    """What the look at the start asks for, and what the first certified checkpoint has; NaN where none certifies."""
     problem = data.digits(n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
-    found = certify_layers(layers, problem)
-    measured = {"start": found.needed_residual or np.nan}
+    certificate = certify_layers(layers, problem)
+    measured = {"start": certificate.needed_residual or np.nan}
     for _ in range(LOOKS):
-        wanted = found.needed_residual
-        if found.certified or wanted is None:
+        wanted = certificate.needed_residual
+        if certificate.certified or wanted is None:
             break
         closer = towards(layers, problem, SHARE * wanted)
         if closer is None:
             break
-        layers, found = closer, certify_layers(closer, problem)
-    return measured | (_certified(found, layers, problem) if found.certified else {})
+        layers, certificate = closer, certify_layers(closer, problem)
+    return measured | (_certified(certificate, layers, problem) if certificate.certified else {})
 
 
-def _certified(found: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:
-    residual = float(found.residual.hi)
-    assert found.window is not None and problem.x_test is not None
-    curvature, rho = found.start.curvature, found.window.ball
+def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:
+    residual = float(certificate.residual.hi)
+    assert certificate.window is not None and problem.x_test is not None
+    curvature, rho = certificate.start.curvature, certificate.window.ball
     return {
-        "first": needed_residual(found.start, 1.0, None, HALVINGS, 4 * residual),
+        "first": needed_residual(certificate.start, 1.0, None, HALVINGS, 4 * residual),
         "residual": residual,
-        "distance": found.distance,
+        "distance": certificate.distance,
         "nearest": _to_fit(layers, problem),
-        "fall": 1 - found.window_factor,
-        "final": float((found.final(problem.x_test) != "open").mean()),
+        "fall": 1 - certificate.window_factor,
+        "final": float((certificate.final(problem.x_test) != "open").mean()),
         "bend": float(np.linalg.norm(curvature.of_each(rho))),
         "turn": curvature.of_all(rho),
-        "least": found.start.least_root,
+        "least": certificate.start.least_root,
     }
 
 

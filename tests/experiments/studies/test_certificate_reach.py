@@ -19,11 +19,11 @@ POINT = {"network": "fc:3:tanh", "n": 4, "width": 40, "seed": 0}
 
 
 def test_a_cell_is_a_checkpoint_that_certifies():
-    found = as_arrays(STUDY, measure(POINT))
-    assert 0 < found["residual"] <= found["first"] and 0 < found["fall"] < 1
-    assert 0 < found["nearest"] <= found["distance"]  # what is certified
-    assert found["residual"] <= 1.02 * SHARE * max(found["start"], found["first"])
-    assert found["turn"] <= found["bend"] and 0 <= found["final"] <= 1
+    measured = as_arrays(STUDY, measure(POINT))
+    assert 0 < measured["residual"] <= measured["first"] and 0 < measured["fall"] < 1
+    assert 0 < measured["nearest"] <= measured["distance"]  # what is certified
+    assert measured["residual"] <= 1.02 * SHARE * max(measured["start"], measured["first"])
+    assert measured["turn"] <= measured["bend"] and 0 <= measured["final"] <= 1
 
 
 def test_gauss_newton_steps_come_to_the_residual_that_is_asked_for():
@@ -42,8 +42,8 @@ def test_the_largest_residual_is_one_that_certifies():
     closer = towards(layers, problem, measure(POINT)["residual"])
     outputs = passed(closer, problem.x).outputs.value[:, 0]
     left = (problem.y - outputs) / np.linalg.norm(problem.y - outputs)
-    found = certify_layers(closer, problem)
-    assert found.certified
+    measured = certify_layers(closer, problem)
+    assert measured.certified
     for share, certified in ((0.97, True), (1.06, False)):
         size = share * measure(POINT)["first"]
         assert certify_layers(closer, Problem(problem.x, outputs + size * left)).certified is certified

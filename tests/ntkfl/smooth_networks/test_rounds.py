@@ -66,21 +66,21 @@ def test_rounds_keep_to_the_certificate(activation, steps, part, server):
     setup = Setup(eta_local=part * longest_step(net, far), local_steps=steps, eta_global=server)
     needed = certify_rounds(net, None, far, setup, shares=SHARES).needed_residual
     problem = problem_near(net, 0.98 * needed)
-    found = certify_rounds(net, None, problem, setup, shares=SHARES)
-    assert found.certified, found.why
+    proved = certify_rounds(net, None, problem, setup, shares=SHARES)
+    assert proved.certified, proved.why
     layers = layers_of(net, None)
     start = theta = trained(layers)
     probes = np.random.default_rng(1).standard_normal((5, problem.d))
-    claimed, before = found.enclosure(probes), size(layers, theta, problem, setup, SHARES)
+    claimed, before = proved.enclosure(probes), size(layers, theta, problem, setup, SHARES)
     for _ in range(4):
         theta, seen = one_round(layers, theta, problem, setup, SHARES)
         after = size(layers, theta, problem, setup, SHARES)
-        assert after <= found.rate * before
-        assert max(float((at - start).norm()) for at in (theta, *seen)) <= found.reach
+        assert after <= proved.rate * before
+        assert max(float((at - start).norm()) for at in (theta, *seen)) <= proved.reach
         now = outputs(layers, theta, probes).numpy()
         assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
         before = after
-    assert found.last_rate <= found.rate < 1
+    assert proved.last_rate <= proved.rate < 1
 
 
 def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
@@ -101,9 +101,9 @@ def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
     slowest = np.real(vectors[:, np.argmax(np.abs(values))])
     f = outputs(layers, theta, far.x).numpy()
     problem = replace(far, y=f + 1e-3 * needed * slowest)
-    found = certify_rounds(net, None, problem, setup)
+    proved = certify_rounds(net, None, problem, setup)
     radius = float(np.abs(values).max())
-    assert radius <= found.last_rate <= found.rate < radius + 0.01 * (1 - radius)
+    assert radius <= proved.last_rate <= proved.rate < radius + 0.01 * (1 - radius)
     shares = (1 / 3,) * 3
     later, _ = one_round(layers, theta, problem, setup, shares)
     ratio = size(layers, later, problem, setup, shares) / size(layers, theta, problem, setup, shares)
@@ -169,28 +169,30 @@ def recomputed(start, turn, radius):
 def test_the_inequalities_are_those_of_the_proof(least, phi, low, ratio, clients, step, steps, server, turn, wider):
     start = RoundStart(least, phi, low, low * ratio, tuple(Client(*c) for c in clients), step, steps, server)
     radius = wider * phi / np.sqrt(low)
-    found, exact = inequalities(start, turn, radius), recomputed(start, turn, radius)
-    if isinstance(found, Failed):
+    proved, exact = inequalities(start, turn, radius), recomputed(start, turn, radius)
+    if isinstance(proved, Failed):
         assert exact is None or exact[2] >= radius * (1 - 1e-12)
-        if found.larger:
-            assert found.larger == pytest.approx(exact[2], rel=1e-12)
+        if proved.larger:
+            assert proved.larger == pytest.approx(exact[2], rel=1e-12)
         return
     assert exact is not None and exact[2] < radius
-    np.testing.assert_allclose((found.rate, found.last_rate, found.reach), exact, rtol=1e-12)
-    assert found.reach >= exact[2]
+    np.testing.assert_allclose((proved.rate, proved.last_rate, proved.reach), exact, rtol=1e-12)
+    assert proved.reach >= exact[2]
 
 
 def test_an_example_holds_and_each_number_counts():
-    found = inequalities(START, 3.0, 0.015)
-    assert isinstance(found, Rounds) and recomputed(START, 3.0, 0.015) is not None
+    proved = inequalities(START, 3.0, 0.015)
+    assert isinstance(proved, Rounds) and recomputed(START, 3.0, 0.015) is not None
     worse = [
         replace(START, **{name: getattr(START, name) * factor})
         for name, factor in (("least_root", 0.99), ("size", 1.01), ("lowest", 0.99), ("highest", 1.01), ("step", 1.01))
     ]
     worse += [replace(START, clients=(START.clients[0], Client(0.3, 2.02)))]
     for start in worse:
-        assert inequalities(start, 3.0, 0.015).rate > found.rate or inequalities(start, 3.0, 0.015).reach > found.reach
-    assert inequalities(START, 3.1, 0.015).rate > found.rate
+        assert (
+            inequalities(start, 3.0, 0.015).rate > proved.rate or inequalities(start, 3.0, 0.015).reach > proved.reach
+        )
+    assert inequalities(START, 3.1, 0.015).rate > proved.rate
 
 
 @pytest.mark.parametrize(
@@ -207,8 +209,8 @@ def test_an_example_holds_and_each_number_counts():
     ],
 )
 def test_what_fails_is_said(changed, turn, why):
-    found = inequalities(replace(START, **changed), turn, 0.015)
-    assert isinstance(found, Failed) and re.match(why, found.why), found
+    proved = inequalities(replace(START, **changed), turn, 0.015)
+    assert isinstance(proved, Failed) and re.match(why, proved.why), proved
 
 
 @settings(max_examples=15, deadline=None)
@@ -217,9 +219,9 @@ def test_what_steps_of_a_client_do_is_enclosed(seed, steps, part):
     a = np.random.default_rng(seed).standard_normal((3, 4))
     kernel = a @ a.T
     step = part / np.linalg.eigvalsh(kernel)[-1]
-    found = _work(Estimate.exact(kernel), step, steps)
+    proved = _work(Estimate.exact(kernel), step, steps)
     exact = step * sum(np.linalg.matrix_power(np.eye(3) - step * kernel, k) for k in range(steps))
-    assert (np.abs(found.value - exact) <= found.error + 1e-15).all() and found.error.max() < 1e-12
+    assert (np.abs(proved.value - exact) <= proved.error + 1e-15).all() and proved.error.max() < 1e-12
 
 
 @settings(max_examples=15, deadline=None)
@@ -260,8 +262,8 @@ def test_bad_shares_and_dependent_samples():
         with pytest.raises(ValueError, match=said):
             certify_rounds(net, None, problem, Setup(), shares=shares)
     twice = Problem(np.ones((2, 4)), np.zeros(2), np.array([0, 1]))
-    found = certify_rounds(net, None, twice, Setup())
-    assert not found.certified and "samples 0 and 1" in found.why and found.needed_residual is None
-    assert found.rate == 1 and np.isinf(found.reach) and found.to_dict()["reach"] is None
-    assert str(found).startswith("NOT CERTIFIED for these rounds: ")
-    assert (found.final(np.ones((2, 4))) == "open").all()
+    proved = certify_rounds(net, None, twice, Setup())
+    assert not proved.certified and "samples 0 and 1" in proved.why and proved.needed_residual is None
+    assert proved.rate == 1 and np.isinf(proved.reach) and proved.to_dict()["reach"] is None
+    assert str(proved).startswith("NOT CERTIFIED for these rounds: ")
+    assert (proved.final(np.ones((2, 4))) == "open").all()
