@@ -137,15 +137,22 @@ class RoundsCertificate(LaterNetworks):
         }
 
     def __str__(self) -> str:
-        if not self.certified:
-            first, second = not_certified(self.needed_residual, float(self.residual.hi))
-            return f"{first.replace('any order', 'these rounds')}\n{second}\n\n  in the way: {self.why}"
-        return (
-            f"CERTIFIED for full rounds of federated averaging: a norm of the residual falls by the factor "
-            f"{shown_up(self.rate)} or more in each.\nNo later model is farther than {shown_up(self.reach)} from this one.\n\n"
-            f"  |y - f| is {shown_up(float(self.residual.hi))}; the factor tends to {shown_up(self.last_rate)} or less, and "
-            f"lambda_min of the kernel is {shown_down(float(self.smallest_eigenvalue.lo))}"
-        )
+        numbers = {} if self.certified else {"in the way": self.why}
+        numbers |= {
+            "|y - f|": shown_up(float(self.residual.hi)),
+            "lambda_min of the kernel": shown_down(float(self.smallest_eigenvalue.lo)),
+        }
+        if self.certified:
+            numbers["the factor tends to at most"] = shown_up(self.last_rate)
+            outcome = (
+                "CERTIFIED for full rounds of federated averaging: each brings a norm of the residual down to "
+                f"{shown_up(self.rate)} of itself or less.",
+                f"No later model is farther than {shown_up(self.reach)} from this one.",
+            )
+        else:
+            outcome = not_certified(self.needed_residual, float(self.residual.hi))
+            outcome = outcome[0].replace("any order", "these rounds"), outcome[1]
+        return "\n".join([*outcome, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())])
 
 
 def certify_rounds(

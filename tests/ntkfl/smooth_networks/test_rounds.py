@@ -81,6 +81,8 @@ def test_rounds_keep_to_the_certificate(activation, steps, part, server):
         assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
         before = after
     assert proved.last_rate <= proved.rate < 1
+    for outcome in (str(proved), str(certify_rounds(net, None, far, setup, shares=SHARES))):
+        assert all(len(sentence.split()) <= 25 for sentence in outcome.splitlines()[:2])
 
 
 def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
