@@ -9,7 +9,8 @@
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a checkpoint can prove that *every* further order of
 # training fits the data. This page does the like for a network of any depth **all of whose layers are trained**. It
 # must be smooth (GELU, tanh, softplus, sigmoid, SiLU, or erf and sine), because the proof bounds second derivatives, or
-# ReLU with no sample near a kink; and every sample must be visited about equally often.
+# ReLU with no sample near a kink; and every sample must be visited about equally often. Blocks may have residual
+# connections: `ntkfl.training.Residual(...)`.
 #
 # ## A checkpoint
 #
@@ -105,6 +106,35 @@ settled = final != "open"
 print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.sign(outputs) != final)[settled].sum()}")
 
 # %% [markdown]
+# ## How far it reaches
+#
+# `ntkfl study run certificate-reach` measures at which residual networks on digits first certify. It goes towards the
+# labels by Gauss-Newton steps and asks until a checkpoint certifies. 56 networks took 229 s of one processor.
+#
+# ![The first certified residual over the width, for seven networks and 50 or 200 samples](../reach.png)
+#
+# - **Depth**: with 50 samples and 1024 neurons a layer, networks with erf certify from $|y - f|$ = .010 on with two
+#   layers, .0022 with three, .00042 with four. The bounds on second derivatives get looser with every layer.
+# - **Samples**: with 200 of them instead of 50 the residual is 2.8 to 6.5 times smaller, with ReLU up to 11 times.
+# - **Width**: eight times the neurons allow 1.2 to 2.9 times the residual. In theory it grows as $m^{1/2}$ once the
+#   kernel's smallest eigenvalue is that of infinite width; here it still falls with the width.
+# - **Activation and parametrisation**: tanh is behind erf by 1.03 to 1.2, GELU by 1.4 to 3.4. The standard
+#   parametrisation certifies at residuals 3 to 5 times larger.
+# - **ReLU** needs 600 to 17,000 times smaller residuals than erf, and smaller ones the wider it is: more neurons leave
+#   less room between samples and kinks.
+#
+# A fit was nearer than the certified distance by a factor of 2.7 to 15. Of 100 test images 88 or more had a final class.
+
+# %% [markdown]
+# ## Full rounds of federated averaging
+#
+# Where training goes on by full rounds, `ntkfl.certify_rounds` proves their own rate. Two clients, three steps each:
+
+# %%
+setup = ntkfl.Setup(eta_local=0.01, local_steps=3)
+print(ntkfl.certify_rounds(net, None, digits, setup))
+
+# %% [markdown]
 # ## Networks that are not covered
 #
 # They are refused by the name of the layer:
@@ -123,6 +153,7 @@ except ValueError as error:
 # | two layers, ReLU | hidden layer | any order, no bound on the gaps between visits | `ntkfl certify --any-order` |
 # | two layers, ReLU | hidden layer | Algorithm 1 itself, with its rate | [`ntkfl certify`](will_it_converge.ipynb), also before any training |
 # | any depth, smooth, or ReLU away from its kinks | all layers or some | any order that visits samples about equally often | `certify_network`, `ntkfl certify --network` |
+# | the same | all layers or some | full rounds of federated averaging, with their rate | `certify_rounds` |
 #
 # Momentum and control variates after the checkpoint, server steps above 1 and other losses are covered by none of them.
 # The statement is one of real arithmetic: rounding in later training is not in it. It is checked on small networks, and

@@ -205,8 +205,9 @@ def certify_network(
     """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear and Tanh, GELU, Softplus, Sigmoid, SiLU or ReLU; or `ntkfl.networks.wide`
-            of "fc:L:PHI". Parameters without requires_grad are not trained.
+        network: a torch Sequential of Linear, `ntkfl.training.Residual` blocks of these, and Tanh, GELU, Softplus,
+            Sigmoid, SiLU or ReLU; or `ntkfl.networks.wide` of "fc:L:PHI". Parameters without requires_grad are not
+            trained.
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between

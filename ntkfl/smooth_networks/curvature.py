@@ -27,6 +27,15 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
+class Speeds:
+    """How fast what layers take and give moves with the parameters of each layer, of a sample or of all, in a ball."""
+
+    before: list[Float[np.ndarray, "g L"]]  # z_k
+    inputs: list[Float[np.ndarray, "g L"]]  # h_(k-1), of each layer; behind the last one the outputs
+    lengths: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)|
+
+
+@dataclass(frozen=True, eq=False)
 class Curvature:
     """Bounds of second derivatives in the trained parameters, for any ball about the checkpoint."""
 
@@ -46,58 +55,59 @@ class Curvature:
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
         """The same sizes in the whole ball, from those at the checkpoint; `clear` as it was."""
-        tall, lengths = self._speeds(at.each, radius)
-        _, together = self._speeds(at.together, radius)
-        moved = [radius * np.linalg.norm(row, axis=1) for row in tall]  # z_k of a sample, at most
+        tall = self._speeds(at.each, radius)
+        moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # z_k of a sample, at most
         turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may get from its value at the checkpoint
         before, after = [at.before[-1] + turned], list[np.ndarray]()
+        carried = np.zeros_like(turned)  # the same of b_k
+        aside: list[np.ndarray] = []
         for k in range(len(self.layers) - 1, 0, -1):
             layer, below = self.layers[k], self.layers[k - 1].activation
+            aside += [carried] * layer.closes
             carried = layer.scale * radius * before[0] * layer.trained + self.norms[k] * turned
+            for _ in range(layer.opens):
+                carried = carried + aside.pop()
             after.insert(0, at.after[k - 1] + carried)
             turned = below.bend * moved[k - 1] * at.after[k - 1] + below.slope * carried
             before.insert(0, at.before[k - 1] + turned)
-        return Sizes(lengths, together, before, after, at.clear)
+        return Sizes(tall.lengths, self._speeds(at.together, radius).lengths, before, after, at.clear)
 
     def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
-        tall, wide = (self._speeds(start, radius)[0] for start in (at.each, at.together))
+        tall, wide = (self._speeds(start, radius) for start in (at.each, at.together))
         sizes, top = self.grown(at, radius), self.layers[-1].activation.bend
-        form = top * tall[-1][:, :, None] * wide[-1][:, None, :]
+        form = top * tall.before[-1][:, :, None] * wide.before[-1][:, None, :]
         for k in range(1, len(self.layers)):
             layer, below = self.layers[k], self.layers[k - 1].activation
             if layer.trained:
-                form[:, k, :] += (2 * layer.scale * sizes.before[k] * below.slope)[:, None] * wide[k - 1]
+                form[:, k, :] += (2 * layer.scale * sizes.before[k])[:, None] * wide.inputs[k]
             peak = sizes.after[k - 1] * below.bend
-            form += peak[:, None, None] * tall[k - 1][:, :, None] * wide[k - 1][:, None, :]
+            form += peak[:, None, None] * tall.before[k - 1][:, :, None] * wide.before[k - 1][:, None, :]
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
 
     def lipschitz(self, radius: float) -> Float[np.ndarray, " nC"]:
         """At least the Lipschitz constant of each output in the ball, on both sides of kinks."""
-        return above(
-            self.layers[-1].activation.slope * np.linalg.norm(self._speeds(self.alone.each, radius)[0][-1], axis=1)
-        )
+        return above(np.linalg.norm(self._speeds(self.alone.each, radius).inputs[-1], axis=1))
 
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
         """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample."""
-        speeds, _ = self._speeds(self.alone.each, radius)
-        reach = above(radius * np.linalg.norm(np.array(speeds), axis=2))
+        reach = above(radius * np.linalg.norm(np.array(self._speeds(self.alone.each, radius).before), axis=2))
         return np.array(self.alone.clear) <= reach
 
-    def _speeds(
-        self, start: list[Float[np.ndarray, " g"]], radius: float
-    ) -> tuple[list[Float[np.ndarray, "g L"]], list[Float[np.ndarray, " g"]]]:
-        """How fast z_k, of a sample or of all, moves with the parameters of each layer; |(scale h, bias_scale)|."""
-        rows: list[np.ndarray] = []
-        lengths: list[np.ndarray] = []
-        moved = np.zeros(len(start[0]))  # h_(k-1), at most, over the radius
-        row = np.zeros((len(start[0]), len(self.layers)))
+    def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> Speeds:
+        speeds = Speeds([], [np.zeros((len(start[0]), len(self.layers)))], [])
+        aside: list[np.ndarray] = []
         for k, layer in enumerate(self.layers):
-            lengths.append(start[k] + layer.scale * moved * radius)
-            row = self._norm(k, radius) * (self.layers[k - 1].activation.slope if k else 0.0) * row
-            row[:, k] = lengths[-1] * layer.trained
-            rows.append(row)
-            moved = layer.activation.slope * np.linalg.norm(row, axis=1)
-        return rows, lengths
+            h = speeds.inputs[-1]
+            aside += [h] * layer.opens
+            speeds.lengths.append(start[k] + layer.scale * np.linalg.norm(h, axis=1) * radius)
+            row = self._norm(k, radius) * h
+            row[:, k] = speeds.lengths[-1] * layer.trained
+            speeds.before.append(row)
+            h = layer.activation.slope * row
+            for _ in range(layer.closes):
+                h = h + aside.pop()
+            speeds.inputs.append(h)
+        return speeds
 
     def _norm(self, layer: int, radius: float) -> float:
         return self.norms[layer] + self.layers[layer].scale * radius * self.layers[layer].trained

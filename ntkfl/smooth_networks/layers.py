@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,10 @@ class Layer:
     bias_scale: float
     activation: Smooth  # phi
     trained: bool  # whether W and b are
+    # residual connections: how many copies of h are put aside before the layer, and how many of those that were, the
+    # last first, are added behind it
+    opens: int = 0
+    closes: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -124,7 +128,8 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
         layers = _of_module(network, params)
     else:
         raise ValueError(
-            f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...')"
+            f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...'). "
+            "The layers of a JAX function cannot be read: put its weights into a Sequential"
         )
     for before, after in pairwise(layers):
         if before.weight.shape[0] != after.weight.shape[1]:
@@ -132,6 +137,16 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
                 f"layer {after.name} takes {after.weight.shape[1]} numbers; layer {before.name} gives "
                 f"{before.weight.shape[0]}"
             )
+    aside: list[int] = []
+    for layer in layers:
+        aside += [layer.weight.shape[1]] * layer.opens
+        for _ in range(layer.closes):
+            before = aside.pop()
+            if before != len(layer.weight):
+                raise ValueError(
+                    f"the residual block that ends with layer {layer.name} takes {before} numbers and gives "
+                    f"{len(layer.weight)}; they must be as many"
+                )
     if not any(layer.trained for layer in layers):
         raise ValueError("no layer of the network is trained: nothing can change")
     return layers
@@ -166,9 +181,18 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
     met: dict[int, str] = {}
+    opened = 0  # residual blocks that no layer has begun yet
     for where, part in _parts(module, ""):
         kind = type(part)
         if kind is nn.Identity or (kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)):
+            continue
+        if part is OPENS:
+            opened += 1
+            continue
+        if part is CLOSES:
+            if opened:
+                raise ValueError(f"layer {where} is a Residual without a Linear layer")
+            layers[-1] = replace(layers[-1], closes=layers[-1].closes + 1)
             continue
         if kind is nn.Linear:
             for value in part.parameters():
@@ -179,36 +203,49 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
             if len(trained) > 1:
                 raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
             bias = None if part.bias is None else _taken(given, f"{where}.bias")
-            layers.append(Layer(where, _taken(given, f"{where}.weight"), bias, 1.0, 1.0, IDENTITY, trained.pop()))
+            weight = _taken(given, f"{where}.weight")
+            layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opens=opened))
+            opened = 0
             continue
         name = _activation(part)
         if name is None:
             raise ValueError(
-                f"layer {where} is {part!r:.60}; the certificate covers Linear and Tanh, GELU, Softplus, Sigmoid, "
-                "SiLU and ReLU as torch has them by default"
+                f"layer {where} is {part!r:.60}; the certificate covers Linear, ntkfl.training.Residual, and Tanh, "
+                "GELU, Softplus, Sigmoid, SiLU and ReLU as torch has them by default"
             )
-        if not layers or layers[-1].activation is not IDENTITY:
-            raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer")
-        layers[-1] = Layer(**(vars(layers[-1]) | {"activation": ACTIVATIONS[name]}))
+        if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes:
+            raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer, in the same residual block")
+        layers[-1] = replace(layers[-1], activation=ACTIVATIONS[name])
     if not layers:
         raise ValueError(f"the network {type(module).__name__} has no Linear layer")
     _require_all_taken(given)
     return tuple(layers)
 
 
-def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
+OPENS, CLOSES = object(), object()  # where a residual block begins and ends, among its parts
+
+
+def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
+    """Modules that are no sequences, with their names; between those of a residual block OPENS and CLOSES."""
     from torch import nn
+
+    from ntkfl.training.models.residual import Residual
 
     if module._forward_hooks or module._forward_pre_hooks:
         raise ValueError(
             f"layer {path or 'network'} ({type(module).__name__}) has hooks, which may change what it computes"
         )
-    if type(module) is not nn.Sequential:
+    if type(module) not in (nn.Sequential, Residual):
         yield path or "network", module
         return
+    block = type(module) is Residual
+    if block:
+        yield path or "network", OPENS
     for name, part in module._modules.items():  # named_children leaves out what comes again
         if part is not None:
             yield from _parts(part, f"{path}.{name}" if path else name)
+    if block:
+        yield path or "network", CLOSES
 
 
 def _activation(part: nn.Module) -> str | None:

@@ -60,10 +60,11 @@ class Pass:
 
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
     """Both passes for these samples."""
-    h = Estimate.exact(x)
+    h, aside = Estimate.exact(x), list[Estimate]()
     inputs, slopes, clear = [], [], []
     for layer in layers:
         interruption.check()
+        aside += [h] * layer.opens
         inputs.append(h)
         z = h @ layer.weight.T * layer.scale
         if layer.bias is not None:
@@ -72,16 +73,22 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
         clear.append(below(np.broadcast_to(least, len(x))))
         h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))
+        for _ in range(layer.closes):
+            h = h + aside.pop()
     n, outputs = h.value.shape
     b = Estimate.exact(np.broadcast_to(np.eye(outputs), (n, outputs, outputs)))
     before: list[Estimate] = []
     after: list[Estimate] = []
     for k in range(len(layers) - 1, -1, -1):
         interruption.check()
+        aside += [b] * layers[k].closes
+        if k < len(layers) - 1:
+            after.append(b)
         before.append(b * slopes[k][:, None])
         if k:
             b = before[-1] @ layers[k].weight * layers[k].scale
-            after.append(b)
+            for _ in range(layers[k].opens):
+                b = b + aside.pop()
     return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
 
 

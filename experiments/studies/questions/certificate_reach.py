@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 
@@ -180,15 +179,12 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The first certified residual over the width, a panel for each number of samples and parametrisation."""
-    names = [str(name) for name in cells.network.to_numpy()]
-    panels = []
-    for n, standard in product(cells.n.to_numpy(), (False, True)):
-        members = [name for name in names if parts(name)[2] == standard]
-        series = [_series(name, cells["first"].sel(network=name, n=n)) for name in members]
-        if series:
-            title = f"n = {n}, {'standard' if standard else 'NTK'} parametrisation"
-            panels.append(Panel(title, WIDTHS, Label("first certified |y - f|", log=True), tuple(series)))
+    """The first certified residual over the width, a panel for each number of samples."""
+    y, names = Label("first certified |y - f|", log=True), [str(name) for name in cells.network.to_numpy()]
+    panels = [
+        Panel(f"n = {n}", WIDTHS, y, tuple(_series(name, cells["first"].sel(network=name, n=n)) for name in names))
+        for n in cells.n.to_numpy()
+    ]
     yield Chart(
         "certificate-reach",
         f"Digits, the mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "

@@ -8,6 +8,7 @@ from torch import nn
 
 from ntkfl import Problem
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer
+from ntkfl.training import Residual
 
 TORCH = {
     "erf": torch.erf,
@@ -22,9 +23,9 @@ TORCH = {
 }
 
 
-def network(seed, widths, activations, biases=True, frozen=()):
+def network(seed, widths, activations, biases=True, frozen=(), blocks=()):
     """Layers of these widths, inputs first, in NTK parametrisation with scaled biases; the last may have an
-    activation."""
+    activation. blocks: first and last layers of residual blocks."""
     rng = np.random.default_rng(seed)
     return tuple(
         Layer(
@@ -35,6 +36,8 @@ def network(seed, widths, activations, biases=True, frozen=()):
             0.3,
             ACTIVATIONS[activations[k]] if k < len(activations) else IDENTITY,
             k not in frozen,
+            [first for first, _ in blocks].count(k),
+            [last for _, last in blocks].count(k),
         )
         for k, (before, m) in enumerate(pairwise(widths))
     )
@@ -51,8 +54,9 @@ def trained(layers):
 
 def outputs(layers, theta, x):
     """f at these trained parameters, (n C,), a function that torch differentiates."""
-    h, first = torch.tensor(x), 0
+    h, first, aside = torch.tensor(x), 0, []
     for layer in layers:
+        aside += [h] * layer.opens
         weight, bias = torch.tensor(layer.weight), None if layer.bias is None else torch.tensor(layer.bias)
         if layer.trained:
             weight = theta[first : first + weight.numel()].reshape(weight.shape)
@@ -62,6 +66,8 @@ def outputs(layers, theta, x):
                 first += len(bias)
         h = layer.scale * h @ weight.T + (0 if bias is None else layer.bias_scale * bias)
         h = TORCH[layer.activation.name](h)
+        for _ in range(layer.closes):
+            h = h + aside.pop()
     return h.reshape(-1)
 
 
@@ -90,6 +96,14 @@ def module(seed=0, outputs=1, activation=nn.Tanh, width=30, features=4):
         return nn.Sequential(
             nn.Linear(features, width), activation(), nn.Linear(width, width), activation(), nn.Linear(width, outputs)
         ).double()
+
+
+def residual(seed=0, width=24, features=4):
+    """A torch network of four layers with a residual block in another."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        block = Residual(nn.Linear(width, width), nn.Tanh(), Residual(nn.Linear(width, width), nn.GELU()))
+        return nn.Sequential(nn.Linear(features, width), nn.Softplus(), block, nn.Linear(width, 1)).double()
 
 
 def near(net, n, residual, seed=0, features=4):

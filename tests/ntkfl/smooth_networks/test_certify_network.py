@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_networks import jacobian, module, near, nearest_fit, outputs, trained
+from small_networks import jacobian, module, near, nearest_fit, outputs, residual, trained
 from torch import nn
 
 from ntkfl import Problem, certify_network
 from ntkfl.memory import TooLittleMemory
 from ntkfl.networks import wide
 from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.training import Residual
 
 CERTIFIED = 2e-5
 
@@ -34,10 +35,9 @@ def batches(rng, layers, theta, x, y, step, mode):
 
 
 @pytest.mark.parametrize("mode", ["random", "largest", "smallest"])
-@pytest.mark.parametrize(("activation", "count"), [(nn.Tanh, 1), (nn.GELU, 2)])
-def test_windows_keep_to_the_certificate(activation, count, mode):
-    net = module(1, count, activation)
-    problem = near(net, 4, CERTIFIED)
+@pytest.mark.parametrize("net", [module(1, 1, nn.Tanh), module(1, 2, nn.GELU), residual(1)], ids=["1", "2", "blocks"])
+def test_windows_keep_to_the_certificate(net, mode):
+    problem = near(net, 4, 0.98 * certify_network(net, None, near(net, 4, 0.1)).needed_residual)
     certificate = certify_network(net, None, problem)
     assert certificate.certified, certificate.why
     layers, rng = layers_of(net, None), np.random.default_rng(0)
@@ -141,6 +141,23 @@ def test_a_network_of_any_width_is_read_as_it_is_trained():
         np.testing.assert_allclose(certificate.smallest_eigenvalue.value, np.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
 
 
+def test_a_residual_block_is_read_as_torch_computes_it():
+    """Outputs, kernel and curvature bounds, at the start and far from it, of nested blocks."""
+    net = residual(3, 6)
+    layers, x = layers_of(net, None), np.random.default_rng(0).standard_normal((3, 4))
+    certificate = certify_network(net, None, Problem(x, np.zeros(3)))
+    np.testing.assert_allclose(outputs(layers, trained(layers), x), net(torch.tensor(x)).detach()[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(certificate.residual.value, net(torch.tensor(x)).detach().norm(), rtol=1e-12)
+    j = jacobian(layers, trained(layers), x)
+    np.testing.assert_allclose(certificate.smallest_eigenvalue.value, torch.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
+    assert [(layer.name, layer.opens, layer.closes) for layer in layers] == [
+        ("0", 0, 0),
+        ("2.0", 1, 0),
+        ("2.2.0", 1, 2),
+        ("3", 0, 0),
+    ]
+
+
 def test_a_frozen_layer_is_no_part_of_the_kernel():
     net = module(1)
     net[4].weight.requires_grad_(False)
@@ -198,13 +215,26 @@ def linear(*sizes):
 @pytest.mark.parametrize(
     ("network", "why"),
     [
-        (nn.Sequential(linear(4, 3), nn.LeakyReLU(), linear(3, 1)), "layer 1 is LeakyReLU.* covers Linear and Tanh"),
+        (
+            nn.Sequential(linear(4, 3), nn.LeakyReLU(), linear(3, 1)),
+            "layer 1 is LeakyReLU.* covers Linear, ntkfl.training.Residual",
+        ),
         (nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)), r"layer 1 is BatchNorm1d"),
         (nn.Sequential(linear(4, 3), nn.Sequential(nn.Dropout(0.1))), r"layer 1.0 is Dropout"),
         (nn.Sequential(nn.MultiheadAttention(4, 1)), r"layer 0 is MultiheadAttention"),
         (nn.Sequential(linear(4, 3), nn.GELU("tanh")), r"layer 1 is GELU\(approximate='tanh'\)"),
         (nn.Sequential(linear(4, 3), nn.Softplus(2.0)), r"layer 1 is Softplus"),
         (nn.Sequential(linear(4, 3), nn.Softplus(threshold=0.1)), r"layer 1 is Softplus\(beta=1.0, threshold=0.1\)"),
+        (
+            nn.Sequential(linear(4, 3), Residual(linear(3, 1))),
+            "residual block that ends with layer 1.0 takes 3 .* gives 1",
+        ),
+        (
+            nn.Sequential(linear(4, 3), Residual(nn.Tanh(), linear(3, 3))),
+            r"layer 1.0 \(Tanh\) must follow a Linear layer",
+        ),
+        (nn.Sequential(Residual(linear(4, 4)), nn.Tanh()), r"layer 1 \(Tanh\) must follow a Linear layer, in the same"),
+        (nn.Sequential(linear(4, 3), Residual(nn.Flatten())), "layer 1 is a Residual without a Linear layer"),
         (nn.Sequential(nn.Tanh(), linear(4, 1)), r"layer 0 \(Tanh\) must follow a Linear layer"),
         (nn.Sequential(linear(4, 3), linear(2, 1)), r"layer 1 takes 2 numbers; layer 0 gives 3"),
         (nn.Sequential(nn.Flatten()), "the network Sequential has no Linear layer"),
@@ -212,7 +242,10 @@ def linear(*sizes):
         (nn.Sequential(linear(4, 2)), "the network has 2 outputs; data has 1 labels a sample"),
         (nn.Sequential(nn.Flatten(0), linear(4, 1)), r"layer 0 is Flatten\(start_dim=0"),
         (linear(4, 1), "network is a Linear; it must be a torch Sequential"),
-        (lambda x: x, "network is a function; it must be a torch Sequential"),
+        (
+            lambda x: x,
+            "network is a function; it must be a torch Sequential .* layers of a JAX function cannot be read",
+        ),
         (wide("conv:3:erf"), "the network conv:3:erf is convolutional"),
     ],
 )

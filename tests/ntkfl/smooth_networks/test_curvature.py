@@ -71,7 +71,10 @@ def bounds(layers, x):
 
 NETWORKS = st.tuples(
     st.integers(0, 2**31),
-    st.lists(st.integers(1, 4), min_size=2, max_size=5),
+    st.one_of(
+        st.lists(st.integers(1, 4), min_size=2, max_size=5),
+        st.builds(lambda width, count: [width] * count, st.integers(1, 4), st.integers(2, 5)),
+    ),
     st.lists(st.sampled_from(NAMES), min_size=4, max_size=4),
     st.booleans(),
     st.sampled_from([(), (0,), (1,)]),
@@ -83,7 +86,17 @@ def drawn(made, last):
     seed, widths, activations, biases, frozen = made
     frozen = frozen if len(widths) > 2 else ()
     count = len(widths) - 1 if last else len(widths) - 2
-    return network(seed, widths, activations[:count], biases, frozen)
+    return network(seed, widths, activations[:count], biases, frozen, blocks_of(seed, widths))
+
+
+def blocks_of(seed, widths):
+    """In every second network up to three residual blocks, side by side or one in the other."""
+    rng, blocks = np.random.default_rng([seed, 5]), []
+    pairs = [(i, j) for i in range(len(widths) - 1) for j in range(i, len(widths) - 1) if widths[i] == widths[j + 1]]
+    for i, j in rng.permutation(pairs).tolist() if seed % 2 and pairs else []:
+        apart = all(j < k or m < i or (k <= i and j <= m) or (i <= k and m <= j) for k, m in blocks)
+        blocks += [(i, j)] * (apart and len(blocks) < 3)
+    return tuple(blocks)
 
 
 @settings(max_examples=15, deadline=None)
@@ -150,12 +163,15 @@ def test_a_neuron_comes_close_to_its_bound(name):
     st.sampled_from([(), (1,), (2,)]),
 )
 @example(0, ["erf"], [3.0, 1.0, 1.0, 1.0], False, 4.0, (1,))
+@example(1, ["tanh", "erf", "tanh"], [3.0, 1.0, 1.0, 1.0], False, 2.0, ())
 def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
     """One neuron a layer: a few hundred points fill the ball, and starts near 0 or in saturation make it grow most."""
     widths = [1] * (len(activations) + 2 - last)
     layers = tuple(
         replace(layer, weight=np.array([[size]]), scale=1.0)
-        for layer, size in zip(network(seed, widths, activations, False, frozen), sizes, strict=False)
+        for layer, size in zip(
+            network(seed, widths, activations, False, frozen, blocks_of(seed, widths)), sizes, strict=False
+        )
     )
     x = np.array([[1.0]])
     _, _, curvature = bounds(layers, x)
@@ -204,7 +220,8 @@ def test_frozen_patterns_bend_by_products_of_layers_alone():
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**31), st.lists(st.integers(1, 4), min_size=3, max_size=4), st.floats(0.001, 2))
 def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(seed, widths, radius):
-    layers, rng = network(seed, widths, ["relu"] * (len(widths) - 2)), np.random.default_rng(seed)
+    layers = network(seed, widths, ["relu"] * (len(widths) - 2), blocks=blocks_of(seed, widths))
+    rng = np.random.default_rng(seed)
     x = rng.standard_normal((5, widths[0]))
     _, _, curvature = bounds(layers, x)
     safe = ~curvature.crossing(radius).any(axis=0)
@@ -219,14 +236,17 @@ def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(s
 
 def patterns(layers, theta, x):
     """Which hidden neurons are on, (n, neurons)."""
-    active, first, h = [], 0, torch.tensor(x)
+    active, first, h, aside = [], 0, torch.tensor(x), []
     for layer in layers[:-1]:
+        aside += [h] * layer.opens
         weight = theta[first : first + layer.weight.size].reshape(layer.weight.shape)
         bias = theta[first + layer.weight.size : first + layer.weight.size + len(layer.bias)]
         first += layer.weight.size + len(layer.bias)
         z = layer.scale * h @ weight.T + layer.bias_scale * bias
         h = torch.relu(z)
         active.append(z.numpy() > 0)
+        for _ in range(layer.closes):
+            h = h + aside.pop()
     return np.concatenate(active, axis=1)
 
 

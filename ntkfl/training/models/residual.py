@@ -1,0 +1,22 @@
+"""A residual block as a torch module."""
+
+from torch import Tensor, nn
+
+
+class Residual(nn.Sequential):
+    """x + body(x), the body given as the modules of a Sequential; `ntkfl.certify_network` reads it.
+
+    Example:
+        >>> from torch import nn
+        >>> from ntkfl.training import Residual
+        >>> block = Residual(nn.Linear(8, 8), nn.GELU())
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), block, nn.Linear(8, 1))
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x + body(x).
+
+        Args:
+            x: what the body takes and gives, any shape.
+        """
+        return x + super().forward(x)
