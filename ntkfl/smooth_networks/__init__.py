@@ -2,9 +2,9 @@
 
 The network has layers z_k = scale_k W_k h_(k-1) + bias_scale_k b_k, h_k = phi_k(z_k), and every phi is twice
 continuously differentiable with bounded slope and bend, or ReLU whose kinks no sample reaches:
-`ntkfl.smooth_networks.layers`. Residual blocks add what they take to what they give. Theta are its trained parameters, f its outputs on all samples, J their
-derivatives, r = y - f. In the ball of radius rho about the checkpoint L_i bounds the norm of the Hessian of output i,
-and L_J how fast J turns.
+`ntkfl.smooth_networks.layers`. Residual blocks add what they take to what they give. Theta are its trained
+parameters, f its outputs on all samples, J their derivatives, r = y - f. In the ball of radius rho about the
+checkpoint L_i bounds the norm of the Hessian of output i, and L_J how fast J turns.
 
 A step adds sum_B eta_i r_i grad f_i, over any batch of distinct samples, with every eta_i at most eta. A window is a
 run of steps, by one model or by several whose means are taken, in which the steps of each sample, each times the weight
