@@ -17,7 +17,7 @@ rho = sp.Symbol("rho_2", positive=True)
 RADIUS = "max_i |lambda_i(E M otimes M)|"
 
 
-def _operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
+def operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
     """L1 and L2 as matrices, (n^2, n^2), from their closed forms: with one local step where batches are drawn."""
     h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
     n, s = len(h), case.cohort
@@ -38,7 +38,7 @@ def _operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _constants(case: RandomRound) -> dict:
-    first, second = _operators(case)
+    first, second = operators(case)
     radius = float(np.abs(np.linalg.eigvals(np.linalg.solve(first, second))).max())
     return {rho: Estimate(radius, 1e-10 * radius, "rounding of eigenvalues"), N: case.problem.n_clients}
 

@@ -31,6 +31,7 @@ class RandomRound(Case):
     setup: Setup  # its eta_global is the server's step
     cohort: int
     batch: int | None = None  # None: all samples of the client; otherwise there is one local step
+    shuffled: bool = False  # whether that step is a pass in batches of a random order
 
     @cached_property
     def gram(self) -> np.ndarray:
@@ -47,22 +48,24 @@ class RandomRound(Case):
         choices = []
         cohorts = list(itertools.combinations(self.problem.clients(), self.cohort))
         for chosen in cohorts:
-            drawn = list(itertools.product(*(self._batches(owned) for owned in chosen)))
-            for batches in drawn:
+            drawn = list(itertools.product(*(self._sequences(owned) for owned in chosen)))
+            for sequences in drawn:
                 mean = np.zeros((n, n))
-                for owned, batch in zip(chosen, batches, strict=True):
+                for owned, sequence in zip(chosen, sequences, strict=True):
                     own, moved = np.eye(n)[owned], np.zeros((len(owned), n))
-                    weight = len(owned) / len(batch)
-                    for _ in range(setup.local_steps):
+                    for batch in sequence:
                         left = own - h[np.ix_(owned, owned)] @ moved
-                        moved[batch] += setup.eta_local * weight * left[batch]
+                        moved[batch] += setup.eta_local * len(owned) / len(batch) * left[batch]
                     mean[owned] += moved / self.cohort
                 choices.append((1 / (len(cohorts) * len(drawn)), -h @ mean))
         return tuple(choices)
 
-    def _batches(self, owned: np.ndarray) -> list[list[int]]:
-        size = min(self.batch or len(owned), len(owned))
-        return [list(batch) for batch in itertools.combinations(range(len(owned)), size)]
+    def _sequences(self, owned: np.ndarray) -> list[list[list[int]]]:
+        """Every sequence of batches that the client may take in a round."""
+        samples, size = range(len(owned)), min(self.batch or len(owned), len(owned))
+        if self.shuffled:
+            return [[[sample] for sample in order] for order in itertools.permutations(samples)]
+        return [[list(batch)] * self.setup.local_steps for batch in itertools.combinations(samples, size)]
 
     def maps(self, server: float) -> Iterator[tuple[float, np.ndarray]]:
         """Chance and map of the residual of every choice."""
@@ -76,6 +79,13 @@ class RandomRound(Case):
             parts = [chance * m @ second @ m.T for chance, m in self.maps(self.setup.eta_global)]
             second = np.sum(parts, axis=0)
         return self.rounded(second)
+
+    def mean(self, rounds: int) -> Estimate:
+        """E r after these rounds from r = y, (n,), by going through every choice."""
+        mean = self.problem.y
+        for _ in range(rounds):
+            mean = np.sum([chance * m @ mean for chance, m in self.maps(self.setup.eta_global)], axis=0)
+        return self.rounded(mean)
 
     def radius(self, server: float) -> Estimate:
         """The spectral radius of E M (x) M, M the map of the residual, by going through every choice."""
@@ -91,16 +101,25 @@ class RandomRound(Case):
         """What `ntkfl.random_rounds` says, with that server step; warns of nothing."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
+        drawn["shuffled"] = self.shuffled
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):
             return random_rounds(self.problem, setup, None, "fl-ntk", {"server_rate": server}, **drawn)
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "s": self.cohort, "b": self.batch} | asdict(self.setup)
+        return {"problem": self.problem.name, "s": self.cohort, "b": self.batch, "shuffled": self.shuffled} | asdict(
+            self.setup
+        )
 
 
 def random_round(
-    seed: int, cohort: int, batch: int | None, steps: int, reach: float = 0.8, server: float = 1.0
+    seed: int,
+    cohort: int,
+    batch: int | None,
+    steps: int,
+    reach: float = 0.8,
+    server: float = 1.0,
+    shuffled: bool = False,
 ) -> RandomRound:
     """Seven points on the sphere in eight dimensions."""
     whole = data.sphere(sum(SIZES), 8, seed=seed, clients=1, labels="uniform")
@@ -109,7 +128,7 @@ def random_round(
     h = gram.infinite(problem.x)
     largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
     setup = Setup(eta_local=float(reach / largest), eta_global=server, local_steps=steps, seed=seed)
-    return RandomRound(problem, setup, cohort, batch)
+    return RandomRound(problem, setup, cohort, batch, shuffled)
 
 
 def _drawn(batches: bool, seed: int) -> RandomRound:
@@ -132,6 +151,21 @@ def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
     )
 
 
+def _shuffled(seed: int) -> RandomRound:
+    """One to three clients, each with a pass over its samples one by one."""
+    rng = np.random.default_rng([seed, 7])
+    return random_round(seed, 1 + seed % 3, 1, 1, float(rng.uniform(0.05, 0.8)), float(rng.uniform(0.1, 2)), True)
+
+
+def _any_shuffled() -> SearchStrategy[RandomRound]:
+    """The same, with steps up to where a single sample's step is unstable, and any server step."""
+    seeds, cohorts, one = st.integers(0, 2**16), st.integers(1, 3), st.just(1)
+    return st.builds(
+        random_round, seeds, cohorts, one, one, st.floats(0.01, 0.9), st.floats(0.05, 4), shuffled=st.just(True)
+    )
+
+
+SHUFFLED_ROUNDS = (Family("sphere, n=7, N=3, shuffled passes", _shuffled, _any_shuffled, trials=12, most=12),)
 RANDOM_ROUNDS = (
     Family("sphere, n=7, N=3, clients drawn", _drawn, _any_round, (False,), trials=18, most=18),
     Family("sphere, n=7, N=3, clients and batches drawn", _drawn, _any_round, (True,), trials=18, most=18),

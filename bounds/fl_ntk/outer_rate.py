@@ -1,0 +1,136 @@
+"""When an outer rate above 1 helps: in the expected loss after a round, and in the rate of the long run."""
+
+import numpy as np
+import sympy as sp
+
+from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound
+from bounds.fl_ntk.mean_square import operators
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.vocabulary import BEYOND
+from ntkfl.estimate import Estimate
+
+descent, energy = sp.symbols("b a", positive=True)
+near, far = sp.symbols("lambda_1 lambda_g", positive=True)
+ANCHOR = "docs/proofs/random_rounds.md#outer-rates-above-1"
+ROUNDED = 1e-11  # relative, of what some dozen products of matrices of 49 rows give
+
+
+def _loss(case: RandomRound, server: float) -> float:
+    """E |r|^2 after the second round with that outer rate, over every choice."""
+    second = np.asarray(case.moments(1).value)
+    return float(sum(chance * np.trace(m @ second @ m.T) for chance, m in case.maps(server)))
+
+
+def _best(case: RandomRound) -> tuple[Estimate, Estimate]:
+    """Where the parabola through the losses at the rates 0, 1 and 2 is lowest, and how far below that at 1."""
+    nothing, plain, twice = (_loss(case, server) for server in (0.0, 1.0, 2.0))
+    bend, slope = (twice - 2 * plain + nothing) / 2, (4 * plain - 3 * nothing - twice) / 2
+    best, error = -slope / (2 * bend), ROUNDED * (nothing + plain + twice)
+    gain = plain - _loss(case, best)
+    return Estimate(best, error / bend * (1 + best), "rounding"), Estimate(gain, error * (1 + best**2), "rounding")
+
+
+def _moments(case: RandomRound) -> dict:
+    first, second = operators(case)
+    known, count = np.asarray(case.moments(1).value), case.problem.n_clients
+    trace = np.eye(len(known)).ravel()
+    falls, rises = trace @ first @ known.ravel() / (2 * count), trace @ second @ known.ravel() / count**2
+    return {
+        descent: Estimate(falls, ROUNDED * abs(falls), "rounding"),
+        energy: Estimate(rises, ROUNDED * rises, "rounding"),
+    }
+
+
+def _rate(case: RandomRound) -> float:
+    """An outer rate to compare with 1: that of the case, or 3/2."""
+    return case.setup.eta_global if abs(case.setup.eta_global - 1) > 0.05 else 1.5
+
+
+def _radii(case: RandomRound) -> dict:
+    first, second = operators(case)
+    count, unit = case.problem.n_clients, np.eye(len(first))
+
+    def radius(server: float) -> Estimate:
+        whole = unit - server / count * first + (server / count) ** 2 * second
+        value = float(np.abs(np.linalg.eigvals(whole)).max())
+        return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
+
+    return {near: radius(1.0), far: radius(_rate(case))}
+
+
+def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
+    """The radius half way to the other rate; and its tangent at 1, continued to there."""
+    rate = _rate(case)
+    n = case.problem.n
+    whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))
+    for chance, m in case.maps(1.0):
+        step = m - np.eye(n)
+        whole += chance * np.kron(m, m)
+        change += chance * (np.kron(step, m) + np.kron(m, step))
+    values, right = np.linalg.eig(whole)
+    back, lefts = np.linalg.eig(whole.T)
+    top, other = int(np.argmax(values.real)), int(np.argmax(back.real))
+    x, y = right[:, top].real, lefts[:, other].real
+    radius = float(values[top].real)
+    tangent = radius + (rate - 1) * float(y @ change @ x / (y @ x))
+    gap = radius - float(np.sort(values.real)[-2])
+    error = 1e-9 * max(radius, 1.0) + abs(rate - 1) * 1e-11 * float(np.abs(change).sum()) / max(gap, 1e-12)
+    return case.radius((1 + rate) / 2), Estimate(tangent, error, "eigenvectors, by their gap")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/outer-rate",
+        title="An outer rate above 1 lowers a round's expected loss exactly if b > a, at best by (b - a)^2/a",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            ANCHOR,
+            note="E |r|^2 after a round is E |r|^2 before it less 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, d "
+            "the clients' mean displacement: least at g = b/a, and below that of g = 1 for g between 1 and 2 b/a - 1",
+        ),
+        forms={Form.NEW: Claim((descent / energy, (descent - energy) ** 2 / energy))},
+        constants=_moments,
+        measure=_best,
+        symbols={
+            descent: "E r.Hd, tr L1(C)/(2N) in closed form, C = E r r' after a round",
+            energy: "E |Hd|^2, tr L2(C)/N^2 in closed form",
+        },
+        left_formula=("argmin_g E |r(2)|^2", "E |r(2)|^2 at g = 1 - min_g E |r(2)|^2"),
+        says_left="of the expected loss after the second round, over every choice of clients and batches: where the "
+        "parabola in the outer rate is lowest, and the loss at the outer rate 1 less that there",
+        families=RANDOM_ROUNDS,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(energy, 2),
+            replaced(descent, energy, "as if the outer rate 1 were best", Change.FACTOR),
+            replaced(descent, 2 * descent, "a descent that counts twice", Change.CONSTANT),
+        ),
+        uses=("fl-ntk/second-moments",),
+    ),
+    Statement(
+        id="fl-ntk/outer-rate-convex",
+        title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides about more",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            ANCHOR,
+            note="so that an outer rate above 1 lowers the factor exactly if the slope to the right of 1 is negative, "
+            "by at most that of the tangent",
+        ),
+        forms={Form.NEW: Claim(((near + far) / 2, far))},
+        constants=_radii,
+        measure=_convex,
+        symbols={
+            near: "the radius of C - h L1(C) + h^2 L2(C) at the outer rate 1, in closed form",
+            far: "the same at the case's outer rate",
+        },
+        left_formula=("lambda((1 + g)/2)", "lambda(1) + (g - 1) lambda'(1)"),
+        says_left="the radius of E M (x) M over every choice of clients and batches, half way between 1 and the outer "
+        "rate; and its tangent at 1, by both eigenvectors, at that outer rate",
+        families=RANDOM_ROUNDS,
+        mutants=(scaled(sp.Rational(9, 10)), reversed_comparison()),
+        uses=("fl-ntk/mean-square",),
+    ),
+)
