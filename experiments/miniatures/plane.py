@@ -13,6 +13,7 @@ from torch import Tensor
 from experiments.miniatures.federated import DIGITS, IMAGES
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
 from experiments.miniatures.solo_models import Solo
+from experiments.studies.drawing import DOUBLE, OVER, STYLE
 from ntkfl.connectivity.planes import Plane, plane_grid, plane_through
 from ntkfl.training import FederatedData, Model
 from ntkfl.training.engine.evaluation import Score, evaluate
@@ -126,16 +127,20 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 
 def draw(quick: Keys) -> Figure:
     """The planes of all settings, for the first seed."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     rows = -(-len(MINIATURE.settings) // COLUMNS)
-    figure = Figure(figsize=(4.2 * COLUMNS, 4.4 * rows), layout="constrained")
-    panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-    for panel, setting in zip(panels, MINIATURE.settings, strict=True):
-        filled = _panel(panel, three_models({**setting.keys, **quick}, 0))
-        panel.set_title(setting.name)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    figure.colorbar(filled, ax=panels, label=f"mean test loss [nats], cut off at {HIGHEST:g}")
+    with matplotlib.rc_context(STYLE | {"axes.grid": False}):
+        figure = Figure(figsize=(DOUBLE, DOUBLE / COLUMNS * rows + 0.4), layout="constrained")
+        panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        for panel, setting in zip(panels, MINIATURE.settings, strict=True):
+            filled = _panel(panel, three_models({**setting.keys, **quick}, 0))
+            panel.set_title(setting.name)
+        figure.supxlabel("distance from the first model towards the second", fontsize=8)
+        figure.supylabel("distance across", fontsize=8)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        figure.colorbar(filled, ax=panels, label=f"mean test loss [nats], cut off at {HIGHEST:g}", aspect=40)
     return figure
 
 
@@ -143,12 +148,10 @@ def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
     """One plane: filled contours of the loss, the three models and their mean."""
     plane, s, t, losses = three.losses(POINTS)
     levels = np.linspace(0, HIGHEST, 17)
-    filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="viridis_r")
+    filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")
     mean = plane.coordinates(three.vectors().mean(0))
-    panel.plot(*plane.corners.T, "o", color="white", markeredgecolor="black", label="models")
-    panel.plot(*mean, "*", color="red", markeredgecolor="black", markersize=14, label="their mean")
-    panel.set_xlabel("distance from the first model towards the second")
-    panel.set_ylabel("distance across")
+    panel.plot(*plane.corners.T, "o", color="white", mec="black", ms=4, mew=0.6, label="models")
+    panel.plot(*mean, "*", color=OVER[1], mec="black", ms=9, mew=0.6, label="their mean")
     panel.set_aspect("equal")
     return filled
 

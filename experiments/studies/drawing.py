@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import math
+import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.formulas.prose import prose
 from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
 
 if TYPE_CHECKING:
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
 SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
 HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legend, a line of that, a named place
 DPI = 150
+LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
+MARGIN, NAME = 0.6, 4.0  # inches: what a title and an entry leave free, the name of a place
 FEW, MANY = 6, 12  # places named on a log axis; more than so many are no grid, and the axis has its powers of ten
 COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
 MARKERS = "osD^vPX"
 OVER = ("#FFFFFF", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap
 DASHES = {"theory": "--", "bound": ":"}
+SCRIPTS = re.compile(r"(?<![\w$^])([^\W\d_])(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+))?(?!\w)")
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
 STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
     "font.size": 8,
@@ -80,10 +86,14 @@ def draw(chart: Chart) -> Figure:
     columns = min(2, len(chart.panels))
     rows = [chart.panels[first : first + columns] for first in range(0, len(chart.panels), columns)]
     wide = columns == 2 or any(isinstance(panel, Panel) and panel.sideways for panel in chart.panels)
+    across = DOUBLE if wide and columns == 1 else SINGLE
     heights = [
         height
         for row in rows
-        for height in (max(map(_height, row)), 0.1 + LEGEND_LINE * max(len(_legend_lines(panel)) for panel in row))
+        for height in (
+            max(_height(panel, across) for panel in row),
+            0.1 + LEGEND_LINE * max(_legend_height(panel, across) for panel in row),
+        )
     ]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(DOUBLE if wide else SINGLE, sum(heights)), layout="constrained")
@@ -94,31 +104,58 @@ def draw(chart: Chart) -> Figure:
             axes, below = (figure.add_subplot(grid[2 * row + part, column]) for part in range(2))
             below.axis("off")
             if isinstance(panel, Heatmap):
-                _draw_heatmap(figure, axes, below, panel)
+                _draw_heatmap(figure, axes, below, panel, across)
             else:
-                _draw_panel(axes, below, panel)
+                _draw_panel(axes, below, panel, across)
     return figure
 
 
-def _height(panel: Panel | Heatmap) -> float:
+def shown(text: str, across: float = DOUBLE) -> str:
+    """A text with Greek letters, indices and powers set as such, on lines that fit so many inches.
+
+    Args:
+        text: such as "y_inf(t) ~ m^(-1/2)".
+        across: inches.
+    """
+    lines = textwrap.wrap(prose(text).replace("$", r"\$"), int(across / LETTER), break_long_words=False)
+    return "\n".join(SCRIPTS.sub(_scripts, line) for line in lines)
+
+
+def _scripts(match: re.Match[str]) -> str:
+    base, below, above = match.groups()
+    if not (below or above):
+        return base
+    below = (below or "").strip("{}").replace("inf", r"\infty")
+    words = rf"\mathrm{{{below}}}" if below.isalpha() and below.isascii() and len(below) > 1 else below
+    power = (above or "").strip("{}()")
+    return f"${base}" + (f"_{{{words}}}" if words else "") + (f"^{{{power}}}" if power else "") + "$"
+
+
+def _height(panel: Panel | Heatmap, across: float) -> float:
     places = len(panel.x.names) if isinstance(panel, Panel) and panel.sideways else 0
-    return HEIGHT + PLACE * max(places - 8, 0)
+    return HEIGHT + PLACE * max(places - 8, 0) + TITLE_LINE * shown(panel.title, across - MARGIN).count("\n")
 
 
-def _legend_lines(panel: Panel | Heatmap) -> list[Series]:
-    """The series with an entry in the legend: a theory is named beside what it is the theory of."""
+def _legend_height(panel: Panel | Heatmap, across: float) -> int:
+    """Lines of the legend."""
+    return sum(entry.count("\n") + 1 for entry in _entries(panel, across).values())
+
+
+def _entries(panel: Panel | Heatmap, across: float) -> dict[str, str]:
+    """What the legend says, by series: a theory is named beside what it is the theory of."""
     series = panel.over if isinstance(panel, Heatmap) else panel.series
-    return [line for line in series if not line.of]
-
-
-def _draw_panel(axes: Axes, below: Axes, panel: Panel) -> None:
-    styles: dict[str, tuple[str, str]] = {}
-    handles: list[Any] = []
-    names: list[str] = []
     theories: dict[str, str] = {}
-    for line in panel.series:
+    for line in series:
         if line.of:
             theories[line.of] = theories.get(line.of, "") + f", {LINES[line.role]}: {line.name}"
+    return {
+        line.name: shown(line.name + theories.get(line.name, ""), across - MARGIN) for line in series if not line.of
+    }
+
+
+def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
+    styles: dict[str, tuple[str, str]] = {}
+    handles: dict[str, Any] = {}
     for series in panel.series:
         if series.of:
             style = styles[series.of]
@@ -126,11 +163,10 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel) -> None:
             style = styles[series.name] = COLORS[len(styles) % len(COLORS)], MARKERS[len(styles) % len(MARKERS)]
         handle = _draw_series(axes, series, *style, panel)
         if not series.of:
-            handles.append(handle)
-            names.append(series.name + theories.get(series.name, ""))
+            handles[series.name] = handle
     _scale(axes, panel.x, panel.y, panel.sideways, sorted({at for series in panel.series for at in series.x}))
-    axes.set_title(panel.title)
-    below.legend(handles, names, loc="upper center", borderaxespad=0, frameon=False)
+    axes.set_title(shown(panel.title, across - MARGIN))
+    below.legend(handles.values(), _entries(panel, across).values(), loc="upper center", borderaxespad=0, frameon=False)
 
 
 def _draw_series(axes: Axes, series: Series, color: str, marker: str, panel: Panel) -> Artist | Container:
@@ -160,7 +196,7 @@ def _draw_series(axes: Axes, series: Series, color: str, marker: str, panel: Pan
     )
 
 
-def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap) -> None:
+def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap, across: float) -> None:
     values = np.ma.masked_invalid(np.asarray(panel.values, float))
     edges = [_edges(at, label.log) for at, label in ((panel.x_values, panel.x), (panel.y_values, panel.y))]
     mesh = axes.pcolormesh(*edges, values, cmap="cividis", rasterized=True)
@@ -174,9 +210,9 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap) -> No
     axes.grid(False)
     axes.set_xlim(edges[0][0], edges[0][-1])
     axes.set_ylim(edges[1][0], edges[1][-1])
-    axes.set_title(panel.title)
+    axes.set_title(shown(panel.title, across - MARGIN))
     if lines:
-        names = [series.name for series in panel.over]
+        names = _entries(panel, across).values()
         below.legend(lines, names, loc="upper center", borderaxespad=0, facecolor="#777777", labelcolor="white")
 
 
@@ -198,15 +234,15 @@ def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[floa
         if label.log:
             scale("log")
             if 1 < len(values) <= MANY:
-                shown = values[:: math.ceil(len(values) / FEW)]
-                axis.set_ticks(shown, [f"{value:g}" for value in shown])
+                few = values[:: math.ceil(len(values) / FEW)]
+                axis.set_ticks(few, [f"{value:g}" for value in few])
                 axis.set_ticks([], minor=True)
         if label.names:
-            axis.set_ticks(range(len(label.names)), label.names)
+            axis.set_ticks(range(len(label.names)), [shown(name, NAME) for name in label.names])
         named(_text(label))
     if sideways:
         axes.invert_yaxis()
 
 
 def _text(label: Label) -> str:
-    return label.says if label.unit == "1" else f"{label.says} [{label.unit}]"
+    return shown(label.says if label.unit == "1" else f"{label.says} [{label.unit}]", HEIGHT)

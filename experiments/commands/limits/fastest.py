@@ -159,27 +159,18 @@ def _steps(tuned: "Tuned") -> str:
 
 def _picture(comparison: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
     """Rounds against local steps, a line a method."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
-
     from experiments.pictures import as_bytes
+    from experiments.studies.chart import Chart, Label, Panel, Series
+    from experiments.studies.drawing import draw
 
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
+    lines = []
     for best in comparison.best:
         of = {
             tuned.local_steps: tuned.rounds for tuned in comparison.tuned if tuned.label == best.label and tuned.rounds
         }
-        axes.plot(list(of), list(of.values()), "o-", label=best.label)
+        lines.append(Series(best.label, "measured", list(of), [float(rounds) for rounds in of.values()]))
     if comparison.floor:
-        axes.axhline(
-            comparison.floor, color="black", linestyle=":", label="floor of client-local methods, worst labels"
-        )
-    axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel=f"rounds to {comparison.eps:g} of the residual")
-    axes.set_xticks(counts, [str(count) for count in counts])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FormatStrFormatter("%d"))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    return as_bytes(figure, kind, "fastest")
+        floor = [float(comparison.floor)] * len(counts)
+        lines.append(Series("floor of client-local methods, worst labels", "bound", counts, floor))
+    x, y = Label("local steps K", log=True), Label(f"rounds to {comparison.eps:g} of the residual", log=True)
+    return as_bytes(draw(Chart("fastest", "", "", (Panel("", x, y, tuple(lines)),))), kind, "fastest")

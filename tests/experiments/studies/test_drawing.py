@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
-from experiments.studies.drawing import COLORS, MARKERS, draw, save
+from experiments.studies.drawing import COLORS, MARKERS, draw, save, shown
 
 WIDTH = Label("width m", "neurons", log=True)
 LINES = Panel(
@@ -84,7 +84,7 @@ def test_a_theory_has_the_colour_of_what_is_measured_and_one_entry_with_it():
     assert theory.get_color() == axes.containers[0].lines[0].get_color()
     legend = below.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["run, dashed: m^(-1/2)", "at most"]
+    assert [text.get_text() for text in legend.get_texts()] == ["run, dashed: $m^{-1/2}$", "at most"]
     assert figure.get_size_inches()[0] == 3.5 and draw(CHART).get_size_inches()[0] == 7.0
 
 
@@ -101,3 +101,31 @@ def test_what_has_no_logarithm_is_left_out_of_a_logarithmic_axis():
     nothing = Series("run", "measured", [1, 2], [0.0, -1.0], [0.0, -2.0], [0.1, 0.0])
     (axes, _) = draw(Chart("none", "", "", (Panel("", WIDTH, Label("value", log=True), (nothing,)),))).axes
     assert np.isnan(axes.containers[0].lines[0].get_ydata()).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("eta_local = 0.1", "$η_{\\mathrm{local}}$ = 0.1"),
+        ("max_t |y_inf(t)| <= m^(-1/2)", "max_t |$y_{\\infty}$(t)| ≤ $m^{-1/2}$"),
+        ("costs 3 $, x_{k,c}^2", r"costs 3 \$, $x_{k,c}^{2}$"),
+        ("plain words of fc:3:relu", "plain words of fc:3:relu"),
+    ],
+)
+def test_letters_indices_and_powers_are_set_as_such(text, drawn):
+    assert shown(text) == drawn
+
+
+def test_no_text_reaches_beyond_the_figure():
+    """A long title, long entries and long labels, in one column and in two."""
+    says = "the largest of all distances of the network's outputs from those of its own kernel regime, over |r(0)|"
+    panel = Panel(says, Label(says, log=True), Label(says), (Series(says, "measured", [1.0, 2.0], [1.0, 2.0]),))
+    for panels in ((panel,), (panel, panel)):
+        figure = draw(Chart("long", "", "", panels))
+        figure.canvas.draw()
+        width, height = figure.canvas.get_width_height()
+        for axes in figure.axes:
+            legend = axes.get_legend()
+            texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else [])]
+            for box in (text.get_window_extent() for text in texts if text.get_text()):
+                assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
