@@ -14,6 +14,7 @@ from ntkfl.any_order import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
 from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order
 from ntkfl.connectivity.paths.long_sums import LONG_EPS
+from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.problem import Problem, Weights
 
 STEPS_RUN = 24
@@ -21,6 +22,8 @@ EPS = 2e-3  # of 2: how far below the limit every step stays
 PROBES = 5
 SMALL, TRIES, FEW_TRIES = 100, 6, 2  # neurons up to which an adversary looks at more batches, and how many
 TRAINED = 5  # seeds of trained networks
+LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
+NEWTON = 8  # steps towards outputs that are asked for
 AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 
@@ -35,12 +38,13 @@ class OrderedTraining(Case):
     # longer, server: as in `run_in_order`; above 1 they break the rules
     longer: float = 1.0
     server: float = 1.0
+    loss: ConvexLoss = SQUARES
     claimed: float = 0.5  # of the eps that steps keep to: what the theorem is asked for, so that it is no tie
 
     @cached_property
     def certificate(self) -> AnyOrderCertificate:
         """What is certified of the network before these steps."""
-        return certify_any_order(self.problem, self.weights)
+        return certify_any_order(self.problem, self.weights, loss=self.loss)
 
     @cached_property
     def probes(self) -> np.ndarray:
@@ -75,6 +79,7 @@ class OrderedTraining(Case):
             seed=self.seed,
             longer=self.longer,
             server=self.server,
+            loss=self.loss,
         )
 
     @cached_property
@@ -85,7 +90,9 @@ class OrderedTraining(Case):
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "n": self.problem.n, "m": len(self.weights.signs), "aim": self.aim}
+        return {"problem": self.problem.name, "n": self.problem.n, "m": len(self.weights.signs), "aim": self.aim} | (
+            {} if self.loss is SQUARES else {"loss": self.loss.name}
+        )
 
 
 def _small(seed: int) -> OrderedTraining:
@@ -111,6 +118,32 @@ def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float
     return OrderedTraining(problem, weights, aim, seed, **broken)
 
 
+def _small_with_loss(seed: int) -> OrderedTraining:
+    return loss_case(seed, LOSSES[seed % 4], 10.0 ** -(1.5 + seed % 3), 64, AIMS[seed // 4 % 4])
+
+
+def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
+    """Three to six labels +-1; some outputs miss the minimisers by up to `distance`, the others are beyond them."""
+    rng = np.random.default_rng([seed, 17])
+    n, d = int(rng.integers(3, 7)), 6
+    x = rng.standard_normal((n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    weights = Weights(rng.standard_normal((width, d)), rng.choice([-1.0, 1.0], width))
+    y = rng.choice([-1.0, 1.0], n)
+    assert loss.minimisers is not None
+    low, high = loss.minimisers(y)
+    inside = y * (1 + rng.uniform(0, 0.5, n)) if loss is HINGE else y + (high - low) * rng.uniform(-0.5, 0.5, n)
+    missed = np.where(y > 0, low, high) - y * distance * rng.random(n)
+    wanted = np.where(rng.random(n) < 0.6, missed, inside)
+    for _ in range(NEWTON):
+        active = (weights.hidden @ x.T >= 0) * weights.signs[:, None] / np.sqrt(width)
+        kernel = (active.T @ active) * (x @ x.T)
+        step = np.linalg.lstsq(kernel, wanted - weights.outputs(x), rcond=None)[0]
+        weights = Weights(weights.hidden + (active * step) @ x, weights.signs)
+    problem = Problem(x, y, np.minimum(np.arange(n), 1), name="small networks, other losses")
+    return OrderedTraining(problem, weights, aim, seed, loss=loss, **broken)
+
+
 def _trained(base: Family, seed: int) -> OrderedTraining:
     """The checkpoint of another family, trained on in any order."""
     run = base.case(seed)
@@ -121,6 +154,15 @@ def _trained(base: Family, seed: int) -> OrderedTraining:
 ANY_SMALL = st.builds(
     small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS)
 )
+ANY_LOSS = st.builds(
+    loss_case,
+    st.integers(0, 2**31),
+    st.sampled_from(LOSSES),
+    st.floats(1e-5, 1.0),
+    st.integers(8, 64),
+    st.sampled_from(AIMS),
+)
+OTHER_LOSSES = Family("small networks, other losses", _small_with_loss, ANY_LOSS)
 SMALL_NETWORKS = Family("small networks in any order", _small, ANY_SMALL)
 
 

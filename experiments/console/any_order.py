@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.connectivity.affine_network import AffineTwoLayer
+    from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.problem import Problem, Setup, Weights
 
     Either: TypeAlias = AnyOrderCertificate | MethodCertificate
@@ -56,26 +57,38 @@ class AnyOrder:
     export: Path | None = None
     method: str | None = None
     option: tuple[str, ...] = ()
+    loss: str | None = None
 
     def certifier(self, setup: Setup) -> Certify:
         """What certifies a network."""
         from ntkfl.any_order import certify_any_order, certify_method
 
         if self.method is None:
-            return certify_any_order
+            return partial(certify_any_order, loss=self.trained_on)
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
+
+    @property
+    def trained_on(self) -> ConvexLoss:
+        """The loss."""
+        from ntkfl.limit.convex_loss import SQUARES, loss_of
+
+        return SQUARES if self.loss is None else loss_of(self.loss)
 
     @property
     def command(self) -> str:
         """The first words of a command that asks the same."""
         if self.method is None:
-            return "ntkfl certify --any-order"
+            return "ntkfl certify --any-order" + ("" if self.loss is None else f" --loss {shlex.quote(self.loss)}")
         return shlex.join(["ntkfl", "certify", "--method", self.method, *(f"--option={o}" for o in self.option)])
 
     def check(self) -> None:
         """Raise ValueError where the options do not go together."""
         if self.weights is not None and (self.watch or self.after or self.momentum):
             raise ValueError("--weights brings a trained network; --watch, --after and --momentum train one: choose")
+        if self.momentum and self.loss not in (None, "squares"):
+            raise ValueError(f"--momentum is tuned for squares; leave it out with --loss {self.loss}")
+        if self.export is not None and self.loss not in (None, "squares"):
+            raise ValueError(f"--export is for squares, and the loss is {self.loss}")
         if self.momentum and not (self.watch or self.after):
             raise ValueError("--momentum is for the rounds of --watch or --after: give one of them")
         if self.attack is not None and self.attack < 1:
@@ -178,11 +191,11 @@ def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None
     """The first round that certifies, or the last one judged."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
-    certify = asked.certifier(setup)
+    certify, how = asked.certifier(setup), {"momentum": asked.momentum, "loss": asked.trained_on}
     if not asked.watch:
-        return asked.after, certify_after(problem, setup, asked.after, asked.every, certify, asked.momentum)
+        return asked.after, certify_after(problem, setup, asked.after, asked.every, certify, **how)
     limit = WATCHED_ROUNDS if rounds is None else rounds
-    return last_judged(watch_any_order(problem, setup, limit, asked.every, certify, momentum=asked.momentum))
+    return last_judged(watch_any_order(problem, setup, limit, asked.every, certify, **how))
 
 
 def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:

@@ -135,14 +135,16 @@ class _Spent(Exception):
 
 class _Search:
     def __init__(self, certificate: AnyOrderCertificate, trials: int, seed: int, longer: float, server: float) -> None:
-        self.network, self.rng = Network(certificate.problem, certificate.weights), np.random.default_rng([seed, 13])
+        problem, shift = certificate.trained()
+        self.network = Network(problem, certificate.weights, certificate.loss, shift)
+        self.rng = np.random.default_rng([seed, 13])
         self.left = self.trials = trials
         self.order: list[Round] = []
         self.longer, self.server, self.kept = longer, server, 0.0
         point, nearest = certificate.claimed_point()
         self.point, distance = point, float(nearest.distance.hi)
         self.rounding = float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
-        lipschitz = np.linalg.norm(self.network.readout.astype(float), 2) * np.linalg.norm(certificate.problem.x, 2)
+        lipschitz = np.linalg.norm(self.network.readout.astype(float), 2) * np.linalg.norm(problem.x, 2)
         self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
         z = (point @ self.network.x.T).astype(float)
         self.patterns = z >= 0
@@ -168,7 +170,7 @@ class _Search:
         return float(np.sqrt(((w - self.point) ** 2).sum()))
 
     def residual(self, w: np.ndarray) -> float:
-        return float(np.sqrt(((self.network.y - self.network.outputs(w, self.network.x)) ** 2).sum()))
+        return float(np.sqrt((self.network.pull(w) ** 2).sum()))
 
     def _first_aim(self) -> Score:
         """A kink half of the time, one of those nearest to W*; else the distance or the residual."""

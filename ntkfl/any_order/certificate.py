@@ -1,7 +1,7 @@
 """`certify_any_order` and its certificate: what is proved, with step limits, or what is in the way."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +15,14 @@ from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed, weighted_pairs
 from ntkfl.any_order.predictions import fitted_point, future_outputs, settled
 from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled
+from ntkfl.any_order.targets import proposed
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.affine_network import AffineTwoLayer, with_constant
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
 from ntkfl.problem import Problem, Weights, finite_array, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
@@ -28,6 +30,7 @@ MOST_NEAR = 2**22  # pairs near their kinks
 MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
 _COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
 _TRIES = 20  # halvings of the residual
+_SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
 
 
@@ -178,13 +181,18 @@ class AnyOrderCertificate(LaterModels):
         margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down; above 0 if certified.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
         held: A, rows (neuron, sample), (q, 2).
-        residual: |y - f(W0)|, enclosed.
+        residual: |y - f(W0)|, enclosed; under another loss the distance of the outputs to what minimises it, of the
+            kept samples.
         smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
         width: m.
         problem: the data as `weights` takes them: with a constant feature if the hidden layer has biases, and labels
             less the output's bias.
         weights: the network without biases.
         network: the network that was given, whose inputs `enclosure` and `final` take.
+        loss: of an output and its label. Under another loss than squares `problem` has the kept samples alone, with
+            targets for labels, and its clients are those that have some.
+        kept: which of the samples that were given it rests on, (k,); the others stay where they are minimised.
+        given: the data that were given, of `network`.
     """
 
     certified: bool
@@ -198,6 +206,9 @@ class AnyOrderCertificate(LaterModels):
     problem: Problem = field(repr=False)
     weights: Weights | TwoLayer = field(repr=False)
     network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
+    loss: ConvexLoss
+    kept: Int[np.ndarray, " k"] = field(repr=False)
+    given: Problem = field(repr=False)
     _grown: Grown | None = field(repr=False, default=None)
     _limits: dict[str, int] = field(repr=False, default_factory=dict)
 
@@ -205,14 +216,15 @@ class AnyOrderCertificate(LaterModels):
     def step_limit(self) -> float:
         """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
 
-        A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2. The samples of B
-        are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the other limits.
+        A step is a multiple of the gradient of the sum of losses, with squares of (1/2) sum_B |y_i - f(x_i)|^2. The
+        samples of B are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the
+        other limits.
         """
         return float(min(self.client_step_limits)) if self.certified else 0.0
 
     @property
     def client_step_limits(self) -> Float[np.ndarray, " N"]:
-        """The same for each client: 2 / |J_c|^2, J_c its gradients, patterns fixed off A and free on it."""
+        """The same for each client of `problem`: 2 / |J_c|^2, J_c its gradients, patterns fixed off A, free on it."""
         return np.array([_limit(bound) for bound, _ in self._client_bounds])
 
     @property
@@ -248,6 +260,13 @@ class AnyOrderCertificate(LaterModels):
         net = self._grown.rows.neuron_pass.network
         lengths = np.sqrt(above((1 + gamma(net.width)) * (net.readout**2).sum(axis=1))).max() * float(net.factor)
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
+
+    def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
+        """All samples as `weights` takes them, with labels of the loss, and what is added to the outputs before it."""
+        if self.loss is SQUARES:
+            return self.problem, np.zeros(len(self.output_bias))
+        problem, _, _ = without_biases(self.given, self.network)
+        return replace(problem, y=self.given.y), self.output_bias
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
         """W* in long precision, as far as float64 has found it; None where there is none."""
@@ -320,7 +339,8 @@ class AnyOrderCertificate(LaterModels):
         fixed = ["the output's bias is not trained: it is subtracted from the labels"]
         return (
             "every sample is visited again and again, in batches of distinct samples",
-            "steps are on half the sum of squares over a batch, and stay above some number above 0",
+            f"steps are on {_SUMS.get(self.loss.name, f'the sum of {self.loss.name} losses')} over a batch, and stay "
+            "above some number above 0",
             "the server's step on the clients' mean stays between some number above 0 and 1",
             *(fixed if self.output_bias.any() else []),
         )
@@ -344,6 +364,7 @@ def certify_any_order(
     problem: Problem,
     weights: Weights | TwoLayer | AffineTwoLayer,
     *,
+    loss: ConvexLoss | str = SQUARES,
     memory: float = MEMORY,
     most_held: int = MOST_HELD,
 ) -> AnyOrderCertificate:
@@ -354,12 +375,15 @@ def certify_any_order(
             Samples that are equal up to a power of two count once.
         weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout; or
             an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: it is subtracted from y.
+        loss: whose sum is trained on: squares, hinge (the squared one; labels -1 and +1, of each output), huber:DELTA,
+            band:WIDTH (squares of what |y - f| is above the width).
         memory: bytes that may be taken.
         most_held: pairs that A may have; fewer where memory allows no more.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
             needed than may be taken: how much is said before anything starts. A most_held that is no number of pairs.
+            A loss without minimiser, or that does not take these labels.
 
     Example:
         >>> import ntkfl
@@ -369,22 +393,95 @@ def certify_any_order(
     """
     require_size("most_held", most_held, least=0)
     given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
+    loss = loss_of(loss) if isinstance(loss, str) else loss
+    if loss is SQUARES:
+        return _certified(problem, given, _Kept(problem, loss, np.arange(problem.n)), memory, most_held)
+    if loss.minimisers is None:
+        raise ValueError(f"the {loss.name} loss has no minimiser: its outputs grow for ever; take squares or hinge")
+    if not loss.labels(problem.y):
+        wrong = problem.y.reshape(-1)[np.abs(np.abs(problem.y.reshape(-1)) - 1).argmax()]
+        raise ValueError(
+            f"a label is {wrong:g}; the {loss.name} loss takes {loss.accepts}, for each output (of one-hot labels y: 2 "
+            "y - 1)"
+        )
+    ends = [end.reshape(problem.n, -1) for end in loss.minimisers(problem.y)]
+    moved, plain, _ = without_biases(problem, given)
+    scaled(replace(moved, y=np.zeros(moved.y.shape)), plain)  # asks whether network and data fit
+    outputs = (plain.outputs(moved.x).reshape(problem.y.shape) + (problem.y - moved.y)).reshape(problem.n, -1)
+    room = np.minimum(outputs - ends[0], ends[1] - outputs).min(axis=1)
+    kept = np.flatnonzero(room <= max(0.0, room.min()))
+    while True:
+        interruption.check()
+        part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=_owners(problem.owner[kept]))
+        moved, plain, _ = without_biases(part, given)
+        shift = (part.y - moved.y).reshape(len(kept), -1)
+        _limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
+        targets = proposed(moved, plain, *(end[kept] - shift for end in ends), kept) + shift
+        targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
+        spans = [end[kept].reshape(part.y.shape) - targets for end in ends]
+        found = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
+        rest = np.setdiff1d(np.arange(problem.n), kept)
+        if not found.certified or not len(rest):
+            return found
+        later = found.enclosure(problem.x[rest])
+        low, high = (end.reshape(len(rest), -1) for end in (later.lo, later.hi))
+        stays = ((ends[0][rest] <= low) & (high <= ends[1][rest])).all(axis=1)
+        if stays.all():
+            return found
+        kept = np.sort(np.append(kept, rest[~stays]))
+
+
+def _owners(owner: np.ndarray) -> np.ndarray:
+    """Clients numbered anew, without gaps."""
+    return np.unique(owner, return_inverse=True)[1].reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What the labels of a certificate are targets of."""
+
+    given: Problem
+    loss: ConvexLoss
+    kept: np.ndarray
+    # how far below and above its target an output is minimised, in the shape of the labels
+    below: np.ndarray | float = 0.0
+    above: np.ndarray | float = 0.0
+
+    def distance(self, left: Estimate) -> Estimate:
+        """Of the outputs to what minimises the loss, of targets less outputs."""
+        shape, span = left.value.shape, [np.broadcast_to(end, self.shape) for end in (self.below, self.above)]
+        change = np.clip(-left.value, *(end.reshape(shape) for end in span))
+        size = np.abs(left.value) + np.abs(change)
+        return Estimate(left.value + change, above(left.error + gamma(4) * size), left.method)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.kept), *self.given.y.shape[1:])
+
+
+def _certified(
+    problem: Problem, given: Weights | TwoLayer | AffineTwoLayer, of: _Kept, memory: float, most_held: int
+) -> AnyOrderCertificate:
+    """The certificate for these samples and targets."""
     problem, plain, label_error = without_biases(problem, given)
+    known: dict[str, Any] = {"problem": problem, "weights": plain, "network": given, "width": len(plain.hidden)}
+    known |= {"loss": of.loss, "kept": of.kept, "given": of.given}
     try:
         network = scaled(problem, plain, label_error)
     except Unreachable as error:
-        return _refused(str(error), problem, plain, given)
-    rows = network.n * network.n_outputs
-    fixed = network.n * network.width / 8 + 2.0**28 + 16 * rows * rows
-    needed = fixed + 8 * _COPIES * rows * rows
-    if not needed <= memory:
-        raise ValueError(
-            f"the certificate of {rows} labels at width {network.width} takes {needed / 1e9:.3g} GB before any pair "
-            f"is held, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+        none = np.zeros((0, 2), int)
+        return AnyOrderCertificate(
+            certified=False,
+            why=str(error),
+            margin=-np.inf,
+            distance=_UNKNOWN,
+            held=none,
+            residual=_UNKNOWN,
+            smallest_eigenvalue=None,
+            **known,
         )
-    room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
-    limits = {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}
-    neurons = passed(network)
+    limits = _limits(network.n * network.n_outputs, network.width, network.n, memory, most_held)
+    neurons = passed(replace(network, sample=of.kept[network.sample]))
     search = grown(neurons, **limits)
     certified = search.why == "" and search.margin > 0  # NaN is not
     nearest, neuron, row = search.nearest, search.rows.neuron, search.rows.row
@@ -393,16 +490,26 @@ def certify_any_order(
         why=search.why,
         margin=search.margin,
         distance=_UNKNOWN if nearest is None else nearest.distance,
-        held=np.stack([neuron, network.sample[row]], axis=1),
-        residual=residuals(neurons).norm(),
+        held=np.stack([neuron, neurons.network.sample[row]], axis=1),
+        residual=of.distance(residuals(neurons)).norm(),
         smallest_eigenvalue=None if nearest is None else search.rows.smallest,
-        width=network.width,
-        problem=problem,
-        weights=plain,
-        network=given,
+        **known,
         _grown=search,
         _limits=limits,
     )
+
+
+def _limits(rows: int, width: int, samples: int, memory: float, most_held: int) -> dict[str, int]:
+    """How many pairs may be held and looked at; ValueError where memory has no room for none."""
+    fixed = samples * width / 8 + 2.0**28 + 16 * rows * rows
+    needed = fixed + 8 * _COPIES * rows * rows
+    if not needed <= memory:
+        raise ValueError(
+            f"the certificate of {rows} labels at width {width} takes {needed / 1e9:.3g} GB before any pair "
+            f"is held, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+        )
+    room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
+    return {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}
 
 
 def without_biases(
@@ -425,15 +532,6 @@ def without_biases(
     back = moved - y
     error = np.abs((y - (moved - back)) + (-shift - back))  # of the difference, exactly: Knuth's TwoSum
     return Problem(x, moved.reshape(problem.y.shape), problem.owner, name=problem.name), plain, error
-
-
-def _refused(
-    why: str, problem: Problem, weights: Weights | TwoLayer, network: Weights | TwoLayer | AffineTwoLayer
-) -> AnyOrderCertificate:
-    none, width = np.zeros((0, 2), int), len(weights.hidden)
-    return AnyOrderCertificate(
-        False, why, float("-inf"), _UNKNOWN, none, _UNKNOWN, None, width, problem, weights, network
-    )
 
 
 def residuals(neurons: Pass) -> Estimate:

@@ -14,6 +14,7 @@ from ntkfl.any_order import ntkfl_check
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.limit.convex_loss import SQUARES
 
 CHECKER = "ntkfl_check.py"
 _BITS = 40  # of each entry of Y: fewer make the integers shorter
@@ -76,6 +77,8 @@ def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tup
             f"the output has a bias of {certificate.output_bias}, and an exported certificate has no place for it: "
             "subtract it from the labels, set it to 0 and certify again"
         )
+    if certificate.loss is not SQUARES:
+        raise ValueError(f"the loss is {certificate.loss.name}; an exported certificate is for squares")
     tests = np.zeros((0, problem.d)) if x_test is None else certificate.inputs(x_test)
     solution, inverse_root = _witness(rows, nearest)
     arrays = {

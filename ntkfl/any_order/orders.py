@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.problem import Problem, Weights
 
 Aim = Literal["random", "distance", "residual", "probe"]
@@ -26,17 +27,24 @@ class Batch:
 class Network:
     """A two-layer ReLU network in long precision, as the theorem's steps move it."""
 
-    def __init__(self, problem: Problem, weights: Weights | TwoLayer) -> None:
+    def __init__(
+        self, problem: Problem, weights: Weights | TwoLayer, loss: ConvexLoss = SQUARES, shift: np.ndarray | float = 0.0
+    ) -> None:
         if isinstance(weights, TwoLayer):
             hidden, readout = weights.hidden, np.atleast_2d(weights.readout).astype(LONG)
         else:
             hidden, readout = weights.hidden, weights.signs[None].astype(LONG) / np.sqrt(LONG(len(weights.signs)))
         self.x, self.y = problem.x.astype(LONG), problem.y.reshape(problem.n, -1).astype(LONG)
         self.start, self.readout = np.asarray(hidden).astype(LONG), readout
+        self.loss, self.shift = loss, shift
 
     def outputs(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f_W(x), (k, C)."""
         return np.maximum(x @ w.T, 0) @ self.readout.T
+
+    def pull(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """-l' of these samples, (k, C); for squares the residual. `shift` is added to the outputs."""
+        return -self.loss.slope(self.outputs(w, self.x[samples]) + self.shift, self.y[samples])
 
     def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
         """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64."""
@@ -48,8 +56,8 @@ class Network:
         return float(2 / norm) if norm > 0 else np.inf
 
     def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
-        """W+, and sum_B eta_i |r_i|^2."""
-        residual = self.y[batch.samples] - self.outputs(w, self.x[batch.samples])
+        """W+, and sum_B eta_i |r_i|^2, r the pulls."""
+        residual = self.pull(w, batch.samples)
         pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
         on = self.x[batch.samples] @ w.T >= 0  # (k, m)
         change = (on * (pull @ self.readout)).T @ self.x[batch.samples]
@@ -79,7 +87,7 @@ class OrderedRun:
 
     distance: np.ndarray  # |W - W*|, (T+1,)
     spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, means counted with their weights, (T+1,)
-    residual: np.ndarray  # |y - f(W)|, (T+1,)
+    residual: np.ndarray  # |r|, (T+1,)
     outputs: np.ndarray  # on the probes, (T+1, k, C)
     weights: np.ndarray  # the last W
 
@@ -97,6 +105,7 @@ def run_in_order(
     seed: int = 0,
     longer: float = 1.0,
     server: float = 1.0,
+    loss: ConvexLoss = SQUARES,
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
@@ -104,7 +113,7 @@ def run_in_order(
     W*|, |r|, or the change of the outputs on the probes is largest. `longer` and `server` multiply the steps and the
     server's step on the mean; above 1 they break the theorem's rules.
     """
-    network, rng = Network(problem, weights), np.random.default_rng(seed)
+    network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)
     w, spent = network.start, LONG(0)
     target = np.asarray(point).astype(LONG)
@@ -112,7 +121,7 @@ def run_in_order(
     score: dict[str, Callable] = {
         "random": lambda w: 0,
         "distance": lambda w: ((w - target) ** 2).sum(),
-        "residual": lambda w: ((network.y - network.outputs(w, network.x)) ** 2).sum(),
+        "residual": lambda w: (network.pull(w) ** 2).sum(),
         "probe": lambda w: np.abs(network.outputs(w, probe) - first).max(initial=0),
     }
     rows = []

@@ -7,11 +7,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from ntkfl import interruption
 from ntkfl.algorithm1.checkpoints import checkpoints
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.any_order.certificate import LaterModels
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.problem import Problem, Setup, Weights
 
 Found = TypeVar("Found", bound=LaterModels)
@@ -69,6 +71,63 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
             yield reached, weights
 
 
+def loss_checkpoints(
+    problem: Problem, setup: Setup, loss: ConvexLoss, rounds: int, every: int
+) -> Iterator[tuple[int, Weights]]:
+    """The network of setup.seed, and those after every `every` rounds of Algorithm 1 on the sum of another loss.
+
+    Args:
+        problem: data with scalar labels.
+        setup: width, sigma, seed and steps.
+        loss: of an output and its label.
+        rounds: how many are trained in all.
+        every: rounds between checkpoints.
+
+    Raises:
+        ValueError: rounds below 0, every below 1 or labels of several outputs. FloatingPointError: the run overflowed.
+    """
+    if rounds < 0 or every < 1:
+        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
+    if problem.y.ndim != 1:
+        raise ValueError(f"y has shape {problem.y.shape}; this training takes one output")
+    weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
+    hidden, readout = weights.hidden, weights.signs / np.sqrt(setup.width)
+    yield 0, weights
+    for reached in range(1, rounds + 1):
+        interruption.check()
+        total = np.zeros_like(hidden)
+        for members in problem.clients():
+            x, own = problem.x[members], hidden
+            for _ in range(setup.local_steps):
+                z = x @ own.T
+                slope = loss.slope(np.maximum(z, 0) @ readout, problem.y[members])
+                own = own - setup.eta_local * ((z >= 0) * slope[:, None] * readout).T @ x
+            total += own - hidden
+        hidden = hidden + setup.eta_global / problem.n_clients * total
+        if not np.isfinite(hidden).all():
+            raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
+        if reached % every == 0 or reached == rounds:
+            yield reached, Weights(hidden, weights.signs)
+
+
+def trained_checkpoints(
+    problem: Problem, setup: Setup, rounds: int, every: int, momentum: bool = False, loss: ConvexLoss = SQUARES
+) -> Iterator[tuple[int, Weights]]:
+    """Checkpoints of Algorithm 1 on squares, with tuned momentum or without, or on another loss.
+
+    Args:
+        problem: data with scalar labels.
+        setup: sizes, seed and steps.
+        rounds: how many are trained in all.
+        every: rounds between checkpoints.
+        momentum: at the server, tuned; for squares.
+        loss: of an output and its label.
+    """
+    if loss is not SQUARES:
+        return loss_checkpoints(problem, setup, loss, rounds, every)
+    return (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every)
+
+
 def watch_any_order(
     problem: Problem,
     setup: Setup,
@@ -77,6 +136,7 @@ def watch_any_order(
     certify: Callable[[Problem, Weights], Found],
     *,
     momentum: bool = False,
+    loss: ConvexLoss = SQUARES,
 ) -> Iterator[tuple[int, Found]]:
     """Train on until a checkpoint certifies: each round looked at, and what is found there.
 
@@ -87,8 +147,9 @@ def watch_any_order(
         every: rounds from one look to the next.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
         momentum: at the server, tuned, until a round certifies; what is certified does not have it.
+        loss: that is trained on.
     """
-    for reached, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
+    for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         certificate = certify(problem, weights)
         yield reached, certificate
         if certificate.certified:
@@ -101,7 +162,9 @@ def certify_after(
     rounds: int,
     every: int,
     certify: Callable[[Problem, Weights], Found],
+    *,
     momentum: bool = False,
+    loss: ConvexLoss = SQUARES,
 ) -> Found:
     """What is found after so many rounds, trained as by `watch_any_order`.
 
@@ -112,7 +175,8 @@ def certify_after(
         every: rounds of a leg, on which the last bits of the weights depend.
         certify: as of `watch_any_order`.
         momentum: at the server, tuned as by `tuned_momentum`.
+        loss: that is trained on.
     """
-    for _, weights in (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every):
+    for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         last = weights
     return certify(problem, last)

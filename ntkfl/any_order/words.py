@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        return not_certified(certificate.needed_residual, float(certificate.residual.hi))
+        what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
+        return not_certified(certificate.needed_residual, float(certificate.residual.hi), what)
     return (
         f"CERTIFIED for any order: steps below {shown_down(certificate.step_limit)} bring the training loss to 0 from "
         "here on, in whatever order batches and clients come.",
@@ -23,11 +24,11 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     )
 
 
-def not_certified(needed: float | None, residual: float) -> tuple[str, str]:
+def not_certified(needed: float | None, residual: float, what: str = "residual |y - f|") -> tuple[str, str]:
     """That nothing is proved, and which residual would do."""
     return (
         "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
-        f"A residual |y - f| of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
+        f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
         if needed is not None
         else "Even a residual a million times smaller would not do: see what is in the way.",
     )
@@ -38,8 +39,16 @@ def page(certificate: AnyOrderCertificate) -> str:
     constant = certificate.weights.hidden.shape[1] > certificate.network.hidden.shape[1]
     numbers = {} if certificate.certified else {"in the way": certificate.why}
     numbers |= {
-        "samples, neurons": f"{certificate.problem.n}, {certificate.width}",
-        "|y - f|": shown_up(float(certificate.residual.hi)),
+        "samples, neurons": f"{certificate.given.n}, {certificate.width}",
+        **(
+            {"|y - f|": shown_up(float(certificate.residual.hi))}
+            if certificate.loss.name == "squares"
+            else {
+                "loss": certificate.loss.name,
+                "from f to its minimisers": shown_up(float(certificate.residual.hi)),
+                "samples with a slope ahead": str(len(certificate.kept)),
+            }
+        ),
         "D, distance to the fit": shown_up(float(certificate.distance.hi)),
         "pairs held at kinks, |A|": str(len(certificate.held)),
         "margin off A": shown_down(certificate.margin),
@@ -86,7 +95,8 @@ def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
         {"certified": certificate.certified, "why": certificate.why}
         | {name: _finite(value) for name, value in numbers.items()}
         | {name: [_finite(v) for v in values.tolist()] for name, values in limits.items()}
-        | {"held": certificate.held.tolist(), "width": certificate.width, "n": certificate.problem.n}
+        | {"held": certificate.held.tolist(), "width": certificate.width, "n": certificate.given.n}
+        | {"loss": certificate.loss.name, "kept": certificate.kept.tolist()}
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 Entrywise = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Ends = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class ConvexLoss:
         slope: l', its derivative in f.
         curvature: l'', used in Newton's method only.
         smoothness: b; a bound on l'' is one, as l is not negative.
+        minimisers: the ends of an interval of f, rounded to its inside, in which l is 0; None: l is nowhere 0.
         accepts: what labels must be, in words; `labels`: whether these are.
     """
 
@@ -27,6 +29,7 @@ class ConvexLoss:
     slope: Entrywise
     curvature: Entrywise
     smoothness: float
+    minimisers: Ends | None = None
     accepts: str = "real numbers"
     labels: Callable[[np.ndarray], bool] = lambda y: True
 
@@ -37,10 +40,77 @@ LOGISTIC = ConvexLoss(
     lambda f, y: -y * expit(-y * f),
     lambda f, y: expit(y * f) * expit(-y * f),
     0.25,
+    None,
     "-1 and +1",
     lambda y: bool((np.abs(y) == 1).all()),
 )
 SQUARES = ConvexLoss(
-    "squares", lambda f, y: (f - y) ** 2 / 2, lambda f, y: f - y, lambda f, y: np.ones(np.broadcast(f, y).shape), 1.0
+    "squares",
+    lambda f, y: (f - y) ** 2 / 2,
+    lambda f, y: f - y,
+    lambda f, y: np.ones(np.broadcast(f, y).shape),
+    1.0,
+    lambda y: (y, y),
+)
+HINGE = ConvexLoss(
+    "hinge",
+    lambda f, y: np.maximum(1 - y * f, 0) ** 2 / 2,
+    lambda f, y: -y * np.maximum(1 - y * f, 0),
+    lambda f, y: 1.0 * (y * f < 1),
+    1.0,
+    lambda y: (np.where(y > 0, 1.0, -np.inf), np.where(y > 0, np.inf, -1.0)),
+    LOGISTIC.accepts,
+    LOGISTIC.labels,
 )
 LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARES)}
+
+
+def huber(delta: float) -> ConvexLoss:
+    """Huber's loss: squares up to |f - y| = delta, then linear."""
+    return ConvexLoss(
+        f"huber:{delta:g}",
+        lambda f, y: np.where(np.abs(f - y) <= delta, (f - y) ** 2 / 2, delta * np.abs(f - y) - delta**2 / 2),
+        lambda f, y: np.clip(f - y, -delta, delta),
+        lambda f, y: 1.0 * (np.abs(f - y) <= delta),
+        1.0,
+        lambda y: (y, y),
+    )
+
+
+def band(width: float) -> ConvexLoss:
+    """Half the square of what |f - y| is above the width."""
+
+    def ends(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.minimum(np.nextafter(y - width, np.inf), y), np.maximum(np.nextafter(y + width, -np.inf), y)
+
+    return ConvexLoss(
+        f"band:{width:g}",
+        lambda f, y: np.maximum(np.abs(f - y) - width, 0) ** 2 / 2,
+        lambda f, y: f - np.clip(f, y - width, y + width),
+        lambda f, y: 1.0 * (np.abs(f - y) > width),
+        1.0,
+        ends,
+    )
+
+
+WITH_A_NUMBER = {"huber": huber, "band": band}
+
+
+def loss_of(name: str) -> ConvexLoss:
+    """A loss by its name: squares, logistic, hinge (the squared one), huber:DELTA or band:WIDTH.
+
+    Raises:
+        ValueError: another name, or a number that is not positive and finite.
+    """
+    kind, colon, number = name.partition(":")
+    if kind in WITH_A_NUMBER:
+        try:
+            size = float(number)
+        except ValueError:
+            size = np.nan
+        if not (colon and 0 < size < np.inf):
+            raise ValueError(f"the loss is {name!r}; {kind} needs a positive number, such as {kind}:0.1")
+        return WITH_A_NUMBER[kind](size)
+    if name in (known := LOSSES | {HINGE.name: HINGE}):
+        return known[name]
+    raise ValueError(f"the loss is {name!r}; it must be squares, hinge, huber:DELTA or band:WIDTH")

@@ -112,6 +112,21 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
     assert early.exit_code == 1 and "NOT CERTIFIED for fedavgm" in early.stdout and "In the way: " in early.stdout
 
 
+def test_another_loss_is_trained_on_and_certified(tmp_path):
+    """From its own rounds; the record replays."""
+    rng = np.random.default_rng(1)
+    np.savez(tmp_path / "data.npz", x=rng.standard_normal((8, 6)), y=rng.choice([-1.0, 1.0], 8))
+    asked = (*ANY, "--loss", "hinge", "--data", tmp_path / "data.npz", "--width", 400, "--eta-local", "0.05")
+    result = run(*asked, "--watch", "--every", 20, "--rounds", 2000, "--attack", 50, "--json", tmp_path / "a.json")
+    assert result.exit_code == 0 and result.stdout.startswith("CERTIFIED for any order"), result.output
+    record = json.loads((tmp_path / "a.json").read_text())
+    assert record["loss"] == "hinge" and 0 < len(record["kept"]) <= 8 == record["n"] and not record["attack"]["broken"]
+    assert "  if steps are on half the sum of squared hinges" in result.stdout
+    again = run(*record["replay"].split()[1:], "--attack", 50, "--json", tmp_path / "b.json")
+    assert again.exit_code == 0, again.output
+    assert {**json.loads((tmp_path / "b.json").read_text()), "provenance": 0} == {**record, "provenance": 0}
+
+
 @pytest.fixture
 def files(tmp_path):
     """A network with biases that nearly fits its data, in three formats."""
@@ -202,6 +217,12 @@ def test_labels_in_one_column_are_tested_by_their_signs(files):
         ((*ANY, "--weights", "nothing.npz"), "there is no such file"),
         ((*ANY, "--test"), "sphere takes no test"),
         (("certify", "--option", "mu=1"), "--option needs --method"),
+        (("certify", "--loss", "hinge"), "--loss needs --any-order"),
+        ((*ANY, "--loss", "logistic", "--width", "40"), "the logistic loss has no minimiser"),
+        ((*ANY, "--loss", "hing", "--width", "40"), "it must be squares, hinge, huber:DELTA or band:WIDTH"),
+        ((*ANY, "--loss", "band", "--width", "40"), "band needs a positive number"),
+        ((*ANY, "--loss", "hinge", "--momentum", "--watch"), "--momentum is tuned for squares"),
+        ((*ANY, "--loss", "hinge", "--export", "new"), "--export is for squares"),
         (("certify", "--method", "scaffold", "--attack", "5"), "--attack needs --any-order"),
         ((*ANY, "--method", "scaffold"), "choose one"),
         (("certify", "--method", "scaffold", "--width", "40", "--option", "speed"), "write NAME=VALUE"),

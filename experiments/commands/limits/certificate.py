@@ -78,6 +78,10 @@ def certify(
         Path | None,
         typer.Option(help="with --any-order: a folder with the certificate and a script that checks it without ntkfl"),
     ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="with --any-order: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too"),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(help="a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."),
@@ -106,6 +110,7 @@ def certify(
         "--plot": (plot, ("--any-order",)),
         "--attack": (attack, ("--any-order",)),
         "--export": (export, ("--any-order",)),
+        "--loss": (loss, ("--any-order",)),
         "--option": (option, ("--method",)),
         "--test": (test, tuple(kinds)),
     }
@@ -131,7 +136,19 @@ def certify(
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
         request = AnyOrder(
-            after, watch, every, weights, momentum, test, plot, json_file, attack, export, method, tuple(option or ())
+            after,
+            watch,
+            every,
+            weights,
+            momentum,
+            test,
+            plot,
+            json_file,
+            attack,
+            export,
+            method,
+            tuple(option or ()),
+            loss,
         )
         return certify_in_any_order(options, request)
     with bad_input():

@@ -1,0 +1,85 @@
+"""Outputs that minimise every loss and that weights near a network's own have: labels for the certificate.
+
+What is found here only proposes: any targets in their intervals are allowed.
+"""
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Int
+
+from ntkfl import interruption
+from ntkfl.any_order.constraint_rows import ConstraintRows
+from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
+from ntkfl.any_order.scaled_network import scaled
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.problem import Problem, Weights
+
+TURNS, PATIENCE = 200, 3  # of the active set method; turns without progress after which one row changes at a time
+
+
+def proposed(
+    problem: Problem,
+    weights: Weights | TwoLayer,
+    low: Float[np.ndarray, "n C"],
+    high: Float[np.ndarray, "n C"],
+    names: Int[np.ndarray, " n"],
+) -> Float[np.ndarray, "n C"]:
+    """Targets t with low <= t <= high, (n, C), that nearly a least change of the weights reaches.
+
+    `names` of the samples are for messages.
+
+    Raises:
+        ValueError: equal inputs whose intervals have no number in common.
+    Source: docs/proofs/losses_in_any_order.md#choosing-targets
+    """
+    start = scaled(Problem(problem.x, np.zeros(low.shape), problem.owner), weights)
+    shift = (start.gain - start.exponent)[:, None]
+    ends = []
+    for end, worst in ((low, np.maximum), (high, np.minimum)):
+        shared = np.full((start.n, start.n_outputs), -np.inf if worst is np.maximum else np.inf)
+        worst.at(shared, start.row, np.ldexp(end, shift))
+        ends.append(shared)
+    apart = np.flatnonzero((ends[0] > ends[1])[start.row].any(axis=1))
+    if len(apart):
+        named = ", ".join(map(str, names[start.row == start.row[apart[0]]]))
+        raise ValueError(f"samples {named} have the same input, up to a factor, and no output minimises all losses")
+    rows = ConstraintRows(passed(start), NO_PAIRS.neuron, NO_PAIRS.row)
+    outputs = -rows.target()[0]
+    change = nearest_in_box(rows.gram[0], *(end.reshape(-1) - outputs for end in ends))
+    targets = np.clip((outputs + change).reshape(ends[0].shape), *ends)
+    return np.clip(np.ldexp(targets[start.row], -shift), low, high)
+
+
+def nearest_in_box(
+    kernel: Float[np.ndarray, "p p"], low: Float[np.ndarray, " p"], high: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"]:
+    """About the u with low <= u <= high of least u'K^-1 u, (p,); where K is singular in float64, of least |u|."""
+    best = np.clip(0.0, low, high)
+    try:
+        factor = scipy.linalg.cho_factor(kernel)
+    except (np.linalg.LinAlgError, ValueError):
+        return best
+    least, tolerance = float(best @ scipy.linalg.cho_solve(factor, best)), 1e-13 * np.abs(best).max()
+    side, fewest, patience = np.zeros(len(low)), len(low) + 1, PATIENCE  # 1: tied to its lower end, -1: to its upper
+    for _ in range(TURNS):
+        interruption.check()
+        tied, pull = np.flatnonzero(side), np.zeros(len(low))
+        if len(tied):
+            wanted = np.where(side > 0, low, high)[tied]
+            pull[tied] = scipy.linalg.solve(kernel[np.ix_(tied, tied)], wanted, assume_a="pos")
+        change = kernel @ pull
+        inside = np.clip(change, low, high)
+        if (cost := float(inside @ scipy.linalg.cho_solve(factor, inside))) < least:
+            best, least = inside, cost
+        wrong = np.where(side == 0, (change < low - tolerance) | (change > high + tolerance), side * pull < 0)
+        count = int(wrong.sum())
+        if not count:
+            break
+        if count < fewest:
+            fewest, patience = count, PATIENCE
+        elif patience:
+            patience -= 1
+        else:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        side = np.where(wrong, np.where(side != 0, 0, np.where(change < low, 1, -1)), side)
+    return best
