@@ -262,7 +262,10 @@ class AnyOrderCertificate(LaterModels):
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
     def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
-        """All samples as `weights` takes them, with labels of the loss, and what is added to the outputs before it."""
+        """All samples as `weights` takes them, and what the loss is of.
+
+        Returns: the samples with labels of the loss, and what is added to the outputs before it, (C,).
+        """
         if self.loss is SQUARES:
             return self.problem, np.zeros(len(self.output_bias))
         problem, _, _ = without_biases(self.given, self.network)
