@@ -139,7 +139,7 @@ def draw(quick: Keys) -> Figure:
             panel.set_title(setting.name)
         figure.supxlabel("distance from the first model towards the second", fontsize=8)
         figure.supylabel("distance across", fontsize=8)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
         figure.colorbar(filled, ax=panels, label=f"mean test loss [nats], cut off at {HIGHEST:g}", aspect=40)
     return figure
 

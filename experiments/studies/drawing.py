@@ -26,6 +26,7 @@ HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legen
 DPI = 150
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
 MARGIN, NAME = 0.6, 4.0  # inches: what a title and an entry leave free, the name of a place
+WITHIN = 300.0  # from end to end of a log axis that has numbers as ticks, not powers of ten
 FEW, MANY = 6, 12  # places named on a log axis; more than so many are no grid, and the axis has its powers of ten
 COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
 MARKERS = "osD^vPX"
@@ -160,7 +161,8 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
         if series.of:
             style = styles[series.of]
         else:
-            style = styles[series.name] = COLORS[len(styles) % len(COLORS)], MARKERS[len(styles) % len(MARKERS)]
+            turn, place = divmod(len(styles), len(COLORS))  # the eighth has the first one's colour, not its marker
+            style = styles[series.name] = COLORS[place], MARKERS[(place + turn) % len(MARKERS)]
         handle = _draw_series(axes, series, *style, panel)
         if not series.of:
             handles[series.name] = handle
@@ -226,6 +228,8 @@ def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
 
 def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[float] = ()) -> None:
     """places: where x has points; a few on a log axis are its ticks."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator
+
     across, down = (y, x) if sideways else (x, y)
     for label, axis, scale, named, values in (
         (across, axes.xaxis, axes.set_xscale, axes.set_xlabel, places),
@@ -237,6 +241,12 @@ def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[floa
                 few = values[:: math.ceil(len(values) / FEW)]
                 axis.set_ticks(few, [f"{value:g}" for value in few])
                 axis.set_ticks([], minor=True)
+            else:
+                low, high = axis.get_view_interval()
+                if 0 < low < high < WITHIN * low:
+                    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                    axis.set_major_formatter(FormatStrFormatter("%g"))
+                    axis.set_ticks([], minor=True)
         if label.names:
             axis.set_ticks(range(len(label.names)), [shown(name, NAME) for name in label.names])
         named(_text(label))

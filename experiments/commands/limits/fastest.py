@@ -168,7 +168,8 @@ def _picture(comparison: "Fastest", counts: tuple[int, ...], kind: str) -> bytes
         of = {
             tuned.local_steps: tuned.rounds for tuned in comparison.tuned if tuned.label == best.label and tuned.rounds
         }
-        lines.append(Series(best.label, "measured", list(of), [float(rounds) for rounds in of.values()]))
+        exact = [float(rounds) for rounds in of.values()]
+        lines.append(Series(best.label, "measured", list(of), exact, exact, exact))
     if comparison.floor:
         floor = [float(comparison.floor)] * len(counts)
         lines.append(Series("floor of client-local methods, worst labels", "bound", counts, floor))

@@ -79,7 +79,7 @@ def miniature(
                     typer.echo(f"picture: {picture}", err=True)
                 if miniature.draw and out is not None:
                     picture = out / miniature.label / f"{miniature.label}.png"
-                    miniature.draw(miniature.quick if quick else {}).savefig(picture, dpi=110)
+                    miniature.draw(miniature.quick if quick else {}).savefig(picture, dpi=200)
                     typer.echo(f"picture: {picture}", err=True)
         options = {
             "scale": scale,

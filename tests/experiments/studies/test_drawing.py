@@ -129,3 +129,10 @@ def test_no_text_reaches_beyond_the_figure():
             texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else [])]
             for box in (text.get_window_extent() for text in texts if text.get_text()):
                 assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
+
+
+def test_more_series_than_colours_are_still_told_apart():
+    lines = tuple(Series(f"s{k}", "measured", [1.0, 2.0], [k + 1.0, k + 2.0]) for k in range(2 * len(COLORS)))
+    axes, _ = draw(Chart("many", "", "", (Panel("", WIDTH, Label("value"), lines),))).axes
+    styles = {(bars.lines[0].get_color(), bars.lines[0].get_marker()) for bars in axes.containers}
+    assert len(styles) == len(lines)
