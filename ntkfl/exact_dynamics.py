@@ -151,13 +151,7 @@ def kernel_regime(
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    tiles = _tiles(problem, gram, matrix_free, ima)
-    if tiles:  # products and blocks are asked for alone
-        kernel = in_float64(gram) if callable(gram) else infinite
-        base = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
-    else:
-        base = algorithm1_limit(problem, setup, gram)
-    regime = base
+    regime = base = base_regime(problem, setup, gram, matrix_free, ima)
     another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
     if loss is not None:
         if another:
@@ -166,7 +160,7 @@ def kernel_regime(
                 "step_factors and ima"
             )
         regime = _of_loss(base, loss)
-    elif another or tiles:
+    elif another or isinstance(base.gram, Tiles):
         other = of_method(base, method, options or {}, momentum, **steps)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
@@ -174,21 +168,28 @@ def kernel_regime(
     return regime
 
 
-def _tiles(
+def base_regime(
     problem: Problem,
+    setup: Setup,
     gram: ArrayLike | Kernel | None,
-    how: bool | str,
-    ima: MovingWindow | None,
-) -> Tiles | None:
-    """The Gram matrix by tiles, where rounds are to be run without eigenvectors; None where not."""
-    not_for = "a moving window" if ima else "a matrix for gram"
+    matrix_free: bool | str,
+    ima: MovingWindow | None = None,
+) -> KernelRegime:
+    """Algorithm 1 with the Gram matrix whole, or by tiles, of which products and blocks are asked for alone.
+
+    Raises:
+        ValueError: as `kernel_regime`; a moving window has no tiles.
+    """
     if not ima and (gram is None or callable(gram)):
-        return tiles_of(problem, infinite if gram is None else in_float64(gram), how)
-    if how not in (False, "auto"):
+        kernel = infinite if gram is None else in_float64(gram)
+        if tiles := tiles_of(problem, kernel, matrix_free):
+            return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
+    elif matrix_free not in (False, "auto"):
+        not_for = "a moving window" if ima else "a matrix for gram"
         raise ValueError(
-            f"matrix_free is {how!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
+            f"matrix_free is {matrix_free!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
         )
-    return None
+    return algorithm1_limit(problem, setup, gram)
 
 
 def of_method(

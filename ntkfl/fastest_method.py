@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from ntkfl import lapack
+from ntkfl.exact_dynamics import base_regime
 from ntkfl.fewest_rounds import METHODS, Search, above_rounding
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.matrix_free import MatrixFreeRegime
+from ntkfl.limit.regime import Kernel
 from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # that are counted for one method
+MOST_RUN = 1000  # that are run to count them, where no matrix gives them
 LEAST_ROUNDS, FARTHER = 64, 2  # times the fewest rounds so far, after which a setting is not worth an exact count
 NOT_SINGULAR = "scaffold", "feddyn", "cyclic"  # whose rates cannot be told from 1 where H is singular
 VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
@@ -33,10 +38,14 @@ class Tuned:
         local_steps: K.
         eta_local: of the clients.
         rate: the factor by which a round lowers the residual in the long run, the spectral radius; where H is singular,
-            of the part that can fall.
-        rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000.
+            of the part that can fall; None where the Gram matrix is in tiles, since the smallest eigenvalue is not
+            resolved there.
+        rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000; in tiles,
+            not in 1000.
         vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
         left: the residual after the budget of rounds over that at the start; None without a budget.
+        left_error: what tiles and rounding have done to it, at most; None with a whole Gram matrix, or where no bound
+            is proved for these steps.
     """
 
     label: str
@@ -44,10 +53,11 @@ class Tuned:
     options: dict[str, Any]
     local_steps: int
     eta_local: float
-    rate: float
+    rate: float | None
     rounds: int | None
     vectors: int | None
     left: float | None = None
+    left_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class Fastest:
         floor: rounds to eps by the best momentum at that condition for the worst labels; None where H is singular. No
             bound for the labels at hand, which may take fewer rounds.
         budget: rounds of `Tuned.left`, for which the steps are tuned.
+        tiles: what the tiles of the Gram matrix are stored in; None: it is whole. In tiles the condition and the floor
+            are not resolved, and `condition` is infinite.
     """
 
     eps: float
@@ -68,6 +80,7 @@ class Fastest:
     condition: float
     floor: int | None
     budget: int | None = None
+    tiles: str | None = None
 
     @property
     def best(self) -> tuple[Tuned, ...]:
@@ -85,7 +98,7 @@ class Fastest:
 
 def fastest(
     problem: Problem,
-    gram: Float[np.ndarray, "n n"] | None = None,
+    gram: ArrayLike | Kernel | None = None,
     local_steps: Sequence[int] = LOCAL_STEPS,
     eta_local: float | None = None,
     eps: float = 1e-6,
@@ -93,6 +106,7 @@ def fastest(
     progress: Callable[[str], None] = lambda label: None,
     methods: Sequence[str] = tuple(METHODS),
     refine: bool = True,
+    matrix_free: bool | str = False,
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
@@ -106,9 +120,14 @@ def fastest(
     cannot be told from 1 there, are left out; where part of the residual stays, the fewest rounds to eps of the rest
     are looked for.
 
+    With `matrix_free` nothing is decomposed: steps are searched for in the Krylov space of the labels, some 40 products
+    for each local step and number of them, and each method's best setting is then run, round by round, for the numbers
+    of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of three, and
+    scaffold, feddyn and cyclic, whose rounds are no functions of one symmetric matrix, are left out.
+
     Args:
         problem: data.
-        gram: H, (n, n); default that of infinite width.
+        gram: H, (n, n), or its kernel; default that of infinite width.
         local_steps: the K to try.
         eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
             client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|: there only the
@@ -118,9 +137,11 @@ def fastest(
         progress: told the method that begins.
         methods: labels of those to compare, as the table has them; default: all.
         refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
+        matrix_free: as in `kernel_regime`.
 
     Raises:
-        ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; as `kernel_regime`.
+        ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone
+            diverges, with tiles; as `kernel_regime`.
 
     Source: docs/proofs/linear_methods.md#tuned-server-steps,
     docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients who train at the same
@@ -135,10 +156,13 @@ def fastest(
     unknown = next((label for label in methods if label not in METHODS), None)
     if unknown is not None:
         raise ValueError(f"there is no method {unknown!r}; they are {', '.join(map(repr, METHODS))}")
-    base = algorithm1_limit(problem, Setup(), gram)
-    largest = float(base.blocks.clients.values.max())
-    singular = not np.isfinite(condition := least_condition(problem, base.gram))
-    _ = base._eigen  # once, for every regime that is tried
+    base = base_regime(problem, Setup(), gram, matrix_free)
+    largest, tiles = float(base.blocks.clients.values.max()), base.gram if isinstance(base.gram, Tiles) else None
+    if tiles is not None and eta_local is not None and eta_local * largest >= 2:
+        raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
+    singular = not np.isfinite(condition := np.inf if tiles is not None else least_condition(problem, base.gram))
+    # once, for every regime that is tried
+    vars(base).update({"_spaces": {}} if tiles is not None else {"_eigen": base._eigen})
 
     def aim(regime: LinearRegime, least: float) -> float:
         if budget is not None:
@@ -163,7 +187,7 @@ def fastest(
                 last = [min([tuned, *kept], key=_order)]
                 best[label, steps] = last[0]
     floor = _worst_rounds(condition, eps)
-    return Fastest(eps, tuple(best.values()), condition, floor, budget)
+    return Fastest(eps, tuple(best.values()), condition, floor, budget, None if tiles is None else str(tiles.dtype))
 
 
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
@@ -209,13 +233,26 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
 
 
 def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:
-    rounds, left = None, None
-    with suppress(ValueError):  # it never falls so far, or needs too many rounds
-        rounds = regime.rounds_to(eps, at_most=MOST_ROUNDS)
+    rounds, left, error = None, None, None
+    tiled = isinstance(regime, MatrixFreeRegime)
+    if not tiled or rounds_between(regime, eps, MOST_RUN) < 0.9 * MOST_RUN:
+        with suppress(ValueError):  # it never falls so far, or needs too many rounds
+            rounds = regime.rounds_to(eps, at_most=MOST_RUN if tiled else MOST_ROUNDS)
     if budget is not None:
-        ends = np.linalg.norm(regime.residual(np.array([0, budget])).reshape(2, -1), axis=1)
-        left = float(ends[1] / ends[0]) if ends[0] else 0.0
+        left, error = _left(regime, budget)
     setup, per_round = regime.setup, VECTORS.get(regime.method, 2)
     vectors = None if rounds is None else rounds * per_round
-    rate = _rate(regime)
-    return Tuned(label, regime.method, options, setup.local_steps, setup.eta_local, rate, rounds, vectors, left)
+    rate = None if tiled else _rate(regime)
+    return Tuned(label, regime.method, options, setup.local_steps, setup.eta_local, rate, rounds, vectors, left, error)
+
+
+def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:
+    """The residual after the budget over the first, and a bound of its error where there is one."""
+    start = float(np.linalg.norm(regime._labels))
+    if not start:
+        return 0.0, None
+    if isinstance(regime, MatrixFreeRegime):
+        with suppress(ValueError):  # no bound is proved
+            run = regime._bounded(np.array([budget]))[0]
+            return float(np.linalg.norm(run.residual)) / start, run.norm_error / start
+    return float(np.linalg.norm(regime.residual(budget))) / start, None

@@ -11,8 +11,10 @@ from scipy.optimize import minimize
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
+from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.rounds_between import NEVER
 from ntkfl.problem import Setup
 
@@ -63,7 +65,16 @@ class Search:
     best: Setting | None = None
 
     def run(self, known: list[Setting]) -> None:
-        """From the best of all starts and of settings that are known, and from the best at another local step."""
+        """From the best of all starts and of settings that are known, and from the best at another local step.
+
+        Without a matrix each client step and each pull costs a Krylov space of its own: they are taken from those of
+        the starts, and the server's numbers alone are searched on.
+        """
+        if self.eta_local is None and isinstance(self.base.gram, Tiles):
+            for eta in [share * self.unit for share in SHARES]:
+                self.eta_local = eta
+                self.run([setting for setting in known if setting[0] == eta])
+            return
         etas = [share * self.unit for share in SHARES] if self.eta_local is None else [self.eta_local]
         starts = [(eta, options) for eta in etas for options in self.tunable.starts(self._at(eta))] + known
         ranked = sorted((self.value(*setting), number) for number, setting in enumerate(starts))
@@ -82,10 +93,13 @@ class Search:
         """The aim there, NEVER where it would be the least so far and the steps are not stable."""
         interruption.check()
         regime = self.regime(eta, options)
+        if isinstance(regime, MatrixFreeRegime) and not regime.has_ritz:
+            return NEVER
         reached = self.aim(regime, self.least)
         if reached >= self.least:
             return reached
-        if regime.step_warning is not None:
+        steady = regime.likely_stable if isinstance(regime, MatrixFreeRegime) else regime.step_warning is None
+        if not steady:
             return NEVER
         self.least, self.best = reached, (eta, options)
         return reached
@@ -99,7 +113,8 @@ class Search:
     @property
     def _names(self) -> list[str]:
         """Of the numbers that are searched for."""
-        return [*(["eta_local"] if self.eta_local is None else []), *self.tunable.names]
+        own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, Tiles)]
+        return [*(["eta_local"] if self.eta_local is None else []), *own]
 
     def _numbers(self, eta: float, options: Options) -> np.ndarray:
         """The setting as numbers of `SCALES`, within their bounds."""
@@ -142,8 +157,12 @@ def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[fl
     """Of H u(H_D) at server rate 1: eigenvalues that a quarter of all are below, or two, ..., and the largest."""
     regime = of_method(at, method, {"server_rate": 1.0, **options})
     response = regime.round.response
-    if response is not None and np.isfinite(response).all() and regime.nu is not None:
-        nu = above_rounding(regime.nu)
+    if isinstance(regime, MatrixFreeRegime):
+        eigenvalues = np.sort(regime.ritz.values.ravel()) if regime.has_ritz else None
+    else:
+        eigenvalues = regime.nu
+    if response is not None and np.isfinite(response).all() and eigenvalues is not None:
+        nu = above_rounding(eigenvalues)
         if len(nu):
             for low in np.unique(nu[np.round(QUARTERS * (len(nu) - 1)).astype(int)]):
                 yield float(low), float(nu[-1])

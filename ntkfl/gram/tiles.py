@@ -118,6 +118,8 @@ class Tiles:
         return 1.01 * additions * UNIT * self.norm
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        if len(self.slabs) == 1:
+            return _slab_product(self.slabs[0], v)
         product = np.zeros(v.shape)
         # BLAS shares a thin product badly among threads; the sum's order is that of the slabs, whatever their threads
         with worker_threads() as count, ThreadPoolExecutor(count) as workers:

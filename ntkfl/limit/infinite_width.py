@@ -110,7 +110,7 @@ class KernelRegime(Regime):
         other = replace(self, setup=setup)
         vars(other).update(self._decomposed)
         same_steps = (setup.eta_local, setup.local_steps) == (self.setup.eta_local, self.setup.local_steps)
-        if same_steps and np.isfinite(self._response).all():
+        if same_steps and isinstance(self.gram, np.ndarray) and np.isfinite(self._response).all():
             vars(other)["_modes"] = replace(self._modes, rho=other._rho)
         return other
 

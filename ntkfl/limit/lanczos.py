@@ -21,6 +21,7 @@ class Lanczos:
     last: float
     residual: float  # |R|
     skew: float
+    basis: Float[np.ndarray, "n k"]  # V
 
     @classmethod
     def of(
@@ -57,8 +58,13 @@ class Lanczos:
             residual = image[:, :end] - basis[:, :kept] @ t[:kept, :end]
             skew = float(np.linalg.norm(basis[:, :kept].T @ basis[:, :kept] - np.eye(kept)))
             beside = np.diagonal(t, 1)[: end - 1]
-            runs.append(cls(np.diagonal(t)[:end], beside, last, float(np.linalg.norm(residual)), skew))
+            runs.append(cls(np.diagonal(t)[:end], beside, last, float(np.linalg.norm(residual)), skew, basis[:, :end]))
         return runs
+
+    @property
+    def pairs(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
+        """The eigenvalues of T, ascending, and its eigenvectors, a column each."""
+        return eigh_tridiagonal(self.diagonal, self.beside)
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Nodes and weights of Gauss's rule, and of Lobatto's, which has low and high as nodes.

@@ -55,6 +55,17 @@ class ResidualModes:
             yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
 
 
+def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
+    """Of the residual in each mode and what a server remembers of it, for eigenvalues of P^(1/2) H P^(1/2)."""
+    assert round.server is not None
+    columns = []
+    for unit in np.eye(1 + round.memory):
+        first, *memory = (np.full((len(values), 1), entry) for entry in unit)
+        move, after = round.server(values[:, None] * first, tuple(memory))
+        columns.append(np.concatenate([first - move, *after], axis=1))
+    return np.stack(columns, axis=2)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
@@ -107,12 +118,7 @@ class LinearRegime(Regime):
         root, inverse = (self._clients.apply(share**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
         product = root @ self.gram @ root
         values, vectors = np.linalg.eigh((product + product.T) / 2)
-        columns = []
-        for unit in np.eye(1 + self.round.memory):
-            first, *memory = (np.full((len(values), 1), entry) for entry in unit)
-            move, after = self.round.server(values[:, None] * first, tuple(memory))
-            columns.append(np.concatenate([first - move, *after], axis=1))
-        return ResidualModes(np.stack(columns, axis=2), inverse @ vectors, vectors.T @ root)
+        return ResidualModes(mode_maps(self.round, values), inverse @ vectors, vectors.T @ root)
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:

@@ -25,13 +25,14 @@ from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
+from ntkfl.limit.ritz_rounds import RitzRounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
-PRODUCTS = 60  # of a quadrature
+PRODUCTS, SEARCHED = 60, 40  # of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
@@ -167,6 +168,41 @@ class MatrixFreeRegime(LinearRegime):
                 "round is below what rounding and the search leave"
             )
         return True
+
+    @cached_property
+    def _spaces(self) -> dict[bytes, RitzRounds]:
+        """The labels' Krylov spaces by the clients' response, shared among regimes of the same data."""
+        return {}
+
+    @property
+    def has_ritz(self) -> bool:
+        """Whether the clients' response is positive, so that it has a root."""
+        return bool(self.round.mean_response.min() > 0)
+
+    @property
+    def ritz(self) -> RitzRounds:
+        """The labels' Krylov space of this local work, where `has_ritz`; the same for every server."""
+        response = self.round.mean_response
+        key = response.astype(np.float32).tobytes()  # divided by the server rate, it is the same up to rounding
+        if key not in self._spaces:
+            root = np.sqrt(response)
+            self._spaces[key] = RitzRounds.of(
+                lambda v: self.tiles @ v,
+                lambda v, inverse: self._clients.apply(1 / root if inverse else root, v),
+                self._labels,
+                SEARCHED,
+            )
+        return self._spaces[key]
+
+    @property
+    def modes(self) -> None:
+        """They are those of a whole matrix; see `ritz`."""
+
+    @property
+    def likely_stable(self) -> bool:
+        """Whether no Ritz value, nor its residual, is beyond the limit: a search's answer, and no proof."""
+        rate = 1.0 if self.round.server_rate is None else self.round.server_rate
+        return bool(rate * self.ritz.largest < self.round.limit)
 
     @property
     def step_limits(self) -> StepLimits:

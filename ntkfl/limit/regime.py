@@ -169,7 +169,9 @@ class Regime(ABC):
     @property
     def _decomposed(self) -> dict[str, object]:
         """What is decomposed already, for the same H under other steps or methods, where `cached_property` looks."""
-        return {"_clients": self._clients} | {name: vars(self)[name] for name in ("_eigen",) if name in vars(self)}
+        return {"_clients": self._clients} | {
+            name: vars(self)[name] for name in ("_eigen", "_spaces") if name in vars(self)
+        }
 
     @property
     def blocks(self) -> Blocks:

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_regime import LinearRegime, mode_maps
+from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.memory import require
 
 STRETCH = 6  # 2^6 rounds are looked at one by one; of more, the stretch of so many in which the residual passes eps
@@ -32,7 +33,8 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
         return 0.0
     with np.errstate(all="ignore"):  # steps may be unstable
         run = _Run.of(regime)
-        if np.linalg.norm(regime.unreachable.T @ labels) > eps * np.linalg.norm(labels):
+        whole = not isinstance(regime, MatrixFreeRegime)
+        if whole and np.linalg.norm(regime.unreachable.T @ labels) > eps * np.linalg.norm(labels):
             run = replace(run, state=run.state - run.after(2 ** int(np.log2(at_most))))
         return run.crossing(eps, at_most)
 
@@ -60,6 +62,10 @@ class _Run:
     def of(cls, regime: LinearRegime) -> _Run:
         """From outputs 0."""
         labels, n = regime._labels, regime.problem.n
+        if isinstance(regime, MatrixFreeRegime):
+            space = regime.ritz
+            maps = mode_maps(regime.round, space.values.ravel())
+            return cls(lambda state: maps @ state, lambda: maps, space.start(maps.shape[1]), space.seen)
         if (modes := regime.modes) is not None:
             maps, seen = modes.maps, lambda states: modes.basis @ states[:, 0]
             return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), seen)

@@ -39,6 +39,18 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert f"takes some {comparison.floor} rounds" in result.stdout
 
 
+def test_tiles_have_the_numbers_of_python_and_say_what_is_not_resolved(tmp_path):
+    file = tmp_path / "a.json"
+    words = ("--steps", 3, "--budget", 9, "--eta-local", 0.3, "--tiles", "float32", "--json", file)
+    result = run("fastest", *SMALL, *words)
+    assert result.exit_code == 0, result.output
+    comparison = fastest(small(), local_steps=(3,), budget=9, eta_local=0.3, matrix_free="float32")
+    assert json.loads(file.read_text()) == json.loads(json.dumps(comparison.to_dict()))
+    assert "rate and floor are not resolved" in result.stdout and "scaffold, feddyn and cyclic are not" in result.stdout
+    refused = run("fastest", *SMALL, "--tiles", "auto", "--train", 9)
+    assert refused.exit_code == 2 and "is for the two-layer network at infinite width" in refused.stderr
+
+
 def test_a_network_is_trained_beside_the_table(tmp_path):
     file = tmp_path / "a.json"
     result = run("fastest", *SMALL, "--steps", 2, "--eps", 0.01, "--seed", 0, "--train", 200, "--json", file)

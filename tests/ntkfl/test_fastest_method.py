@@ -1,6 +1,7 @@
 """The fastest method on given data: exact rounds of each, and a floor that no client-local method breaks."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import fastest, least_condition
 from ntkfl.fewest_rounds import METHODS
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.rounds_between import left_after
 from ntkfl.problem import Problem, Setup
 
 
@@ -172,3 +174,54 @@ def test_some_methods_at_their_closed_forms_are_no_faster_than_refined_ones():
     assert again(problem, best).rounds_to(rough.eps) == best.rounds
     with pytest.raises(ValueError, match="there is no method 'sgd'; they are 'fedavg, server rate 1', 'fedavg'"):
         fastest(problem, methods=("sgd",))
+
+
+AVERAGING = "fedavg, server rate 1", "fedavg", "fedprox", "fedavgm", "fedavgm, nesterov"
+
+
+@pytest.mark.parametrize("how", [{"budget": 12}, {"eps": 0.1}])
+def test_steps_from_a_krylov_space_are_as_good_as_those_from_eigenvectors(how):
+    problem = data.BUILT_IN["digits"](n=60, clients=4, seed=1)
+    whole = fastest(problem, local_steps=(4,), methods=AVERAGING, **how)
+    tiled = fastest(problem, local_steps=(4,), matrix_free="float64", **how)
+    assert {tuned.label for tuned in tiled.tuned} == set(AVERAGING)  # what remembers, or takes turns, is left out
+    assert tiled.tiles == "float64" and tiled.floor is None and whole.tiles is None
+    best = {tuned.label: tuned for tuned in whole.best}
+    for tuned in tiled.best:
+        regime = again(problem, tuned)
+        if "budget" in how:
+            ends = np.linalg.norm(regime.residual([0, how["budget"]]), axis=1)
+            assert abs(tuned.left - ends[1] / ends[0]) <= (tuned.left_error or 1e-9)
+            assert tuned.left <= 1.15 * best[tuned.label].left
+        else:
+            assert tuned.rounds == regime.rounds_to(how["eps"]) <= 1.15 * best[tuned.label].rounds + 1
+        assert tuned.rate is None
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    seed=st.integers(0, 2**16),
+    momentum=st.floats(0, 0.9),
+    rate=st.floats(0.1, 3),
+    nesterov=st.booleans(),
+    outputs=st.integers(1, 3),
+)
+def test_the_krylov_space_has_every_server_s_first_rounds(seed, momentum, rate, nesterov, outputs):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 90))
+    owner = np.unique(rng.integers(0, 4, n), return_inverse=True)[1]
+    problem = Problem(rng.standard_normal((n, 5)), rng.standard_normal((n, outputs)), owner)
+    options = {"momentum": momentum, "server_rate": rate, "nesterov": nesterov}
+    setup = Setup(eta_local=0.05 / n, local_steps=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = kernel_regime(problem, setup, None, "fedavgm", options)
+        tiled = kernel_regime(problem, setup, None, "fedavgm", options, matrix_free="float64")
+    for rounds in (1, 2, 7, 39):
+        ends = np.linalg.norm(whole.residual([0, rounds]).reshape(2, -1), axis=1)
+        assert left_after(tiled, rounds) == pytest.approx(ends[1] / ends[0], rel=1e-8)
+
+
+def test_a_local_step_beyond_the_clients_limit_is_refused_with_tiles():
+    with pytest.raises(ValueError, match=r"eta_local is 99; with tiles it must be below 2 / max_c"):
+        fastest(digits(), eta_local=99.0, matrix_free=True)

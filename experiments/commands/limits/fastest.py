@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -44,6 +44,10 @@ def fastest(
         int | None,
         typer.Option(min=1, help="train a network of this width with each method's best setting, and count rounds"),
     ] = None,
+    tiles: Annotated[
+        Literal["none", "auto", "float64", "float32"],
+        typer.Option(help="keep the Gram matrix in tiles of these entries and decompose nothing, for large data"),
+    ] = "none",
     json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
 ) -> None:
@@ -56,8 +60,9 @@ def fastest(
     quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
     any method whose clients use their own data only can reach, and the rounds that the best momentum at the server then
     takes for the worst labels; labels along large eigenvalues may take fewer. --train tests the ranking on one
-    two-layer network, drawn from --seed and trained with the best setting of each method. After Ctrl-C no file is
-    written.
+    two-layer network, drawn from --seed and trained with the best setting of each method. With --tiles steps are
+    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; SCAFFOLD, FedDyn
+    and cyclic training are left out, and the rate and the floor are not resolved. After Ctrl-C no file is written.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -65,6 +70,8 @@ def fastest(
         counts = step_counts(steps)
         if train is not None and network != TWO_LAYER:
             raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
+        if tiles != "none" and (train is not None or network != TWO_LAYER):
+            raise ValueError(f"--tiles {tiles} is for the two-layer network at infinite width; leave out the other")
         problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.fastest_method import fastest as compared
@@ -77,6 +84,7 @@ def fastest(
                 eta_local=options.eta_local,
                 eps=eps,
                 budget=budget,
+                matrix_free={"none": False, "auto": True}.get(tiles, tiles),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
@@ -114,10 +122,15 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
     for best in comparison.best:
         of = {tuned.local_steps: tuned for tuned in comparison.tuned if tuned.label == best.label}
         cells = [_shown(of[count].rounds if count in of else None) for count in counts]
-        left = [] if comparison.budget is None else [f"{best.left:.2g}"]
+        left = [] if comparison.budget is None else [_left(best)]
         table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
     typer.echo(as_lines(table))
-    if comparison.floor is None:
+    if comparison.tiles is not None:
+        typer.echo(
+            f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them; scaffold, feddyn and cyclic "
+            "are not tuned;\n  rate and floor are not resolved, since the smallest eigenvalue is lost in rounding"
+        )
+    elif comparison.floor is None:
         typer.echo("\nfloor: none, since the Gram matrix is singular")
     else:
         typer.echo(
@@ -150,6 +163,10 @@ def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: in
 
 def _shown(count: int | None) -> str:
     return "-" if count is None else str(count)
+
+
+def _left(tuned: "Tuned") -> str:
+    return f"{tuned.left:.2g}" if tuned.left_error is None else f"{tuned.left:.4g} ± {tuned.left_error:.0e}"
 
 
 def _steps(tuned: "Tuned") -> str:

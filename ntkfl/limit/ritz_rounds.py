@@ -1,0 +1,66 @@
+"""Rounds in the Krylov space of the labels: a few numbers that stand for the residual, for searches over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.limit.lanczos import Lanczos
+
+
+@dataclass(frozen=True, eq=False)
+class RitzRounds:
+    """Rounds of any server that combines mean displacements with numbers, in the labels' Krylov space.
+
+    Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2),
+    so that k products with A, Lanczos' from P^(1/2) y, give the residual of less than k rounds for every such server;
+    later ones as closely as the eigenvalues of A that the labels see are resolved.
+
+    Args:
+        values: Ritz values of A, a row for each column of labels that is not 0.
+        starts: what the labels are in their vectors.
+        roots: R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V.
+        largest: of all Ritz values, with its residual's norm: likely, not surely, above every eigenvalue of A.
+
+    Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
+    """
+
+    values: Float[np.ndarray, "C k"]
+    starts: Float[np.ndarray, "C k"]
+    roots: Float[np.ndarray, "C k k"]
+    largest: float
+
+    @classmethod
+    def of(
+        cls,
+        product: Callable[[np.ndarray], np.ndarray],
+        root: Callable[[np.ndarray, bool], np.ndarray],
+        labels: Float[np.ndarray, "n C"],
+        steps: int,
+    ) -> RitzRounds:
+        """From so many products with H; `root` multiplies by P^(1/2), or by P^(-1/2). Columns of zeros are left out."""
+        starts = root(labels[:, labels.any(axis=0)], False)
+        runs = Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)
+        size = max(len(run.diagonal) for run in runs)
+        values, weights = np.zeros((2, len(runs), size))
+        roots, largest = np.zeros((len(runs), size, size)), 0.0
+        for i, run in enumerate(runs):
+            some = slice(len(run.diagonal))  # of a space that is exhausted early the rest is 0
+            nodes, vectors = run.pairs
+            values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
+            roots[i, some, some] = np.linalg.qr(root(run.basis @ vectors, True), mode="r")
+            largest = max(largest, float(nodes[-1] + abs(run.last * vectors[-1, -1]) + run.residual))
+        return cls(values, weights, roots, largest)
+
+    def start(self, size: int) -> Float[np.ndarray, "m b 1"]:
+        """The states of all columns' modes, of so many numbers, with nothing remembered."""
+        state = np.zeros((self.starts.size, size, 1))
+        state[:, 0, 0] = self.starts.ravel()
+        return state
+
+    def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
+        """What is as long as the residual, for each of such states side by side."""
+        return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)
