@@ -10,7 +10,7 @@ Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
 
-Lemma accepted : check stored proof. Proof. vm_cast_no_check (erefl true). Qed.
+Lemma accepted : check plain_dots stored proof. Proof. vm_cast_no_check (erefl true). Qed.
 
 Section Digits.
 Variable R : realFieldType.
@@ -21,7 +21,7 @@ Theorem digits_are_safe eps U spent b z : 0 <= eps ->
   continued (@stored_input R stored) (@stored_readout R stored) (@stored_target R stored) (start R stored) eps U spent ->
   eps * spent <= D ^+ 2 /\
   (net b z U - net b z (start R stored)) ^+ 2 <= 4%:R * D ^+ 2 * (\sum_r b r * b r) * (\sum_j z j * z j).
-Proof. rewrite -D_is => eps0 U_is; exact: (checked_safe accepted b z eps0 U_is). Qed.
+Proof. rewrite -D_is => eps0 U_is; exact: (checked_safe (fun _ _ => erefl) accepted b z eps0 U_is). Qed.
 End Digits.
 
 Print Assumptions digits_are_safe.

@@ -10,12 +10,15 @@ import json
 import sys
 from array import array
 from fractions import Fraction
-from math import isqrt
+from itertools import pairwise
+from math import ceil, isqrt, log2, sqrt
+from operator import mul
 from pathlib import Path
 
 SCHEMA = "ntkfl-any-order/3"
-BITS = 48  # of the solution; fewer leave a slack that is not small against the margins
-FACTOR_BITS = 20  # of Y; fewer lose pairs whose margin is small
+BITS = 60  # of the weights that the solution gives; fewer leave a slack that is not small against the margins
+CUT = 8  # bits of the gap that the rounding of Y may cost; fewer lose pairs whose margin is small
+CHUNK = 400  # rows in a definition: Coq reads longer ones with a deep stack
 
 
 def numbers(file: Path) -> list[Fraction]:
@@ -31,26 +34,53 @@ def table(values: list, columns: int) -> list[list]:
     return [values[at : at + columns] for at in range(0, len(values), columns)]
 
 
-def dot(u: list[int], v: list[int]) -> int:
-    """The product of two vectors."""
-    return sum(a * b for a, b in zip(u, v, strict=True))
+def integers(values: list[Fraction]) -> tuple[list[int], int]:
+    """Numbers times 2^bits, and the least number of bits that makes all of them integers."""
+    bits = max(value.denominator.bit_length() - 1 for value in values)
+    return [int(value * 2**bits) for value in values], bits
 
 
-def without_zeros(row: list[int]) -> list[int]:
-    """A row without the zeros at its end, which Coq adds again."""
-    return row[: max((at + 1 for at, value in enumerate(row) if value), default=0)]
+def dot(u: list, v: list) -> float:
+    """The product of two vectors, the longer of which is cut."""
+    return sum(map(mul, u, v))
 
 
-def literal(value: object) -> str:
-    """A number, a truth value or a list of them as Coq reads it."""
+def inverse_root(k: list[list[int]]) -> list[list[float]]:
+    """The rows of the inverse of K's Cholesky factor, each up to its diagonal."""
+    factor: list[list[float]] = []
+    columns: list[list[float]] = []  # of the inverse, from the diagonal on
+    for i, row in enumerate(k):
+        line: list[float] = []
+        for j in range(i):
+            line.append((row[j] - dot(line, factor[j])) / factor[j][j])
+        line.append(sqrt(row[i] - dot(line, line)))
+        factor.append(line)
+        for j, column in enumerate(columns):
+            column.append(-dot(line[j:], column) / line[i])
+        columns.append([1 / line[i]])
+    return [[columns[j][i - j] for j in range(i + 1)] for i in range(len(k))]
+
+
+def literal(value: object, machine: bool = False) -> str:
+    """A number or a list of them as Coq reads it; of 63-bit integers if `machine`."""
     if isinstance(value, list):
-        return "[:: " + "; ".join(map(literal, value)) + "]" if value else "[::]"
-    if isinstance(value, bool):
-        return str(value).lower()
+        return "[:: " + "; ".join(literal(entry, machine) for entry in value) + "]" if value else "[::]"
+    if machine:
+        return str(value % 2**63)
     return hex(value) if value >= 0 else f"(- {hex(-value)})"
 
 
-def source(folder: Path) -> str:
+def matrix(name: str, rows: list[list[int]], machine: bool) -> str:
+    """The definition of a matrix, in parts; of 63-bit integers if `machine` and the numbers fit."""
+    machine = machine and all(abs(value) < 2**62 for row in rows for value in row)
+    parts = [literal(part, machine) for part in table(rows, CHUNK)]
+    kind, scope = ("PrimInt63.int", "%uint63") if machine else ("Z", "")
+    defined = [f"Definition {name}_{at} : seq (seq {kind}) := {part}{scope}." for at, part in enumerate(parts)]
+    whole = " ++ ".join(f"{name}_{at}" for at in range(len(parts)))
+    return "\n".join([*defined, f"Definition {name}_ := {f'of_machine ({whole})' if machine else whole}."])
+
+
+def source(folder: Path, machine: bool = False) -> str:
     """The definitions for an export: its network with its data, the witness, and the claimed D.
 
     Raises:
@@ -63,70 +93,81 @@ def source(folder: Path) -> str:
     root = isqrt(content["root_of"])
     if root**2 != content["root_of"]:
         raise ValueError(f"the square root of {content['root_of']} is no whole number; Checker.v needs one")
-    exact = {name: numbers(folder / f"{name}.f64") for name in ("hidden", "readout", "x", "y")}
-    e = max(value.denominator.bit_length() - 1 for values in exact.values() for value in values)
-    hidden, readouts, x, y = (
-        table([int(value * 2**e) for value in exact[name]], columns)
-        for name, columns in (("hidden", d), ("readout", len(exact["readout"]) // outputs), ("x", d), ("y", outputs))
-    )
+    names = ("hidden", "readout", "x", "y")
+    flat, power = zip(*(integers(numbers(folder / f"{name}.f64")) for name in names), strict=True)
+    widths = (d, len(flat[1]) // outputs, d, outputs)
+    hidden, readouts, x, y = (table(values, columns) for values, columns in zip(flat, widths, strict=True))
     m = len(hidden)
-    held = [[False] * n for _ in range(m)]
-    for r, i in content["held"]:
-        held[r][i] = True
+    w_bits, b_bits, x_bits, y_bits = power
+    if y_bits > w_bits + b_bits + x_bits:
+        raise ValueError(f"the labels have {y_bits} bits after the point, the outputs {w_bits + b_bits + x_bits}")
 
-    # The rows of C. The export lists the held pairs in the same order, neuron by neuron.
-    pairs = sorted(map(tuple, content["held"]))
-    order = [content["held"].index(list(pair)) for pair in pairs]
-    pre = [[dot(row, sample) for sample in x] for row in hidden]
-    kinds = [
-        (i, [readouts[o][r] if pre[r][i] >= 0 and not held[r][i] else 0 for r in range(m)], y[i][o] * root << 2 * e)
-        for i in range(n)
-        for o in range(outputs)
+    # The rows of C: those of the labels, then those of the held pairs, sample by sample.
+    held: list[list[int]] = [[] for _ in range(n)]
+    for r, i in sorted(map(tuple, content["held"])):
+        held[i].append(r)
+    pairs = [(r, i) for i in range(n) for r in held[i]]
+    z = [[dot(row, sample) for row in hidden] for sample in x]
+    on = [[value >= 0 for value in row] for row in z]
+    for r, i in pairs:
+        on[i][r] = False
+    scale = root << (w_bits + b_bits + x_bits - y_bits)
+    labels = [
+        (i, [b if s else 0 for b, s in zip(readouts[o], on[i], strict=True)]) for i in range(n) for o in range(outputs)
     ]
-    kinds += [(i, [int(q == r) for q in range(m)], 0) for r, i in pairs]
+    wants = [y[i][o] * scale for i in range(n) for o in range(outputs)]
+    wants = [goal - dot(c, z[i]) for goal, (i, c) in zip(wants, labels, strict=True)] + [-z[i][r] for r, i in pairs]
     gram = [[dot(u, v) for v in x] for u in x]
-    k = [[gram[i][j] * dot(c, b) for j, b, _ in kinds] for i, c, _ in kinds]
-    wants = [goal - dot(c, [row[i] for row in pre]) for i, c, goal in kinds]
+    k = [[gram[i][j] * dot(c, b) for j, b in labels] + [gram[i][j] * c[r] for r, j in pairs] for i, c in labels] + [
+        [gram[i][j] * c[r] for j, c in labels] + [gram[i][j] * (q == r) for q, j in pairs] for r, i in pairs
+    ]
 
-    # The witness, in the scale of these rows: a label's is 2^e times that of the export, over a held pair's.
-    first, bits = n * outputs, e + BITS
-    places = [*range(first), *(first + at for at in order)]
-    shifts = [0] * first + [e] * len(pairs)
+    # The witness. The export lists held pairs in another order; there a row of C has floats, here integers.
+    first, bits = n * outputs, max(0, BITS + x_bits + b_bits - w_bits)
+    places = [*range(first), *(first + content["held"].index(list(pair)) for pair in pairs)]
     solution = numbers(folder / "solution.f64")
     if len(solution) != len(places):
         raise ValueError(
             f"the solution has {len(solution)} entries, not {len(places)}: some samples are multiples of others"
         )
-    rows = table(numbers(folder / "inverse_root.f64"), first + len(pairs))
-    guess = [round(solution[p] * 2**BITS) << s for p, s in zip(places, shifts, strict=True)]
-    factor = [[round(row[p] * 2**FACTOR_BITS) << s for p, s in zip(places, shifts, strict=True)] for row in rows]
-    errors = [(want << bits) - dot(row, guess) for want, row in zip(wants, k, strict=True)]
+    power_of_guess = [bits + w_bits - x_bits - b_bits] * first + [bits + w_bits - x_bits] * len(pairs)
+    guess = [round(solution[p] * Fraction(2) ** e) for p, e in zip(places, power_of_guess, strict=True)]
+    longest = sqrt(max(row[p] for p, row in enumerate(k)))
+    factor_bits = ceil(log2(longest * len(k) ** 1.5)) + CUT  # then no row of Y K Y' is off by more than 2^-CUT
+    factor = [[round(Fraction(value) * 2**factor_bits) for value in row] for row in inverse_root(k)]
+    gap = (1 << 2 * factor_bits) - (1 << 2 * factor_bits - CUT + 1)
+    moves = [dot(row, guess) for row in k]
+    errors = [(want << bits) - move for want, move in zip(wants, moves, strict=True)]
     images = [dot(row, errors) for row in factor]
-    spent = dot(images, images)
-    yk = [[dot(row, column) for column in k] for row in factor]
-    square = [[dot(row, other) for other in factor] for row in yk]
-    gap = max(1, min(2 * row[p] - sum(map(abs, row)) for p, row in enumerate(square)))
     claimed = Fraction(content["claim"]["distance"])
-    distance = claimed * 2 ** (e + bits)
+    distance, slack = int(claimed * 2 ** (w_bits + bits)), isqrt(dot(images, images) // gap) + 1
+    moved = isqrt(dot(guess, moves)) + 1
+    far = [isqrt((distance + slack + moved) ** 2 * gram[i][i] >> 2 * bits) + 1 for i in range(n)]
+    gaps = [[r - last - 1 for last, r in pairwise([-1, *rows])] for rows in held]
     fields = [
-        f"features := {d}%nat; hidden := {literal(hidden)}",
+        f"features := {d}%nat; hidden := hidden_",
         f"readouts := {literal(readouts)}",
         f"samples := {literal(x)}",
-        f"labels := {literal(y)}; exponent := {e}%nat; root := {root}",
+        f"labels := {literal(y)}",
+        f"hidden_bits := {w_bits}%nat; readout_bits := {b_bits}%nat; sample_bits := {x_bits}%nat",
+        f"label_bits := {y_bits}%nat; root := {root}",
     ]
     shown = [
-        f"held := {literal(held)}",
+        f"held := map (column {m}) [:: " + "; ".join(literal(row) for row in gaps) + "]%nat",
         f"bits := {bits}%nat; guess := {literal(guess)}",
-        f"factor := {literal([without_zeros(row) for row in factor])}",
-        f"gap := {gap}; distance := {int(distance)}; slack := {isqrt(spent // gap) + 1}",
+        "factor := factor_",
+        f"gap := {gap}; distance := {distance}; slack := {slack}; moved := {moved}",
+        f"thresholds := {literal(far)}",
     ]
     return "\n".join(
         [
             f"(* {n} samples, {m} neurons, {len(pairs)} held pairs; written by reflect.py: do not edit. *)",
-            "From Coq Require Import ZArith.",
-            "From mathcomp Require Import all_ssreflect all_algebra.",
-            "Require Import Checker.",
+            f"From Coq Require Import ZArith{' Uint63' if machine else ''}.",
+            "From mathcomp Require Import all_ssreflect.",
+            f"Require Import Checker{' Fast' if machine else ''}.",
             "Local Open Scope Z_scope.",
+            matrix("hidden", hidden, machine),
+            matrix("factor", factor, machine),
             "Definition stored := {| " + ";\n".join(fields) + " |}.",
             "Definition proof := {| " + ";\n".join(shown) + " |}.",
             f"Definition claimed := {claimed.numerator}.",
@@ -136,4 +177,4 @@ def source(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(source(Path(sys.argv[1])), end="")
+    print(source(Path(sys.argv[1]), machine="--machine" in sys.argv[2:]), end="")

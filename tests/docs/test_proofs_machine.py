@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,29 +60,57 @@ def test_an_unproved_step_is_found(source, where):
 def test_only_closed_theorems_pass():
     judged = CHECK["judged"]
     assert judged("x.v", SOURCE, "Closed under the global context\n") == []
-    for output in ("", "Axioms:\nno : False\n", "Closed under the global context\n" * 2):
+    for output in ("", "Axioms:\nno : False\n", "Closed under the global context\n" * 2, "Axioms:\nint : Set\n"):
         assert judged("x.v", SOURCE, output)
 
 
+def test_only_the_file_about_machine_integers_may_rest_on_them():
+    judged, integers = CHECK["judged"], "Axioms:\nleb_spec\n  : forall x y : int, True\nint : Set\n"
+    assert judged("Fast.v", SOURCE, integers) == []
+    assert judged("Export.v", SOURCE, "Axioms:\nUint63.leb_spec\n  : True\nPrimInt63.int : Set\n") == []
+    assert judged("Export.v", SOURCE, "Axioms:\nOther.int : Set\n")
+    assert judged("Checker.v", SOURCE, integers)
+    assert judged("Fast.v", SOURCE, integers + "no : False\n")
+    assert judged("Fast.v", SOURCE, integers + "no\n  : False\n")
+
+
+def test_an_export_is_said_to_be_safe_as_the_stored_one_is():
+    text = CHECK["of_export"]((PROOFS / "Digits.v").read_text())
+    assert "check fast_dots stored proof" in text and "Print Assumptions export_is_safe." in text
+    assert not re.search(r"plain_dots|erefl\)|digits_are_safe", text.replace("(erefl true)", ""))
+
+
 def listed(text, field):
-    """The numbers of a field of the definitions for Coq, in order."""
-    values = re.search(rf"\b{field} := (.*?)(?:;[\s]*\w+ :=| \|\}})", text, re.DOTALL)[1]
-    return [int(value.replace(" ", ""), 0) for value in re.findall(r"- 0x[0-9a-f]+|0x[0-9a-f]+", values)]
+    """The numbers of a field, or of the parts of a matrix, of the definitions for Coq, in order."""
+    part = rf"Definition {field}_\d+ : seq \(seq [\w.]+\) := (.*?)\.\n|\b{field} := (\[.*?)(?:;\s*\w+ :=| \|\}})"
+    shown = " ".join("".join(groups) for groups in re.findall(part, text, re.DOTALL))
+    return [int(value.replace(" ", ""), 0) for value in re.findall(r"- 0x[0-9a-f]+|\b0x[0-9a-f]+|\b\d+\b", shown)]
 
 
-def test_coq_reads_the_numbers_of_the_export():
+@pytest.mark.parametrize("machine", [False, True])
+def test_coq_reads_the_numbers_of_the_export(machine, tmp_path):
     folder = PROOFS / "digits"
-    text = runpy.run_path(str(PROOFS / "reflect.py"))["source"](folder)
-    exponent = int(re.search(r"exponent := (\d+)", text)[1])
-    for field, file in (("hidden", "hidden"), ("readouts", "readout"), ("samples", "x"), ("labels", "y")):
-        assert [value / 2**exponent for value in listed(text, field)] == np.fromfile(folder / f"{file}.f64").tolist()
+    if machine:  # weights that fit into the machine's integers
+        folder = shutil.copytree(folder, tmp_path / "rounded")
+        (np.rint(np.fromfile(folder / "hidden.f64") * 2**32) / 2**32).tofile(folder / "hidden.f64")
+    text = runpy.run_path(str(PROOFS / "reflect.py"))["source"](folder, machine)
+    assert ("seq (seq PrimInt63.int)" in text) == machine
+    for field, file in {"hidden": "hidden", "readouts": "readout", "samples": "x", "labels": "y"}.items():
+        bits = int(re.search(rf"{field.removesuffix('s')}_bits := (\d+)", text)[1])
+        values = listed(text.replace("%uint63", ""), field)
+        if machine and field == "hidden":
+            values = [value if value < 2**62 else value - 2**63 for value in values]
+        assert [value / 2**bits for value in values] == np.fromfile(folder / f"{file}.f64").tolist()
     claimed, power = (int(re.search(rf"{name} := (\d+)", text)[1]) for name in ("claimed", "claimed_exponent"))
     content = json.loads((folder / "certificate.json").read_text())
     assert claimed / 2**power == content["claim"]["distance"]
-    held = re.search(r"held := (.*?);\n", text)[1].split("; [::")
-    assert [
-        [r, i] for r, row in enumerate(held) for i, value in enumerate(row.split("; ")) if "true" in value
-    ] == content["held"]
+    held = []
+    for i, row in enumerate(re.search(r"held := map \(column 256\) \[:: (.*?)\]%nat;\n", text)[1].split("; [::")):
+        at = -1
+        for gap in re.findall(r"0x[0-9a-f]+", row):
+            at += int(gap, 0) + 1
+            held.append([at, i])
+    assert sorted(held) == sorted(content["held"])
 
 
 @pytest.mark.parametrize(
