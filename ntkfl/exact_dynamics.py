@@ -298,7 +298,7 @@ def random_rounds(
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: fl-ntk (as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose linear round
-            brings its `server`; with drawn clients alone also scaffold and feddyn.
+            brings its `server`; without noise also scaffold and feddyn.
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
@@ -309,10 +309,10 @@ def random_rounds(
             displacement to be below the norm at which private training clips.
 
     Raises:
-        ValueError: as `kernel_regime`; a method whose clients remember where batches or noise are drawn, or do more
-            than plain steps; a participation outside (0, 1], a batch_size below 1, a noise that is negative or not
-            finite; shuffled passes without a batch_size, of another method, in batches that do not divide a client's
-            samples, or with too many orders to be counted.
+        ValueError: as `kernel_regime`; a method whose clients remember where noise is drawn, or do more than plain
+            steps; a participation outside (0, 1], a batch_size below 1, a noise that is negative or not finite;
+            shuffled passes without a batch_size, of another method, in batches that do not divide a client's samples,
+            or with too many orders to be counted.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 

@@ -3,7 +3,8 @@
 With z = (r, m), m the clients' memories, each of its own samples, a round of a cohort S takes z to
 A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair with chance q, so that with B = sum_c B_c,
 M = A + p B and Z = E z z^T
-E z <- M E z, Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T.
+E z <- M E z, Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn client add
+a noise to its displacement, that is to its move and to its memory: p sum_c J_c V_c J_c^T, V_c as in `batch_noise`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class DrawnRound:
     moves: Map  # what each drawn client adds to it at its own samples
     changes: Map  # and to its memory
     shared: Map  # what each adds to the move at all samples, times its weight
+    drift: Map  # by how much a unit of local steps lowers each sample's residual because of the memories
+    noise: Float[np.ndarray, "2 n"]  # what the noise of a client's displacement is times in its move and its memory
     weights: Float[np.ndarray, " n"]  # of each sample's client
     owner: Float[np.ndarray, " n"]  # of each sample
     cohort: int  # clients that are drawn, without replacement
@@ -95,6 +98,7 @@ class DrawnMoments:
 
     drawn: DrawnRound
     gram: Float[np.ndarray, "p p"]
+    noise: Noise  # of batches
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "s s"]:
@@ -105,9 +109,24 @@ class DrawnMoments:
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         """What the draws of a round add to the covariance, where E z z^T = second before it."""
-        if self.drawn.chances[0] == 1:
+        if self.noise.nothing_drawn:
             return np.zeros_like(second)
-        return self._lifted(self._lifted(self.drawn.covariance(second[np.ix_(self._known, self._known)])).T)
+        second = second[np.ix_(self._known, self._known)]
+        return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
+
+    def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
+        """The covariance of moves and changes of the memories by the batches of the drawn clients."""
+        added, n, drawn = np.zeros_like(second), self._n, self.drawn
+        if self.noise.batch is None:
+            return added
+        begun = np.concatenate([np.eye(n, 2 * n), drawn.drift])
+        begun = begun @ second @ begun.T
+        for client, owned in enumerate(self.noise.blocks.clients.members):
+            both = np.concatenate([owned, n + owned])
+            own = self.noise.of_batches(client, begun[np.ix_(both, both)])
+            scale = drawn.noise[:, owned].ravel()
+            added[np.ix_(both, both)] += drawn.chances[0] * np.outer(scale, scale) * np.tile(own, (2, 2))
+        return added
 
     @property
     def _n(self) -> int:
@@ -187,7 +206,8 @@ class DrawnMemoryRegime(RandomRegime):
 
     @cached_property
     def mean_square(self) -> DrawnMeanSquare:  # type: ignore[override]
-        return DrawnMeanSquare(DrawnMoments(self.drawn, self.gram), bool(self.mean.unreachable.shape[1]))
+        moments = DrawnMoments(self.drawn, self.gram, self.noise)
+        return DrawnMeanSquare(moments, bool(self.mean.unreachable.shape[1]))
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows:
@@ -203,7 +223,7 @@ class DrawnMemoryRegime(RandomRegime):
         gram = self.gram if gram is None else gram
         n, points = len(initial), len(gram)
         require("the covariance of random rounds", lambda n: 8.0 * 12 * (n + points) ** 2, n=n)
-        moments = DrawnMoments(self.drawn, gram)
+        moments = DrawnMoments(self.drawn, gram, self.noise)
         mean = np.concatenate([initial, np.zeros((points, initial.shape[1]))])  # further points' means are not used
         covariance = np.zeros((initial.shape[1], points + n, points + n))
         while True:
@@ -223,16 +243,14 @@ def drawn_memory_regime(
     """The regime of a method's drawn clients; `mean` is its round with all of them.
 
     Raises:
-        ValueError: batches or noise are drawn too.
+        ValueError: noise is drawn too.
     """
-    largest = max(len(owned) for owned in blocks.clients.members)
-    if gaussian or (batch is not None and batch < largest):
+    if gaussian:
         raise ValueError(
-            f"{mean.method} has exact second moments of drawn clients alone: its memories keep the noise of batches "
-            "and of the server, which is not computed here. Leave batch_size and noise out, or take a method without "
-            "memory"
+            f"noise is {gaussian:g}; of {mean.method} the memories would keep the server's noise too, which is not "
+            "computed here. Leave it out, or take a method without memory"
         )
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
-    noise = Noise(blocks, blocks.weights("uniform"), mean.round.pull, None)
+    noise = Noise(blocks, blocks.weights("uniform"), mean.round.pull, batch)
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
     return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)

@@ -32,7 +32,7 @@ MOST_ROUNDS = 100_000  # that are counted one by one
 
 
 def batch_noise(
-    second: Float[np.ndarray, "n n"],
+    second: Float[np.ndarray, "p p"],
     basis: Float[np.ndarray, "n n"],
     values: Float[np.ndarray, " n"],
     step: float,
@@ -48,24 +48,28 @@ def batch_noise(
     u = (I - Q f_k) r - Q e, and e <- (I - eta (Q + pull)) e + eta (D - I) u, whose mean is 0.
 
     `second` is E r r^T of the client's residual r at the start of the round, and Q = basis diag(values) basis^T the
-    client's block of the Gram matrix.
+    client's block of the Gram matrix. Where the client's gradient is corrected by what it remembers, which after a step
+    has lowered the residual by eta e, `second` is that of (r, e), and r - Q a becomes r - t e - Q a, t the way that a
+    constant unit gradient has come.
 
     Source: docs/proofs/random_rounds.md#noise-of-the-batches; of the noise alone, which loses no digits.
     """
     size = len(values)
     if batch >= size:
-        return np.zeros_like(second)
+        return np.zeros((size, size))
     gamma = size * (batch - 1) / (batch * (size - 1))
-    start = basis.T @ second @ basis
-    kept = 1 - step * (values + pull)
-    response, noise = np.zeros(size), np.zeros_like(start)
+    blocks = second.reshape(-1, size, len(second) // size, size).transpose(0, 2, 1, 3)
+    start = basis.T @ blocks @ basis
+    kept, stays = 1 - step * (values + pull), 1 - step * pull
+    response, drifted, noise, length = np.zeros(size), np.zeros(size), np.zeros((size, size)), 0.0
     for _ in range(steps):
-        left = 1 - values * response
-        unfitted = np.outer(left, left) * start + np.outer(values, values) * noise
+        left = np.stack([1 - values * response, values * drifted - length])[: len(start)]
+        unfitted = np.einsum("ai,abij,bj->ij", left, start, left, optimize=True) + np.outer(values, values) * noise
         own = np.einsum("ij,ij->i", basis @ unfitted, basis)
         drawn = (gamma - 1) * unfitted + (size / batch - gamma) * ((basis.T * own) @ basis)
         noise = np.outer(kept, kept) * noise + step**2 * drawn
-        response = kept * response + step
+        response, drifted = kept * response + step, kept * drifted + step * length
+        length = stays * length + step
     return basis @ noise @ basis.T
 
 
@@ -99,7 +103,7 @@ class Noise:
         if self.batch is not None:
             for client, owned in enumerate(clients.members):
                 own = np.ix_(owned, owned)
-                covariance[own] += self._of_batches(client, second[own])
+                covariance[own] += self.weights.second[client] * self.of_batches(client, second[own])
         return (covariance + covariance.T) / 2
 
     def in_modes(
@@ -120,7 +124,9 @@ class Noise:
         for client, owned in enumerate(blocks.clients.members):
             of_client, basis = modes[owned], blocks.clients.vectors[client]
             own = spread[owned] @ of_client.T
-            noise = self._of_batches(client, own) if self.batch is not None else np.zeros_like(own)
+            noise = np.zeros_like(own)
+            if self.batch is not None:
+                noise += weights.second[client] * self.of_batches(client, own)
             if own_weights[client]:
                 moves = (basis * response[owned]) @ basis.T
                 noise += own_weights[client] * (moves @ own @ moves)
@@ -128,16 +134,14 @@ class Noise:
         following = alike * np.outer(nu, nu) * second + modes.T @ drawn
         return (following + following.T) / 2
 
-    def _of_batches(self, client: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-        """What the batches of a client add to the covariance at its own samples."""
+    def of_batches(self, client: int, second: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "k k"]:
+        """The covariance of a client's displacement given what it begins with, as of `batch_noise`."""
         blocks, owned = self.blocks, self.blocks.clients.members[client]
         if isinstance(blocks, ShuffledBlocks):
-            return self.weights.second[client] * blocks.passes[client].noise_after(blocks.steps, second)
+            return blocks.passes[client].noise_after(blocks.steps, second)
         assert self.batch is not None
         basis, values = blocks.clients.vectors[client], blocks.clients.values[owned]
-        return self.weights.second[client] * batch_noise(
-            second, basis, values, blocks.eta_local, blocks.steps, self.batch, self.pull
-        )
+        return batch_noise(second, basis, values, blocks.eta_local, blocks.steps, self.batch, self.pull)
 
     @cached_property
     def _alike(self) -> float | None:
@@ -405,7 +409,7 @@ def random_regime(
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
             "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
-            "fednova and fl-ntk; with drawn clients alone scaffold and feddyn"
+            "fednova and fl-ntk; without noise also scaffold and feddyn"
         )
     noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch, gaussian)
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

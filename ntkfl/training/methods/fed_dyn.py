@@ -118,4 +118,8 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     response = blocks.apply(blocks.response(alpha), np.eye(n))
     delta = np.hstack([response, response])
     always = np.hstack([np.zeros((n, n)), -np.eye(n) / (alpha * clients)])
-    return DrawnRound(always, (1 / cohort + 1 / clients) * delta, -alpha * delta, 0 * delta, np.zeros(n), owner, cohort)
+    drift = np.hstack([np.zeros((n, n)), blocks.apply(blocks.clients.values, np.eye(n))])
+    share = 1 / cohort + 1 / clients
+    noise = np.stack([np.full(n, share), np.full(n, -alpha)])
+    nothing = np.zeros(n)  # no client adds to the move at other samples than its own
+    return DrawnRound(always, share * delta, -alpha * delta, 0 * delta, drift, noise, nothing, owner, cohort)

@@ -147,7 +147,9 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     fresh = residual if method.local.needs_full_gradient else met / length[:, None]
     rate = method.options["server_rate"] / cohort
     moves = rate * (met - length[:, None] * control)
-    return DrawnRound(0 * met, moves, fresh - control, rate / clients * control, length, owner, cohort)
+    noise = np.stack([np.full(n, rate), np.zeros(n) if method.local.needs_full_gradient else 1 / length])
+    drifts = np.hstack([np.zeros((n, n)), drift])
+    return DrawnRound(0 * met, moves, fresh - control, rate / clients * control, drifts, noise, length, owner, cohort)
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:
