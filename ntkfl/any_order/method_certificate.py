@@ -22,6 +22,7 @@ from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import dependent, failures, named
 from ntkfl.any_order.method_maps import COVERED, REMEMBER, RoundMatrices, round_matrices
 from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
+from ntkfl.any_order.predictions import fitted_point
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.words import shown_up
@@ -107,6 +108,24 @@ class MethodCertificate(LaterModels):
         if not self.certified:
             return float("inf")
         return min(float(above(norm.radius * norm.rate**rounds)) for norm in self._norms)
+
+    @property
+    def norms(self) -> tuple[StateNorm, ...]:
+        """That of the smallest ball, and that of the fastest rate where it is another; none where none contracts."""
+        return self._norms
+
+    def fitted_weights(self) -> tuple[Float[np.ndarray, "m d"], float]:
+        """W* in long precision, and how far it may be from the exact one.
+
+        Returns: W*, (m, d), and the distance.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self._rows is None:
+            raise ValueError(f"there is no W*: {self.why}")
+        nearest = self._rows.nearest()
+        return fitted_point(self._rows, nearest), nearest.slack
 
     @cached_property
     def needed_residual(self) -> float | None:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from exact_certificate import fitted
 
+from bounds.fl_ntk.method_training import METHODS, named
+from bounds.fl_ntk.method_training import MethodRun as Training
 from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_method, kernel_regime
 from ntkfl.any_order import method_certificate
 from ntkfl.any_order.method_certificate import enclosed_norm
@@ -12,102 +14,6 @@ from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import HalfSquares
-
-LONG = np.longdouble
-METHODS = {
-    "fl-ntk": {"server_rate": 1.3},
-    "fedavg": {},
-    "fedavgm": {"momentum": 0.6},
-    "fedavgm, Nesterov": {"momentum": 0.6, "nesterov": True, "server_rate": 0.7},
-    "fedprox": {"mu": 0.3},
-    "scaffold": {},
-    "scaffold, option I": {"option": "I"},
-    "feddyn": {"alpha": 0.8},
-}
-
-
-def named(kind):
-    return kind.split(",")[0], METHODS[kind]
-
-
-class Training:
-    """The method itself on the network's weights, in long precision; `models` are all that were met in the last round.
-
-    Written from the methods' papers, with no matrix of coefficients.
-    """
-
-    def __init__(self, problem, weights, kind, eta, steps, remembered=None):
-        self.name, self.options = named(kind)
-        self.x, self.y = problem.x.astype(LONG), problem.y.astype(LONG)
-        self.clients, self.eta, self.steps = problem.clients(), LONG(eta), steps
-        self.signs = weights.signs.astype(LONG) / np.sqrt(LONG(len(weights.signs)))
-        self.w = weights.hidden.astype(LONG)
-        self.server = np.zeros_like(self.w)
-        self.own = [np.zeros_like(self.w) for _ in self.clients]
-        self.patterns = weights.hidden @ problem.x.T > 0
-        self.frozen = True
-        self.models = [self.w]
-        if remembered is not None:
-            part = [
-                ((self.patterns[:, m] * remembered[m].astype(LONG)) @ self.x[m]) * self.signs[:, None]
-                for m in self.clients
-            ]
-            if self.name == "fedavgm":
-                self.server = sum(part)
-            else:
-                self.own = [-own for own in part] if self.name == "scaffold" else part
-                self.server = sum(self.own) / LONG(len(part))
-
-    def gradient(self, w, members):
-        z = self.x[members] @ w.T
-        self.frozen &= bool(((z > 0).T == self.patterns[:, members]).all())
-        left = self.y[members] - np.maximum(z, 0) @ self.signs
-        return -((z > 0) * left[:, None]).T @ self.x[members] * self.signs[:, None]
-
-    def residual(self):
-        return float(np.linalg.norm((self.y - np.maximum(self.x @ self.w.T, 0) @ self.signs).astype(float)))
-
-    def client(self, c, members):
-        w = self.w.copy()
-        for _ in range(self.steps):
-            step = self.gradient(w, members)
-            if self.name == "fedprox":
-                step = step + LONG(self.options["mu"]) * (w - self.w)
-            elif self.name == "scaffold":
-                step = step - self.own[c] + self.server
-            elif self.name == "feddyn":
-                step = step + LONG(self.options["alpha"]) * (w - self.w) - self.own[c]
-            w = w - self.eta * step
-            self.models.append(w)
-        return w
-
-    def round(self):
-        self.models = []
-        ends = [self.client(c, members) for c, members in enumerate(self.clients)]
-        moved, n = [w - self.w for w in ends], LONG(len(self.clients))
-        rate = LONG(self.options.get("server_rate", 1.0))
-        size = self.name in ("fedavg", "fedavgm", "fedprox")
-        weight = [LONG(len(m)) / len(self.y) if size else 1 / n for m in self.clients]
-        mean = sum(p * d for p, d in zip(weight, moved, strict=True))
-        if self.name == "fedavgm":
-            self.server = LONG(self.options["momentum"]) * self.server + mean
-            ahead = mean + LONG(self.options["momentum"]) * self.server if self.options.get("nesterov") else self.server
-            self.w = self.w + rate * ahead
-        elif self.name == "scaffold":
-            fresh = [own - self.server - d / (self.steps * self.eta) for own, d in zip(self.own, moved, strict=True)]
-            if self.options.get("option") == "I":
-                fresh = [self.gradient(self.w, members) for members in self.clients]
-            self.own, self.server = fresh, sum(fresh) / n
-            self.w = self.w + rate * mean
-        elif self.name == "feddyn":
-            alpha = LONG(self.options["alpha"])
-            self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
-            self.server = self.server - alpha * mean
-            # the engine's h has the sign of the duals' mean
-            self.w = sum(ends) / n - sum(self.own) / n / alpha
-        else:
-            self.w = self.w + rate * mean
-        self.models.append(self.w)
 
 
 def small(seed, distance=1e-4):

@@ -1,0 +1,89 @@
+"""A method with memory from a certified checkpoint: no model leaves a ball, which shrinks at the method's own rate."""
+
+import sympy as sp
+
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.method_training import ROUNDS, SMALL_METHODS, MethodTraining, method_case
+from bounds.mutants import Mutant, power, replaced
+from bounds.vocabulary import BEYOND
+from ntkfl.estimate import Estimate
+
+radius, wide, rate, rounds = sp.symbols("R R_q q t", positive=True)
+SHRUNK = rate**rounds * wide
+
+
+def _constants(case: MethodTraining) -> dict:
+    norms = case.certificate.norms
+    if not norms:
+        raise ArithmeticError(case.certificate.why)
+    return {radius: norms[0].radius, wide: norms[-1].radius, rate: norms[-1].rate, rounds: ROUNDS - 1}
+
+
+def _measure(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]:
+    farthest, changes, off = case.far
+    return (
+        Estimate(farthest.max(), off, "long precision"),
+        Estimate(farthest[-1], off, "long precision"),
+        Estimate(changes.max(), off, "long precision"),
+    )
+
+
+def _leaving() -> MethodTraining:
+    """Labels far from the outputs, 16 neurons: neurons cross their kinks."""
+    return method_case(0, "fedavgm", 3.0, 16)
+
+
+def _long_steps() -> MethodTraining:
+    """A certified network, and steps twenty times as long as those that are certified."""
+    return method_case(0, "fedavgm", 1e-4, 64, longer=20.0)
+
+
+def _with_a_memory() -> MethodTraining:
+    """A certified network, and a velocity that is not 0 at the beginning."""
+    return method_case(0, "fedavgm", 1e-4, 64, remembered=1.0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/any-method",
+        title="From a certified checkpoint momentum, SCAFFOLD, FedDyn and FedProx converge at their own rate",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "docs/proofs/any_method.md#the-theorem",
+            note="S z is the state of residual and memory in a norm that every round multiplies by q or less; e |S z| "
+            "bounds how far models are from W*, which fits. Patterns of neurons cannot change in the ball, so that the "
+            "network's run is that of a linear model. R is e |S z_0| of the norm of the smallest ball, R_q and q are "
+            "those of the norm of the fastest rate.",
+        ),
+        hypotheses=(
+            certified(
+                "sign_ri w*_r.x_i > kappa_ri B for every neuron and sample, where B bounds |U - W*| over all models U "
+                "whose gradients are used, and |S T S^-1| <= q < 1 for the round's map T, with proven errors",
+                lambda case: case.certificate,
+            ),
+            Hypothesis("steps", "the steps are those of the certificate", lambda case: 1 - case.longer),
+            Hypothesis("memory", "server and clients remember nothing at the start", lambda case: -case.remembered),
+        ),
+        forms={Form.NEW: Claim((radius, SHRUNK, radius))},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            radius: "no model is farther than this from W*",
+            wide: "the same by the norm of the fastest rate",
+            rate: "a bound of the factor by which that norm of the state falls in a round",
+            rounds: "rounds",
+        },
+        left_formula=("max_{t,j} |U_{t,j} - W^*|", "max_j |U_{t,j} - W^*|", "|f(x,t) - f^*(x)| / |x|"),
+        says_left="left 1: the farthest of all models of server and clients in 40 rounds from W*; left 2: in the last "
+        "round; left 3: outputs of the server's models less those of W*, over |x|; in long precision",
+        families=(SMALL_METHODS,),
+        mutants=(
+            replaced(radius, radius / 2, "half of the ball"),
+            power(rate, 2),
+            Mutant("predictions a hundredth as far", lambda part: part / 100 if part == radius else part),
+        ),
+        necessity={"certified": _leaving, "steps": _long_steps, "memory": _with_a_memory},
+    ),
+)
