@@ -102,8 +102,12 @@ class Case:
         """
         return None
 
-    def first_look(self) -> Case:
-        """The same case with fewer networks, where fewer often decide; itself where they do not."""
+    def first_look(self, share: float) -> Case:
+        """The same case with fewer networks, where fewer often decide; itself where they do not.
+
+        Args:
+            share: of the networks, above 0.
+        """
         return self
 
     def fresh(self) -> Case | None:

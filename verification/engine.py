@@ -14,7 +14,7 @@ from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together
 from verification.judging.check import Check, begun
-from verification.judging.looks import shares
+from verification.judging.looks import Ladders, drawn, shares
 from verification.judging.way_out import Cases
 from verification.verdict import Verdict
 
@@ -80,14 +80,17 @@ def verdicts_of_claims(
     threads: int = THREADS,
 ) -> list[Verdict]:
     """The verdicts of claims in their order, each with the options of its cases, which all begin at one seed."""
-    places, before, cases = list(range(len(claims))), 0, Cases()
+    places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, tuple[Check, list[str]]] = {}  # with the families of which cases are missing
     for share in looks:
         checks = {place: claims[place][0](share=share, looks=len(looks)) for place in places}
         done: Counter[AnyFamily] = Counter()
-        last = share == looks[-1]
+        last = share == looks[-1] or all(check.drawn == check.families for check in checks.values())
         try:
-            run_cases(list(checks.values()), seed, done, _told(progress, before, last), threads)
+            run_cases(list(checks.values()), seed, done, _told(progress, before, last), threads, ladders)
+            with interruption.released():
+                for check in () if last else checks.values():
+                    check.redo()
         except KeyboardInterrupt:
             interruption.taken()
             last = True
@@ -130,9 +133,10 @@ def run_cases(
     done: Counter[AnyFamily] | None = None,
     progress: Progress | None = None,
     threads: int = THREADS,
+    ladders: Ladders | None = None,
 ) -> None:
     """Give every check the cases of its families, each built once."""
-    done = Counter() if done is None else done
+    done, ladders = Counter() if done is None else done, Ladders() if ladders is None else ladders
     by_family: dict[AnyFamily, list[Check]] = {}
     for check in checks:
         for family in check.drawn:
@@ -148,7 +152,7 @@ def run_cases(
         one_blas_thread(),  # the cases are prepared in threads already
     ):
         plan = [(family, first_seed + i) for family in by_family for i in range(family.trials)]
-        for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
+        for (family, seed), case in zip(plan, _ahead(plan, threads, wanted, ladders), strict=True):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
             label = {"cases": family.name, "case_seed": seed}
             for check in by_family[family]:
@@ -168,19 +172,19 @@ def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) 
     return [(statement, form) for statement in statements for form in statement.forms if form in wanted]
 
 
-def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted) -> Iterator[Any]:
+def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted, ladders: Ladders) -> Iterator[Any]:
     """The cases of a plan in order, the next few being prepared in threads while one is judged.
 
     wanted: whether any check may admit a case; the others are not prepared.
     """
     if not threads:
-        yield from (_built(family, seed, wanted) for family, seed in plan)
+        yield from (_built(family, seed, wanted, ladders) for family, seed in plan)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque = deque()
         try:
             for family, seed in plan:
-                waiting.append(pool.submit(_built, family, seed, wanted))
+                waiting.append(pool.submit(_built, family, seed, wanted, ladders))
                 if len(waiting) > AHEAD:
                     yield waiting.popleft().result()
             while waiting:
@@ -189,14 +193,14 @@ def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted) 
             pool.shutdown(cancel_futures=True)
 
 
-def _built(family: AnyFamily, seed: int, wanted: Wanted) -> Any:
+def _built(family: AnyFamily, seed: int, wanted: Wanted, ladders: Ladders) -> Any:
     """The case, prepared; in its place the exception where it cannot be constructed.
 
     A case is kept where a quantity of it cannot be computed: not every statement uses it, and a hypothesis may reject
     it. A check that does meets the error again.
     """
     try:
-        case = family.case(seed)
+        case = drawn(family, seed, ladders)
         if wanted(family, case):
             with suppress(*NOT_COMPUTED):
                 case_of(case).prepare()

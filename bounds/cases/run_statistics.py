@@ -88,8 +88,8 @@ def _network(run: FederatedRun, hidden: np.ndarray, points: np.ndarray) -> np.nd
 def _inside(run: FederatedRun) -> dict[str, Any]:
     inside, x, steps = Snapshot(run), run.problem.x, run.setup.local_steps
     outside = ~inside.safe
-    last = np.split(inside.grams().value, steps, axis=1)[-1]
-    off = np.split(inside.grams(outside).value, steps, axis=1)
+    last = inside.gram(steps - 1)
+    off = [inside.gram(k, outside) for k in range(steps)]
     local, _ = inside.local
     before = gram.activations(x, run.weights.hidden)
     flipped = np.empty(run.problem.n)

@@ -76,10 +76,13 @@ class Snapshot:
             residual.ravel(), np.tile((m + self.run.problem.d + 8) * EPS * size, len(residual)), "rounding bound"
         )
 
+    def gram(self, k: int, neurons: np.ndarray | None = None) -> np.ndarray:
+        """H(t,k), (n, n), summed over the given neurons of each row (default: all)."""
+        return gram.local_gram(self.run.problem.x, self.run.problem.owner, self.hidden, self.local[0][k], neurons)
+
     def grams(self, neurons: np.ndarray | None = None) -> Estimate:
         """[H(t,0) ... H(t,K-1)], (n, K n), summed over the given neurons of each row (default: all)."""
-        x, owner = self.run.problem.x, self.run.problem.owner
-        blocks = [gram.local_gram(x, owner, self.hidden, local, neurons) for local in self.local[0][:-1]]
+        blocks = [self.gram(k, neurons) for k in range(self.run.setup.local_steps)]
         return Estimate(np.hstack(blocks), np.hstack(self._doubts), "counts, rounding bound")
 
     @cached_property

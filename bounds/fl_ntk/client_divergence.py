@@ -40,9 +40,11 @@ class DivergenceLadder(Rungs):
     counts: tuple[int, ...] = (NETWORKS,) * len(WIDTHS)
 
     @prepared
-    def seen(self) -> list[np.ndarray]:
+    def seen(self) -> list[list[tuple[float, float]]]:
         """Of each network, for each width: mean_c |w_c - u'|/sqrt(m), and mean_c |w_c - u'| over |u' - u|."""
-        return [np.array([self._run(width, seed) for seed in self.seeds(i)]) for i, width in enumerate(self.widths)]
+        return self.in_rungs(
+            "seen", lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places]
+        )
 
     def _run(self, width: int, seed: int) -> tuple[float, float]:
         from ntkfl.training.wide_training import MOVED, wide_federation  # torch is slow to load
@@ -104,7 +106,7 @@ LADDERS = tuple(
 
 
 def _measure(ladder: DivergenceLadder) -> tuple[Estimate, ...]:
-    neurons, whole = ([network[:, i] for network in ladder.seen] for i in range(2))
+    neurons, whole = ([np.array(row)[:, i] for row in ladder.seen] for i in range(2))
     return slope(ladder.sizes, neurons), slope(ladder.sizes, whole), leading_coefficient(ladder.sizes, whole, 0.0).log()
 
 

@@ -44,7 +44,7 @@ class InitialLadder(Rungs):
     @prepared
     def starts(self) -> list[list[Start]]:
         """The networks of each width."""
-        return self.at_each(lambda row, i: self._start(self.widths[row], self.seeds(row)[i]))
+        return self.at_each("starts", lambda row, i: self._start(self.widths[row], self.seeds(row)[i]))
 
     def _start(self, width: int, seed: int) -> Start:
         x = self.problem.x

@@ -1,8 +1,9 @@
 """What every ladder of widths has: seeds of its networks, which share no neurons, and a measurement of each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -19,6 +20,7 @@ Generic = Callable[..., SearchStrategy]
 
 SPACING = 1000  # seeds between two widths; the same seed at two widths would give networks that share neurons
 OTHER = 500  # from a ladder's seeds to those of its second opinion
+FEWEST = 4  # networks of a width in a first look: of fewer a bootstrap does not tell how far they scatter
 AT_ONCE = 2  # networks, by threads of one process; what two hold fits into memory at any width
 
 
@@ -26,8 +28,7 @@ class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
 
     A class of ladders is a dataclass, and has a `problem` beside these. `spacing`: seeds between two widths; the
-    second opinion's begin `other` later. `halved`: half of the networks often decide, so that a first look at
-    them is worth its time.
+    second opinion's begin `other` later.
     """
 
     widths: tuple[int, ...]
@@ -35,7 +36,6 @@ class Rungs(Case):
     seed: int
     spacing: ClassVar[int] = SPACING
     other: ClassVar[int] = OTHER
-    halved: ClassVar[bool] = False
 
     def seeds(self, row: int) -> range:
         """The seeds of the networks of one width."""
@@ -52,25 +52,60 @@ class Rungs(Case):
         """Number of networks."""
         return sum(self.counts)
 
-    def first_look(self) -> Self:
-        """The first half of the networks of each width, where `halved`."""
+    @cached_property
+    def looks(self) -> list[Self]:
+        """Ladders of the first networks of this one, from which it takes over what is seen of these."""
+        return []
+
+    @cached_property
+    def others(self) -> list[Self]:
+        """Second opinions on this ladder and on its looks, which are looks of each other."""
+        return []
+
+    def first_look(self, share: float) -> Self:
+        """The first networks of each width: this share, at least FEWEST of each."""
         ladder: Any = self
-        return replace(ladder, counts=tuple(ceil(count / 2) for count in self.counts)) if self.halved else self
+        part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
+        vars(part).update(looks=self.looks, others=self.others)
+        self.looks.append(part)
+        return part
 
     def fresh(self) -> Self:
         """The same ladder with other networks, for a second opinion."""
+        return self._other(self.counts)
+
+    def _other(self, counts: tuple[int, ...]) -> Self:
         ladder: Any = self
-        return replace(ladder, seed=self.seed + self.other)
+        other = replace(ladder, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + self.other)
+        vars(other)["looks"] = self.others
+        self.others.append(other)
+        return other
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
         ladder: Any = self
         return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
-    def at_each(self, look: Callable[[int, int], Result]) -> list[list[Result]]:
-        """What is seen at (width index, place in its rung) of every network, by width."""
+    def in_rungs(self, name: str, look: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
+        """The attribute `name`, what `look(width index, places in its rung)` sees of every network, by width.
+
+        What a ladder of fewer networks has seen is taken over.
+        """
+        known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
+        seen = known or [[] for _ in self.counts]
+        return [
+            [*row[:count], *look(i, range(len(row), count))]
+            for i, (row, count) in enumerate(zip(seen, self.counts, strict=True))
+        ]
+
+    def at_each(self, name: str, look: Callable[[int, int], Result]) -> list[list[Result]]:
+        """The same, with `look(width index, place in its rung)` of one network, in threads."""
         with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
-            return [list(pool.map(look, [row] * count, range(count))) for row, count in enumerate(self.counts)]
+            return self.in_rungs(name, lambda row, places: pool.map(look, [row] * len(places), places))
+
+
+def _networks(rows: list[list]) -> int:
+    return sum(map(len, rows))
 
 
 @dataclass(frozen=True)

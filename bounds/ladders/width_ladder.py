@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.cases.run_statistics import RunStatistics, run_statistics
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run
-from bounds.ladders.rungs import OTHER, Rungs, WidthFamily
+from bounds.ladders.rungs import Rungs, WidthFamily
 from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
 from bounds.part_strategies import largest_block, log_uniform
@@ -48,7 +48,9 @@ class WidthLadder(Rungs):
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
         """The runs of each width."""
-        return [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
+        return self.in_rungs(
+            "runs", lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places]
+        )
 
     def _run(self, width: int, seed: int) -> FederatedRun:
         weights = draw(width, self.problem.d, seed, self.setup.sigma)
@@ -67,17 +69,16 @@ class WidthLadder(Rungs):
 
     def prepare(self) -> None:
         """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured where it is asked for."""
-        self._over_runs(lambda run: run.trajectory)
+        self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:
         """Other networks on the same data, for a second opinion: on no more rungs and networks than a short ladder."""
-        counts = tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False))
-        return replace(self, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + OTHER)
+        return self._other(tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False)))
 
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:
         """What the rate statements measure on each run, by width."""
-        return self._over_runs(run_statistics)
+        return self._over_runs("statistics", run_statistics)
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One statistic of every run by its name, (networks, ...) for each width."""
@@ -103,9 +104,9 @@ class WidthLadder(Rungs):
             )
         return np.sqrt(means), spreads
 
-    def _over_runs(self, read: Callable[[FederatedRun], Any]) -> list[list[Any]]:
+    def _over_runs(self, name: str, read: Callable[[FederatedRun], Any]) -> list[list[Any]]:
         runs = self.runs
-        return self.at_each(lambda row, i: read(runs[row][i]))
+        return self.at_each(name, lambda row, i: read(runs[row][i]))
 
 
 def _ladder(

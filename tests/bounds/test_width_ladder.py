@@ -163,15 +163,20 @@ def test_flips_that_are_not_seen_have_no_coefficient():
         measure(ladder)
 
 
-@pytest.mark.parametrize("halved", [False, True])
-def test_a_first_look_has_the_first_half_of_the_networks_where_these_often_decide(halved):
-    class Ladder(WidthLadder):
-        pass
-
-    Ladder.halved = halved
-    whole = Ladder(**{name: getattr(small(counts=(3, 2)), name) for name in WidthLadder.__dataclass_fields__})
-    first = whole.first_look()
-    assert first.counts == ((2, 1) if halved else (3, 2)) and (first is whole) is not halved
+def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_run_them_again():
+    whole = small(counts=(12, 6))
+    first, second = whole.first_look(1 / 4), whole.first_look(1 / 2)
+    assert (first.counts, second.counts) == ((4, 4), (6, 4))
+    for look in (first, second):
+        for row in range(2):
+            assert look.seeds(row) == whole.seeds(row)[: look.counts[row]]
+            assert look.fresh().seeds(row) == whole.fresh().seeds(row)[: look.fresh().counts[row]]
+    looks = [ladder.statistics for ladder in (first, second, whole)]
+    for ladder, seen in zip((first, second, whole), looks, strict=True):
+        assert [len(row) for row in seen] == list(ladder.counts)
     for row in range(2):
-        assert first.seeds(row) == whole.seeds(row)[: first.counts[row]]
-        assert first.fresh().seeds(row) == whole.fresh().seeds(row)[: first.fresh().counts[row]]
+        assert looks[2][row][: second.counts[row]] == looks[1][row]
+        assert looks[1][row][: first.counts[row]] == looks[0][row]
+    alone = small(counts=(12, 6)).samples("movement")
+    for ours, theirs in zip(whole.samples("movement"), alone, strict=True):
+        np.testing.assert_array_equal(ours, theirs)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
 from bounds.case import Case, prepared
-from bounds.family import needed
+from bounds.family import Family, needed
 from bounds.mutants import scaled
 from bounds.statement import Mutant
 from ntkfl.balls import PRECISION
@@ -176,6 +176,34 @@ def test_an_interruption_of_the_second_look_keeps_what_the_first_one_counted(sto
     (verdict,) = verify_all([statement], Options(until_decided=True), progress=interrupts_at(stop))
     assert (verdict.trials, verdict.complete) == (trials, False)
     assert verdict.notes[0] == "interrupted: the cases of numbers were not all run"
+
+
+@dataclass(frozen=True)
+class Doubtful(Case):
+    """A number that other networks confirm where it is of so large a share of the networks."""
+
+    least: float
+    value: float = 7.0
+    share: float = 1.0
+
+    def first_look(self, share):
+        return replace(self, share=share)
+
+    def fresh(self):
+        return self if self.share >= self.least else replace(self, value=0.5)
+
+    def describe(self):
+        return {"share": self.share}
+
+
+@pytest.mark.parametrize(("least", "share"), [(1 / 4, 1 / 4), (1 / 2, 1 / 2), (1.0, 1.0), (2.0, 1.0)])
+def test_a_violation_that_falls_is_looked_at_again(least, share):
+    family = Family("doubtful", lambda seed: Doubtful(least), st.nothing(), trials=1, needs=1, fixed=True)
+    statement = claim(formula=sp.Integer(1), families=(family,), mutants=())
+    (verdict,) = verify(statement, Options(until_decided=True))
+    assert verdict.worst_case["share"] == share
+    assert verdict.outcome is (Outcome.VIOLATED if share >= least else Outcome.UNRESOLVED)
+    assert ("other networks agree" in str(verdict.confirmation)) is (share >= least)
 
 
 def test_a_violation_on_the_first_look_outlives_an_interruption_of_the_second():

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from fractions import Fraction
+from itertools import accumulate, product
 
 import pytest
 from hypothesis import given, settings
@@ -183,21 +184,20 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
             assert chance < Fraction(1, 10**6)
 
 
-def test_two_looks_refute_a_true_probability_no_more_often_than_one():
-    """Whatever decides which look is the last: the exact probability that either refutes, over all paths."""
-    first, rest, delta = 20, 40, Fraction(1, 10)
+def test_three_looks_refute_a_true_probability_no_more_often_than_one():
+    """Whatever decides which look is the last: the exact probability that any refutes, over all paths."""
+    parts, delta = (20, 10, 30), Fraction(1, 10)  # seeds that each look adds
 
     def refutes(failures, trials):
         counts = Counter({Outcome.VIOLATED: failures, Outcome.HOLDS: trials - failures})
-        return Tally(counts, failures_allowed=[float(delta)], looks=2).refuted(trials)
+        return Tally(counts, failures_allowed=[float(delta)], looks=3).refuted(trials)
 
     def chance(failures, trials):
         return math.comb(trials, failures) * delta**failures * (1 - delta) ** (trials - failures)
 
     ever = sum(
-        chance(early, first) * chance(late, rest)
-        for early in range(first + 1)
-        for late in range(rest + 1)
-        if refutes(early, first) or refutes(early + late, first + rest)
+        math.prod(map(chance, failures, parts))
+        for failures in product(*(range(part + 1) for part in parts))
+        if any(map(refutes, accumulate(failures), accumulate(parts)))
     )
     assert 0 < ever <= Fraction(LOWER)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class Check:
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
+    doubted: bool = False  # a violation that settles the form falls when it is redone
     unmet: dict[str, Unmet] = field(default_factory=dict)  # what the first case misses: then no other one is drawn
     points: Points = field(init=False)  # what a picture is drawn of
 
@@ -106,8 +108,18 @@ class Check:
         if self.unmet:
             return True
         settled, _ = self.tally.settle(self.statement.kind, self.required)
-        open_ = (Outcome.UNTESTED, Outcome.UNRESOLVED)
-        return self.error is None and settled not in open_ and {*self._of_mutants} <= {Outcome.VIOLATED}
+        if self.error is not None or self.doubted or settled in (Outcome.UNTESTED, Outcome.UNRESOLVED):
+            return False
+        return {*self._of_mutants} <= {Outcome.VIOLATED}
+
+    def redo(self) -> None:
+        """Redo a violation, if one settles the form: one that falls decides nothing while there are more cases."""
+        try:
+            if self.tally.settle(self.statement.kind, self.required)[0] is Outcome.VIOLATED:
+                self.doubted = self.confirmed is not None and not self.confirmed.stands
+        except Exception as error:
+            interruption.check()
+            self.fail(error)
 
     @property
     def _of_mutants(self) -> list[Outcome]:
@@ -254,7 +266,7 @@ class Check:
         notes = tuple(dict.fromkeys(reasons + tally.not_computed))
         if missing:
             notes = (f"interrupted: the cases of {', '.join(missing)} were not all run", *notes)
-        confirmed = self._confirmed() if outcome is Outcome.VIOLATED and self.violating else None
+        confirmed = self.confirmed if outcome is Outcome.VIOLATED else None
         if confirmed is not None and not confirmed.stands:
             outcome = Outcome.UNRESOLVED
             notes += (DOUBTED.format(how=confirmed.how),)
@@ -345,8 +357,9 @@ class Check:
         words = " ".join(option_words(changed(options, other)))
         return {name: Unmet(worst.found, words, whole)}
 
-    def _confirmed(self) -> Confirmation:
-        """How well the best of the kept violations stands."""
+    @cached_property
+    def confirmed(self) -> Confirmation | None:
+        """How well the best of the kept violations stands, once no more are added; None without any."""
         confirmations = []
         for violation in self.violating:
             try:
@@ -355,7 +368,8 @@ class Check:
                 confirmations.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
             if confirmations[-1].standing is Standing.CONFIRMED:
                 break
-        return min(confirmations, key=lambda confirmation: list(Standing).index(confirmation.standing))
+        ranks = list(Standing)
+        return min(confirmations, key=lambda confirmation: ranks.index(confirmation.standing), default=None)
 
     def _provenance(self, options: Options) -> dict[str, Any]:
         """Where the verdict is from, and the statement too where that is not this project's."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -36,18 +36,26 @@ LEFT = "log-log slopes over widths of the RMS over networks, trained by the engi
 SECTION = "docs/proofs/finite_width.md#deep-networks"
 
 
+class Trained(NamedTuple):
+    """Of one network's runs alone, from the residual r_0, T rounds of K steps."""
+
+    # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
+    neuron: float
+    divergence: float
+    # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data
+    pooled: float
+
+
 class Seen(NamedTuple):
-    """Of one network; runs from the residual r_0, T rounds of K steps."""
+    """Of one network's runs and kernels; the last three as `Trained`."""
 
     kernel: float  # |H(0) - H_inf| over |H_inf|
     # limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of H(0)
     limit: float
     own: float
     drift: float  # |H(T) - H(0)| over |H_inf|
-    # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
     neuron: float
     divergence: float
-    # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data
     pooled: float
 
 
@@ -62,7 +70,6 @@ class DeepLadder(Rungs):
     # widths, counts, seed: as `Rungs`
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    halved: ClassVar[bool] = True
 
     @cached_property
     def wide(self) -> WideNetwork:
@@ -74,15 +81,22 @@ class DeepLadder(Rungs):
     @prepared
     def seen(self) -> list[list[Seen]]:
         """Of every network, by width."""
-        return [list(self._row(width, self.seeds(i))) for i, width in enumerate(self.widths)]
+        return self.in_rungs("seen", partial(self._row, kernels=True))
 
-    def _row(self, width: int, seeds: range) -> Iterator[Seen]:
-        for stack in NetworkStack.of_seeds(self.network, self.problem, width, seeds):
-            yield from self._runs(stack, width)
+    @cached_property
+    def trained(self) -> list[list[Trained]]:
+        """Of every network, by width, without its kernels: all that a second opinion on a violation asks for."""
+        return self.in_rungs("trained", partial(self._row, kernels=False))
+
+    def _row(self, row: int, places: range, kernels: bool) -> Iterator[Any]:
+        seeds = self.seeds(row)[places.start : places.stop]
+        for stack in NetworkStack.of_seeds(self.network, self.problem, self.widths[row], seeds):
+            yield from self._runs(stack, self.widths[row], kernels)
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of `Seen` of every network, (networks,) for each width."""
-        return [np.array([getattr(run, name) for run in row]) for row in self.seen]
+        rows = self.seen if "seen" in vars(self) or name not in Trained._fields else self.trained
+        return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
         """Of a field in the width; `biased` as of `slope`."""
@@ -123,7 +137,7 @@ class DeepLadder(Rungs):
         apart = [size(np.where(self.problem.owner == c, moved, 0) - moved / clients) for c in range(clients)]
         return float(np.mean(apart)) / size(moved / clients)
 
-    def _runs(self, stack: NetworkStack, width: int) -> Iterator[Seen]:
+    def _runs(self, stack: NetworkStack, width: int, kernels: bool) -> Iterator[Trained | Seen]:
         from ntkfl.training.tree import row_of  # torch is slow to load
 
         trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))
@@ -136,17 +150,23 @@ class DeepLadder(Rungs):
         between = _apart(trained.ends, trained.after).mean(axis=0)
         moved = _apart(trained.after, trained.before)
         for place, network in enumerate(stack.networks):
-            start, end = network.kernel(network.start), network.kernel(row_of(trained.after, place))
-            own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
             outputs = trained.outputs[place]
-            yield Seen(
-                kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
-                limit=farthest(outputs, network.first + limit),
-                own=farthest(outputs, own),
-                drift=float(np.linalg.norm(end - start) / norm),
+            apart = Trained(
                 neuron=float(between[place] / np.sqrt(width)),
                 divergence=float(between[place] / moved[place]),
                 pooled=farthest(outputs, central.outputs[place]),
+            )
+            if not kernels:
+                yield apart
+                continue
+            start, end = network.kernel(network.start), network.kernel(row_of(trained.after, place))
+            own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
+            yield Seen(
+                float(np.linalg.norm(start - self.limit.gram) / norm),
+                farthest(outputs, network.first + limit),
+                farthest(outputs, own),
+                float(np.linalg.norm(end - start) / norm),
+                *apart,
             )
 
     def describe(self) -> dict:

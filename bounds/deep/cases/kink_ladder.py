@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from hypothesis import strategies as st
@@ -34,37 +34,33 @@ class KinkLadder(Rungs):
     widths: tuple[int, ...] = tuple(RUNGS)
     counts: tuple[int, ...] = tuple(RUNGS.values())
 
-    @cached_property
+    @property
     def layers(self) -> np.ndarray:
         """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer.
 
         Several independent draws of it, (draws, n, n).
         """
-        limit, setup = gram.deep(self.problem.x, depth=2), self.setup
-        draws = (pattern_change(self.problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
-        return np.array([network.drift.value[-1] for network in draws])
+        return _layers(self.problem, self.setup)
 
     @prepared
-    def along(self) -> list[np.ndarray]:
-        """<H(T) - H(0), B> / |B|^2 of every network, (networks,) for each width."""
+    def along(self) -> list[list[float]]:
+        """<H(T) - H(0), B> / |B|^2 of every network, by width."""
+        return self.in_rungs("along", self._row)
+
+    def _row(self, row: int, places: range) -> Iterator[float]:
         mean = self.layers.mean(axis=0)
-        direction = mean / (mean**2).sum()
-        return [
-            np.array([(change * direction).sum() for stack in self._stacks(row) for change in self._changes(stack)])
-            for row in range(len(self.widths))
-        ]
+        direction, seeds = mean / (mean**2).sum(), self.seeds(row)[places.start : places.stop]
+        for stack in NetworkStack.of_seeds(RELU, self.problem, self.widths[row], seeds):
+            yield from (float((change * direction).sum()) for change in self._changes(stack))
 
     @property
     def multiple(self) -> Estimate:
         """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
         mean = self.layers.mean(axis=0)
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())  # 1, but for what B is off
-        coefficient = leading_coefficient(self.sizes, self.along, -0.5)
+        coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
         return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)
-
-    def _stacks(self, row: int) -> Iterator[NetworkStack]:
-        return NetworkStack.of_seeds(RELU, self.problem, self.widths[row], self.seeds(row))
 
     def _changes(self, stack: NetworkStack) -> Iterator[np.ndarray]:
         from ntkfl.training.tree import row_of  # torch is slow to load
@@ -72,6 +68,13 @@ class KinkLadder(Rungs):
         after = stack.run(self.problem, self.setup).after
         for place, network in enumerate(stack.networks):
             yield network.kernel(row_of(after, place)) - network.kernel(network.start)
+
+
+@lru_cache(maxsize=4)
+def _layers(problem: Problem, setup: Setup) -> np.ndarray:
+    limit = gram.deep(problem.x, depth=2)
+    draws = (pattern_change(problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
+    return np.array([network.drift.value[-1] for network in draws])
 
 
 KINK_LADDERS = Family(

@@ -54,7 +54,6 @@ class GroupLadder(Rungs):
     seed: int  # where their seeds begin
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
-    halved: ClassVar[bool] = True
 
     @cached_property
     def problem(self) -> Problem:
@@ -82,7 +81,7 @@ class GroupLadder(Rungs):
     @prepared
     def groups(self) -> list[list[Averaged]]:
         """The groups of each width."""
-        return self.at_each(lambda row, i: self._group(self.widths[row], self.seeds(row)[i]))
+        return self.at_each("groups", lambda row, i: self._group(self.widths[row], self.seeds(row)[i]))
 
     def _group(self, width: int, seed: int) -> Averaged:
         gaussian = draw(width, 2, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -60,10 +61,19 @@ class MethodLadder(WidthLadder):
     """
 
     @cached_property
+    def trained(self) -> list[list[np.ndarray]]:
+        """Of every network, for each width: y - y_m(t) under each of METHODS, (methods, T+1, n)."""
+        return self.in_rungs("trained", self._row)
+
+    def _row(self, row: int, places: range) -> Iterable[np.ndarray]:
+        chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
+        runs = self.runs[row][places.start : places.stop]
+        return np.stack([chosen[name].residuals_together(runs, steps) for name in METHODS], axis=1) if runs else ()
+
+    @property
     def residuals(self) -> dict[str, list[np.ndarray]]:
         """By method: for each width y - y_m(t) of its networks, (networks, T+1, n)."""
-        chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
-        return {name: [chosen[name].residuals_together(row, steps) for row in self.runs] for name in METHODS}
+        return {name: [np.array(row)[:, i] for row in self.trained] for i, name in enumerate(METHODS)}
 
     @cached_property
     def limits(self) -> dict[str, np.ndarray]:
@@ -86,7 +96,7 @@ class MethodLadder(WidthLadder):
 
     def prepare(self) -> None:
         """Train the networks now."""
-        _ = self.residuals
+        _ = self.trained
 
     def plain(self) -> MethodLadder:
         """Itself: the engine's float64 is all there is."""
