@@ -9,8 +9,8 @@
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a checkpoint can prove that *every* further order of
 # training fits the data. This page does the like for a network of any depth **all of whose layers are trained**. It
 # must be smooth (GELU, tanh, softplus, sigmoid, SiLU, or erf and sine), because the proof bounds second derivatives, or
-# ReLU with no sample near a kink; and every sample must be visited about equally often. Blocks may have residual
-# connections: `ntkfl.training.Residual(...)`.
+# ReLU with no sample near a kink; and every sample must be visited about equally often. Convolutions that
+# keep the image's size, a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`) are covered too.
 #
 # ## A checkpoint
 #

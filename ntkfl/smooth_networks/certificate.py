@@ -205,9 +205,10 @@ def certify_network(
     """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear, `ntkfl.training.Residual` blocks of these, and Tanh, GELU, Softplus,
-            Sigmoid, SiLU or ReLU; or `ntkfl.networks.wide` of "fc:L:PHI". Parameters without requires_grad are not
-            trained.
+        network: a torch Sequential of Linear, Conv2d of stride 1 that keeps the image's size, AdaptiveAvgPool2d(1),
+            `ntkfl.training.Residual` blocks of these, and Tanh, GELU, Softplus, Sigmoid, SiLU or ReLU, Unflatten first
+            where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or "conv:L:PHI". Parameters without
+            requires_grad are not trained.
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
@@ -224,7 +225,7 @@ def certify_network(
         raise ValueError(f"visits is {visits!r}; it must be 1 or more")
     if step is not None and not 0 < step < np.inf:
         raise ValueError(f"step is {step!r}; it must be a positive number, or None")
-    return certify_layers(layers_of(network, params), problem, visits, step, memory)
+    return certify_layers(layers_of(network, params, problem.d), problem, visits, step, memory)
 
 
 def certify_layers(

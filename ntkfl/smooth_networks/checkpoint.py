@@ -40,7 +40,8 @@ class Checkpoint:
 
         def needs(n: int) -> float:
             square = max(len(layer.weight) * layer.weight.shape[1] for layer in layers)
-            return 8.0 * (6 * n * (outputs + 1) * (problem.d + sum(widths)) + 16 * (n * outputs) ** 2 + 8 * square)
+            numbers = problem.d + sum(layer.gives + _copied(layer) for layer in layers)
+            return 8.0 * (6 * n * (outputs + 1) * numbers + 16 * (n * outputs) ** 2 + 8 * square)
 
         require("the certificate of a smooth network", needs, memory, n=problem.n)
         done = passed(layers, problem.x)
@@ -77,8 +78,13 @@ class Checkpoint:
         )
 
 
+def _copied(layer: Layer) -> int:
+    """What a convolution keeps of a sample and an output beside its neurons: squares and a gradient."""
+    return 0 if layer.image is None else layer.weight.size + layer.takes * layer.image.side**2
+
+
 def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
-    features, outputs = layers[0].weight.shape[1], len(layers[-1].weight)
+    features, outputs = layers[0].takes, len(layers[-1].weight)
     if features != problem.d:
         raise ValueError(f"the network takes {features} features; {problem.name} has {problem.d}")
     labels = problem.y[0].size

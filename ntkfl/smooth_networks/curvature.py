@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from ntkfl.any_order.rounding import above, length
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Layer
-from ntkfl.smooth_networks.passes import Pass, spectral_norm
+from ntkfl.smooth_networks.passes import Pass, spectral_norm, transposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +64,10 @@ class Curvature:
         for k in range(len(self.layers) - 1, 0, -1):
             layer, below = self.layers[k], self.layers[k - 1].activation
             aside += [carried] * layer.closes
-            carried = layer.scale * radius * before[0] * layer.trained + self.norms[k] * turned
+            carried = layer.gain * radius * before[0] * layer.trained + self.norms[k] * turned
             for _ in range(layer.opens):
                 carried = carried + aside.pop()
+            carried = carried / self._spread(k - 1)
             after.insert(0, at.after[k - 1] + carried)
             turned = below.bend * moved[k - 1] * at.after[k - 1] + below.slope * carried
             before.insert(0, at.before[k - 1] + turned)
@@ -79,7 +80,7 @@ class Curvature:
         for k in range(1, len(self.layers)):
             layer, below = self.layers[k], self.layers[k - 1].activation
             if layer.trained:
-                form[:, k, :] += (2 * layer.scale * sizes.before[k])[:, None] * wide.inputs[k]
+                form[:, k, :] += (2 * layer.gain * sizes.before[k])[:, None] * wide.inputs[k]
             peak = sizes.after[k - 1] * below.bend
             form += peak[:, None, None] * tall.before[k - 1][:, :, None] * wide.before[k - 1][:, None, :]
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
@@ -99,23 +100,37 @@ class Curvature:
         for k, layer in enumerate(self.layers):
             h = speeds.inputs[-1]
             aside += [h] * layer.opens
-            speeds.lengths.append(start[k] + layer.scale * np.linalg.norm(h, axis=1) * radius)
+            speeds.lengths.append(start[k] + layer.gain * np.linalg.norm(h, axis=1) * radius)
             row = self._norm(k, radius) * h
             row[:, k] = speeds.lengths[-1] * layer.trained
             speeds.before.append(row)
             h = layer.activation.slope * row
             for _ in range(layer.closes):
                 h = h + aside.pop()
-            speeds.inputs.append(h)
+            speeds.inputs.append(h / self._spread(k))
         return speeds
 
+    def _spread(self, layer: int) -> float:
+        """By which a mean over pixels behind the layer divides Euclidean lengths, at least."""
+        of = self.layers[layer]
+        return float(np.sqrt(of.image.pixels)) if of.pools and of.image else 1.0
+
     def _norm(self, layer: int, radius: float) -> float:
-        return self.norms[layer] + self.layers[layer].scale * radius * self.layers[layer].trained
+        return self.norms[layer] + self.layers[layer].gain * radius * self.layers[layer].trained
 
 
 def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
-    """At least the spectral norms of scale W; that of the first is not needed, and 0."""
-    return 0.0, *(float(above(layer.scale * spectral_norm(layer.weight))) for layer in layers[1:])
+    """At least the spectral norms of scale W, as maps of h; that of the first is not needed, and 0."""
+    return 0.0, *(_map_norm(layer) for layer in layers[1:])
+
+
+def _map_norm(layer: Layer) -> float:
+    """Of a convolution: from W as a matrix, or the sum over the places of the square, whichever is less."""
+    whole = float(above(layer.gain * spectral_norm(layer.weight)))
+    if layer.image is None:
+        return whole
+    places = layer.weight.reshape(len(layer.weight), -1, layer.image.side**2)
+    return min(whole, float(above(layer.scale * sum(spectral_norm(part) for part in np.moveaxis(places, 2, 0)))))
 
 
 def sizes_of_each(done: Pass) -> Sizes:
@@ -133,9 +148,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
     for rows in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
-        inner = rows @ type(rows)(
-            rows.value.transpose(0, 2, 1), rows.error.transpose(0, 2, 1), rows.method, rows.rigour
-        )
+        inner = rows @ transposed(rows)
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]
     return Sizes(lengths, together, before, after, [clear.min(keepdims=True) for clear in done.clear])

@@ -1,7 +1,8 @@
-"""Fully connected networks as lists of layers with activations, from a torch module or a network of any width."""
+"""Networks as lists of layers with activations, from a torch module or a network of any width."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -72,9 +73,27 @@ RELU = Smooth("relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float
 ACTIVATIONS = SMOOTH | {RELU.name: RELU}
 
 
+@dataclass(frozen=True)
+class Image:
+    """Where a convolution works: at every pixel, on the square about it, with zeros beyond the border."""
+
+    # height, width, side: of the image, and of the square, an odd number
+    height: int
+    width: int
+    side: int
+
+    @property
+    def pixels(self) -> int:
+        """How many."""
+        return self.height * self.width
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
     """h -> phi(scale W h + bias_scale b).
+
+    A convolution's h has an image's pixels one after the other, each with its channels; the columns of its W are, for
+    each channel, the places of the square.
 
     Raises:
         ValueError: an entry that is not finite; shapes that do not fit.
@@ -92,6 +111,8 @@ class Layer:
     # last first, are added behind it
     opens: int = 0
     closes: int = 0
+    image: Image | None = None  # of a convolution
+    pools: bool = False  # whether the mean over pixels is taken behind it, after what it closes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -107,13 +128,41 @@ class Layer:
             )
 
     @property
+    def gain(self) -> float:
+        """By how much more than W or h, at most, scale W h changes, of a convolution as of a matrix.
+
+        A pixel is in at most side^2 squares.
+        """
+        return self.scale * (self.image.side if self.image else 1)
+
+    @property
+    def takes(self) -> int:
+        """How many numbers."""
+        columns = self.weight.shape[1]
+        return columns * self.image.pixels // self.image.side**2 if self.image else columns
+
+    @property
+    def gives(self) -> int:
+        """How many numbers, before any mean."""
+        return len(self.weight) * (self.image.pixels if self.image else 1)
+
+    @property
+    def passes_on(self) -> int:
+        """How many numbers the next layer takes."""
+        return len(self.weight) if self.pools else self.gives
+
+    @property
     def shift(self) -> float:
         """By which a trained bias moves the layer's input to phi; 0 without one."""
         return 0.0 if self.bias is None else self.bias_scale
 
 
-def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
+def layers_of(
+    network: nn.Module | WideNetwork, params: Mapping[str, Any] | None, features: int | None = None
+) -> tuple[Layer, ...]:
     """The layers of a network, the input's first; the last has no activation, or is followed by one.
+
+    features: of an input, for a convolutional network of any width, whose images are square.
 
     Raises:
         ValueError: what has no such layers, with the first that is none; parameters that do not fit.
@@ -123,7 +172,7 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
     from ntkfl.training.models.wide_networks import WideNetwork
 
     if isinstance(network, WideNetwork):
-        layers = _of_wide(network, params)
+        layers = _of_wide(network, params, features)
     elif isinstance(network, nn.Sequential):
         layers = _of_module(network, params)
     else:
@@ -131,30 +180,29 @@ def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None
             f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...'). "
             "The layers of a JAX function cannot be read: put its weights into a Sequential"
         )
+    if layers[-1].image is not None:
+        raise ValueError(f"layer {layers[-1].name} is a convolution; the last layer must be a Linear one")
     for before, after in pairwise(layers):
-        if before.weight.shape[0] != after.weight.shape[1]:
+        if before.passes_on != after.takes:
             raise ValueError(
-                f"layer {after.name} takes {after.weight.shape[1]} numbers; layer {before.name} gives "
-                f"{before.weight.shape[0]}"
+                f"layer {after.name} takes {after.takes} numbers; layer {before.name} gives {before.passes_on}"
             )
     aside: list[int] = []
     for layer in layers:
-        aside += [layer.weight.shape[1]] * layer.opens
+        aside += [layer.takes] * layer.opens
         for _ in range(layer.closes):
-            before = aside.pop()
-            if before != len(layer.weight):
+            before_block = aside.pop()
+            if before_block != layer.gives:
                 raise ValueError(
-                    f"the residual block that ends with layer {layer.name} takes {before} numbers and gives "
-                    f"{len(layer.weight)}; they must be as many"
+                    f"the residual block that ends with layer {layer.name} takes {before_block} numbers and gives "
+                    f"{layer.gives}; they must be as many"
                 )
     if not any(layer.trained for layer in layers):
         raise ValueError("no layer of the network is trained: nothing can change")
     return layers
 
 
-def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
-    if network.kind != "fc":
-        raise ValueError(f"the network {network.name} is convolutional; fully connected ones are covered, as fc:3:erf")
+def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
     if params is None:
         raise ValueError(f"params are missing; {network.name} has none of its own, network.model(...).initial(0) draws")
     phi = ACTIVATIONS[network.activation]
@@ -162,16 +210,30 @@ def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[La
     last = np.atleast_2d(_taken(given, "readout.weight"))
     width = last.shape[1]
     inside = network.inner_scales(width)
-    layers = []
+    layers: list[Layer] = []
     for number in range(1, network.depth):
         key = f"layer{number}"
         weight = _taken(given, f"{key}.weight")
         bias = _taken(given, f"{key}.bias") if network.bias else None
         scales = inside[f"{key}.weight"], inside.get(f"{key}.bias", 0.0)
-        layers.append(Layer(key, weight, bias, *scales, phi, True))
+        image = None
+        if network.kind == "conv":
+            image = layers[-1].image if layers else _square(weight, features)
+            weight = weight.reshape(len(weight), -1)
+        pools = image is not None and number == network.depth - 1
+        layers.append(Layer(key, weight, bias, *scales, phi, True, image=image, pools=pools))
     layers.append(Layer("readout", last, None, inside["readout.weight"], 0.0, IDENTITY, True))
     _require_all_taken(given)
     return tuple(layers)
+
+
+def _square(weight: np.ndarray, features: int | None) -> Image:
+    """The image of a convolution's inputs, which are square."""
+    channels, side = weight.shape[1], weight.shape[2]
+    edge = math.isqrt((features or 0) // channels)
+    if channels * edge**2 != features:
+        raise ValueError(f"the data have {features} features; a convolution takes {channels} square image a sample")
+    return Image(edge, edge, side)
 
 
 def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
@@ -182,19 +244,33 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
     layers: list[Layer] = []
     met: dict[int, str] = {}
     opened = 0  # residual blocks that no layer has begun yet
+    shape: tuple[int, ...] | None = None  # channels, height, width where h is an image
     for where, part in _parts(module, ""):
         kind = type(part)
-        if kind is nn.Identity or (kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)):
+        if kind is nn.Identity:
+            continue
+        if kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1):
+            shape = None
+            continue
+        if kind is nn.Unflatten and not layers and part.dim == 1 and len(part.unflattened_size) == 3:
+            shape = tuple(part.unflattened_size)
             continue
         if part is OPENS:
             opened += 1
             continue
         if part is CLOSES:
-            if opened:
-                raise ValueError(f"layer {where} is a Residual without a Linear layer")
+            if opened or layers[-1].pools:
+                what = "without a Linear layer" if opened else "with a mean over pixels"
+                raise ValueError(f"layer {where} is a Residual {what}")
             layers[-1] = replace(layers[-1], closes=layers[-1].closes + 1)
             continue
-        if kind is nn.Linear:
+        if kind is nn.AdaptiveAvgPool2d and part.output_size in (1, (1, 1)) and shape and layers and not opened:
+            layers[-1], shape = replace(layers[-1], pools=True), (len(layers[-1].weight), 1, 1)
+            continue
+        image = _image(part, shape, where)
+        if image is None and kind is nn.Linear and shape:
+            raise ValueError(f"layer {where} must follow a Flatten, as images come to it")
+        if image or kind is nn.Linear:
             for value in part.parameters():
                 if id(value) in met:
                     raise ValueError(f"layer {where} has the weights of layer {met[id(value)]}; they must be its own")
@@ -204,16 +280,18 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
                 raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
             bias = None if part.bias is None else _taken(given, f"{where}.bias")
             weight = _taken(given, f"{where}.weight")
-            layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opens=opened))
-            opened = 0
+            weight = weight.reshape(len(weight), -1) if image else _pixels_first(weight, layers)
+            layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opened, image=image))
+            opened, shape = 0, (len(weight), image.height, image.width) if image else None
             continue
         name = _activation(part)
         if name is None:
             raise ValueError(
-                f"layer {where} is {part!r:.60}; the certificate covers Linear, ntkfl.training.Residual, and Tanh, "
-                "GELU, Softplus, Sigmoid, SiLU and ReLU as torch has them by default"
+                f"layer {where} is {part!r:.60}; the certificate covers Linear, ntkfl.training.Residual, Conv2d that "
+                "keeps the image's size, AdaptiveAvgPool2d(1), and Tanh, GELU, Softplus, Sigmoid, SiLU and ReLU as "
+                "torch has them by default"
             )
-        if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes:
+        if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes or layers[-1].pools:
             raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer, in the same residual block")
         layers[-1] = replace(layers[-1], activation=ACTIVATIONS[name])
     if not layers:
@@ -246,6 +324,38 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
             yield from _parts(part, f"{path}.{name}" if path else name)
     if block:
         yield path or "network", CLOSES
+
+
+def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None:
+    """The image of a convolution that keeps its size; None for another module."""
+    from torch import nn
+
+    if type(part) is not nn.Conv2d:
+        return None
+    side = part.kernel_size[0]
+    same = part.padding in ("same", (side // 2, side // 2)) and part.padding_mode == "zeros"
+    if (
+        part.kernel_size != (side, side)
+        or side % 2 == 0
+        or not same
+        or {*part.stride, *part.dilation} != {1}
+        or part.groups > 1
+    ):
+        return None
+    if shape is None:
+        raise ValueError(f"layer {where} takes images: put Unflatten(1, (channels, height, width)) first")
+    if shape[0] != part.in_channels:
+        raise ValueError(f"layer {where} takes {part.in_channels} channels; it gets {shape[0]}")
+    return Image(shape[1], shape[2], side)
+
+
+def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
+    """The weight on an image whose pixels have their channels beside them; torch has channels one after the other."""
+    before = layers[-1] if layers else None
+    if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
+        return weight
+    by_channel = weight.reshape(len(weight), -1, before.image.pixels)
+    return by_channel.transpose(0, 2, 1).reshape(len(weight), -1)
 
 
 def _activation(part: nn.Module) -> str | None:

@@ -8,9 +8,9 @@ from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.any_order.rounding import above, below
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.spectrum import largest_eigenvalue
-from ntkfl.smooth_networks.layers import Layer
+from ntkfl.smooth_networks.layers import Image, Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class Pass:
 
     layers: tuple[Layer, ...]  # of the network
     outputs: Estimate  # (n, C)
-    inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer
+    inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
     # B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer
     before: tuple[Estimate, ...]
     # b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last
@@ -28,20 +28,46 @@ class Pass:
     clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
-        """At least |(scale h, bias_scale)| of each sample: what W and b of this layer are multiplied with."""
+        """At least |(scale h, bias_scale)| of each sample, what W and b of this layer are multiplied with.
+
+        Of a convolution the spectral norm of the matrix of these vectors of all pixels.
+        """
         of = self.layers[layer]
-        return above(np.hypot(of.scale * self.inputs[layer].norm(axis=1).hi, of.shift))
+        if of.image is None:
+            return above(np.hypot(of.scale * self.inputs[layer].norm(axis=1).hi, of.shift))
+        return np.array([_top(self.scaled_inputs(layer)[i]) for i in range(len(self.outputs.value))])
+
+    def scaled_inputs(self, layer: int) -> Estimate:
+        """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 k + 1)."""
+        of, h = self.layers[layer], self.inputs[layer] * self.layers[layer].scale
+        ones = np.full((*h.value.shape[:2], 1), of.shift)
+        parts = [np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, np.zeros_like(ones)], axis=2)]
+        return Estimate(*parts, h.method, h.rigour)
 
     def input_products(self, layer: int) -> Estimate:
-        """scale^2 h_i.h_j + bias_scale^2, (n, n)."""
+        """scale^2 h_i.h_j + bias_scale^2, (n, n); of a convolution a matrix that has its largest eigenvalue."""
         of, h = self.layers[layer], self.inputs[layer]
-        return h @ _transposed(h) * of.scale * of.scale + Estimate.exact(of.shift).squared()
+        if of.image is None:
+            return h @ transposed(h) * of.scale * of.scale + Estimate.exact(of.shift).squared()
+        rows = self.scaled_inputs(layer)
+        return _small_product(_reshaped(rows, (-1, rows.value.shape[2])))
+
+    def gradients(self, layer: int) -> Estimate:
+        """Of all outputs in the W and b of a convolution, (n, C, m (side^2 k + 1))."""
+        of, b, rows = self.layers[layer], self.before[layer], self.scaled_inputs(layer)
+        n, outputs = self.outputs.value.shape
+        assert of.image is not None
+        by_pixel = _reshaped(b, (n, outputs, of.image.pixels, len(of.weight)))
+        product = transposed(by_pixel) @ _reshaped(rows, (n, 1, *rows.value.shape[1:]))
+        return _reshaped(product, (n, outputs, -1))
 
     def gradient_lengths(self) -> Float[np.ndarray, "n C"]:
         """At least the norms of the gradients of all outputs in all trained parameters."""
         total = np.zeros(self.outputs.value.shape)
         for k, layer in enumerate(self.layers):
-            if layer.trained:
+            if layer.trained and layer.image is not None:
+                total = total + self.gradients(k).norm(axis=2).hi ** 2
+            elif layer.trained:
                 total = total + (self.before[k].norm(axis=2).hi * self.input_lengths(k)[:, None]) ** 2
         return np.sqrt(above(total))
 
@@ -50,56 +76,128 @@ class Pass:
         n, outputs = self.outputs.value.shape
         row = np.repeat(np.arange(n), outputs)
         total = Estimate.exact(np.zeros((n * outputs, n * outputs)))
-        for layer, before, inner in zip(self.layers, self.before, products, strict=True):
+        for k, (layer, before, inner) in enumerate(zip(self.layers, self.before, products, strict=True)):
             interruption.check()
             if layer.trained:
-                flat = _reshaped(before, (n * outputs, -1))
-                total = total + flat @ _transposed(flat) * inner[np.ix_(row, row)]
+                flat = _reshaped(before if layer.image is None else self.gradients(k), (n * outputs, -1))
+                product = flat @ transposed(flat)
+                total = total + (product * inner[np.ix_(row, row)] if layer.image is None else product)
         return total
+
+
+def unfolded(h: Estimate, image: Image) -> Estimate:
+    """For each pixel the square about it, (n, P, k side^2), channel by channel, from (n, P k)."""
+    n, side = len(h.value), image.side
+    edge = side // 2
+
+    def squares(a: np.ndarray) -> np.ndarray:
+        pixels = a.reshape(n, image.height, image.width, -1)
+        padded = np.pad(pixels, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
+        return windows.reshape(n, image.pixels, -1)
+
+    return Estimate(squares(h.value), squares(h.error), h.method, h.rigour)
+
+
+def folded(b: Estimate, image: Image) -> Estimate:
+    """The transpose of `unfolded`: (n, C, P, k side^2) to (n, C, P k)."""
+    n, outputs = b.value.shape[:2]
+    side, edge = image.side, image.side // 2
+    squares = _reshaped(b, (n, outputs, image.height, image.width, -1, side, side))
+    total: Estimate | None = None
+    for down, across in np.ndindex(side, side):
+        pad = (0, 0), (0, 0), (down, 2 * edge - down), (across, 2 * edge - across), (0, 0)
+        part = squares[..., down, across]
+        placed = Estimate(np.pad(part.value, pad), np.pad(part.error, pad), part.method, part.rigour)
+        total = placed if total is None else total + placed
+    assert total is not None
+    inside = total[:, :, edge : edge + image.height, edge : edge + image.width]
+    return _reshaped(inside, (n, outputs, -1))
 
 
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
     """Both passes for these samples."""
+    first = layers[0].image
+    if first is not None:  # rows have channels one after the other
+        x = x.reshape(len(x), -1, first.pixels).transpose(0, 2, 1).reshape(len(x), -1)
     h, aside = Estimate.exact(x), list[Estimate]()
     inputs, slopes, clear = [], [], []
     for layer in layers:
         interruption.check()
         aside += [h] * layer.opens
-        inputs.append(h)
-        z = h @ layer.weight.T * layer.scale
+        rows = h
+        if layer.image is not None:
+            rows = unfolded(h, layer.image)
+        inputs.append(rows)
+        z = _reshaped(rows, (-1, rows.value.shape[-1])) @ layer.weight.T * layer.scale
         if layer.bias is not None:
             z = z + Estimate.exact(layer.bias) * layer.bias_scale
+        z = _reshaped(z, (len(x), -1))
         least = np.maximum(np.abs(z.value) - z.error, 0).min(axis=1) if layer.activation.kink else np.inf
         clear.append(below(np.broadcast_to(least, len(x))))
         h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))
         for _ in range(layer.closes):
             h = h + aside.pop()
+        if layer.pools:
+            h = _mean(h, layer)
     n, outputs = h.value.shape
     b = Estimate.exact(np.broadcast_to(np.eye(outputs), (n, outputs, outputs)))
     before: list[Estimate] = []
     after: list[Estimate] = []
     for k in range(len(layers) - 1, -1, -1):
         interruption.check()
-        aside += [b] * layers[k].closes
+        layer = layers[k]
+        if layer.pools:
+            assert layer.image is not None
+            b = _reshaped(Estimate.stacked([b] * layer.image.pixels, 2) * _share(layer), (n, outputs, -1))
+        aside += [b] * layer.closes
         if k < len(layers) - 1:
             after.append(b)
         before.append(b * slopes[k][:, None])
         if k:
-            b = before[-1] @ layers[k].weight * layers[k].scale
-            for _ in range(layers[k].opens):
+            b = before[-1]
+            if layer.image is not None:
+                b = _reshaped(b, (n, outputs, layer.image.pixels, -1))
+            b = b @ layer.weight * layer.scale
+            b = b if layer.image is None else folded(b, layer.image)
+            for _ in range(layer.opens):
                 b = b + aside.pop()
     return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
 
 
+def _share(layer: Layer) -> Estimate:
+    """1 / P."""
+    assert layer.image is not None
+    return Estimate(1 / layer.image.pixels, 2.0**-53 / layer.image.pixels, "rounding bound", Rigour.ENCLOSED)
+
+
+def _mean(h: Estimate, layer: Layer) -> Estimate:
+    """Over pixels, (n, m) from (n, P m)."""
+    assert layer.image is not None
+    n, pixels = len(h.value), layer.image.pixels
+    total = Estimate.exact(np.ones((1, pixels))) @ _reshaped(h, (n, pixels, -1))
+    return _reshaped(total, (n, -1)) * _share(layer)
+
+
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
     """At least the largest singular value."""
-    small = Estimate.exact(matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)
-    return float(above(np.sqrt(np.maximum(largest_eigenvalue(small @ _transposed(small)).hi, 0.0))))
+    return _top(Estimate.exact(matrix))
 
 
-def _transposed(h: Estimate) -> Estimate:
-    return Estimate(h.value.T, h.error.T, h.method, h.rigour)
+def _top(matrix: Estimate) -> float:
+    return float(above(np.sqrt(np.maximum(largest_eigenvalue(_small_product(matrix)).hi, 0.0))))
+
+
+def _small_product(matrix: Estimate) -> Estimate:
+    """A A' or A' A, whichever is smaller."""
+    small = matrix if matrix.value.shape[0] <= matrix.value.shape[1] else transposed(matrix)
+    return small @ transposed(small)
+
+
+def transposed(h: Estimate) -> Estimate:
+    """The last two axes exchanged."""
+    return Estimate(np.swapaxes(h.value, -1, -2), np.swapaxes(h.error, -1, -2), h.method, h.rigour)
 
 
 def _reshaped(h: Estimate, shape: tuple[int, ...]) -> Estimate:

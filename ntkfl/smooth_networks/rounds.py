@@ -183,7 +183,7 @@ def certify_rounds(
     Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging
     """
     weights = _shares(shares, problem.n_clients)
-    at = Checkpoint.of(layers_of(network, params), problem, memory)
+    at = Checkpoint.of(layers_of(network, params, problem.d), problem, memory)
     start = at.singular() if at.least_root == 0 else round_start(at, problem, setup, weights)
     judged = start if isinstance(start, str) else proved_rounds(start, at.curvature)
     return RoundsCertificate(

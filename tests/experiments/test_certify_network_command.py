@@ -45,7 +45,7 @@ def test_a_round_too_early_is_not_certified_and_the_command_that_trains_on_certi
     ("arguments", "why"),
     [
         (("--network", "fc:3:tanh"), "tanh"),
-        (("--network", "conv:3:erf", "--n", "4"), "convolutional"),
+        (("--network", "conv:3:erf", "--n", "4"), "takes images"),
         (("--network", "deep"), "there is no network 'deep'"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),
         (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order, --network"),

@@ -61,8 +61,9 @@ def certify(
     network: Annotated[
         str | None,
         typer.Option(
-            metavar="fc:L:PHI",
-            help="a proof for every order, of a network with L layers of weights, all trained, PHI relu, erf or gelu",
+            metavar="KIND:L:PHI",
+            help="a proof for every order, of a network with L layers of weights, all trained: KIND fc or conv, PHI relu, "
+            "erf or gelu",
         ),
     ] = None,
     visits: Annotated[

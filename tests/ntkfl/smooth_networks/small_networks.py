@@ -55,6 +55,8 @@ def trained(layers):
 def outputs(layers, theta, x):
     """f at these trained parameters, (n C,), a function that torch differentiates."""
     h, first, aside = torch.tensor(x), 0, []
+    if layers[0].image:
+        h = h.reshape(len(x), -1, layers[0].image.pixels).transpose(1, 2).reshape(len(x), -1)
     for layer in layers:
         aside += [h] * layer.opens
         weight, bias = torch.tensor(layer.weight), None if layer.bias is None else torch.tensor(layer.bias)
@@ -64,10 +66,20 @@ def outputs(layers, theta, x):
             if bias is not None:
                 bias = theta[first : first + len(bias)]
                 first += len(bias)
-        h = layer.scale * h @ weight.T + (0 if bias is None else layer.bias_scale * bias)
+        shift = 0 if bias is None else layer.bias_scale * bias
+        if layer.image is None:
+            h = layer.scale * h @ weight.T + shift
+        else:
+            side, pixels = layer.image.side, (layer.image.height, layer.image.width)
+            images = h.reshape(len(x), *pixels, -1).permute(0, 3, 1, 2)
+            squares = weight.reshape(len(weight), -1, side, side)
+            z = nn.functional.conv2d(images, squares, padding=side // 2).permute(0, 2, 3, 1)
+            h = (layer.scale * z + shift).reshape(len(x), -1)
         h = TORCH[layer.activation.name](h)
         for _ in range(layer.closes):
             h = h + aside.pop()
+        if layer.pools:
+            h = h.reshape(len(x), layer.image.pixels, -1).mean(1)
     return h.reshape(-1)
 
 
@@ -104,6 +116,31 @@ def residual(seed=0, width=24, features=4):
         torch.manual_seed(seed)
         block = Residual(nn.Linear(width, width), nn.Tanh(), Residual(nn.Linear(width, width), nn.GELU()))
         return nn.Sequential(nn.Linear(features, width), nn.Softplus(), block, nn.Linear(width, 1)).double()
+
+
+def convolutional(seed, image, channels, activations, pools=True, blocks=(), biases=True):
+    """Convolutions of these channels, inputs first, and a readout of one output behind a mean over pixels or not."""
+    rng, layers = np.random.default_rng(seed), []
+    for k, (before, m) in enumerate(pairwise(channels)):
+        columns, last = before * image.side**2, k == len(channels) - 2
+        layers.append(
+            Layer(
+                f"layer {k}",
+                rng.standard_normal((m, columns)),
+                rng.standard_normal(m) if biases else None,
+                1 / np.sqrt(columns),
+                0.3,
+                ACTIVATIONS[activations[k]],
+                True,
+                [first for first, _ in blocks].count(k),
+                [end for _, end in blocks].count(k),
+                image,
+                pools and last,
+            )
+        )
+    columns = layers[-1].passes_on
+    weight = rng.standard_normal((1, columns))
+    return (*layers, Layer("readout", weight, None, 1 / np.sqrt(columns), 0.0, IDENTITY, True))
 
 
 def near(net, n, residual, seed=0, features=4):

@@ -129,10 +129,10 @@ def test_visits_and_shorter_steps():
 
 
 def test_a_network_of_any_width_is_read_as_it_is_trained():
-    x = np.random.default_rng(0).standard_normal((5, 6))
-    for spec in ("fc:3:erf", "fc:4:gelu:bias=0.2", "fc:2:erf:standard"):
+    for spec in ("fc:3:erf", "fc:4:gelu:bias=0.2", "fc:2:erf:standard", "conv:3:erf:bias=0.1", "conv:2:gelu"):
         network = wide(spec)
-        model = network.model((6,), 20, 2)
+        x = np.random.default_rng(0).standard_normal((5, 9 if network.kind == "conv" else 6))
+        model = network.model(x.shape[1:], 20, 2)
         params = model.initial(3)
         certificate = certify_network(network, params, Problem(x, np.zeros((5, 2))))
         exact = model.outputs(params, torch.tensor(x)).numpy()
@@ -212,6 +212,40 @@ def linear(*sizes):
     return nn.Linear(*sizes).double()
 
 
+def conv(before, after, side=3, padding=1, **options):
+    return nn.Conv2d(before, after, side, padding=padding, **options).double()
+
+
+def images(pools):
+    """A torch network of convolutions with a residual block, on 3 x 4 pixels."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        body = [nn.Unflatten(1, (2, 3, 4)), conv(2, 8), nn.Tanh(), Residual(conv(8, 8), nn.GELU())]
+        head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear(8, 1)] if pools else [nn.Flatten(), linear(96, 1)]
+        return nn.Sequential(*body, *head)
+
+
+@pytest.mark.parametrize("pools", [True, False])
+def test_windows_of_convolutions_keep_to_the_certificate(pools):
+    net = images(pools)
+    problem = near(
+        net, 3, 0.98 * certify_network(net, None, near(net, 3, 0.1, features=24)).needed_residual, features=24
+    )
+    certificate, layers = certify_network(net, None, problem), layers_of(net, None)
+    assert certificate.certified, certificate.why
+    start, x, y = trained(layers), problem.x, torch.tensor(problem.y)
+    f = outputs(layers, start, x)
+    np.testing.assert_allclose(net(torch.tensor(x)).detach()[:, 0], f, rtol=1e-12)
+    np.testing.assert_allclose(certificate.residual.value, (y - f).norm(), rtol=1e-9)
+    theta, before = start, float((start - nearest_fit(layers, start, x, y)).norm())
+    assert before <= certificate.distance
+    for mode in ("largest", "smallest", "random"):
+        theta = batches(np.random.default_rng(0), layers, theta, x, y, certificate.step_limit, mode)
+        after = float((theta - nearest_fit(layers, theta, x, y)).norm())
+        assert (after / before) ** 2 <= certificate.window_factor and (theta - start).norm() <= certificate.reach
+        before = after
+
+
 @pytest.mark.parametrize(
     ("network", "why"),
     [
@@ -246,7 +280,18 @@ def linear(*sizes):
             lambda x: x,
             "network is a function; it must be a torch Sequential .* layers of a JAX function cannot be read",
         ),
-        (wide("conv:3:erf"), "the network conv:3:erf is convolutional"),
+        (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 2), linear(4, 1)), "layer 2 must follow a Flatten"),
+        (nn.Sequential(conv(1, 2), nn.Flatten(), linear(8, 1)), r"layer 0 takes images: put Unflatten\(1, "),
+        (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(2, 2)), "layer 1 takes 2 channels; it gets 1"),
+        (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 2, stride=2)), r"layer 1 is Conv2d.*keeps the image's size"),
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 1)),
+            "layer 1 is a convolution; the last layer must be a Li",
+        ),
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 2, 2)), Residual(conv(1, 1), nn.AdaptiveAvgPool2d(1)), nn.Flatten()),
+            "layer 1 is a Residual with a mean over pixels",
+        ),
     ],
 )
 def test_a_network_that_is_not_covered_is_refused_by_name(network, why):

@@ -8,7 +8,7 @@ import torch
 from flint import arb
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_networks import TORCH, hessians, jacobian, network, outputs, trained
+from small_networks import TORCH, convolutional, hessians, jacobian, network, outputs, trained
 
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -19,8 +19,8 @@ from ntkfl.smooth_networks.curvature import (
     sizes_of_each,
     weight_norms,
 )
-from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH
-from ntkfl.smooth_networks.passes import passed
+from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH, Image
+from ntkfl.smooth_networks.passes import folded, passed, unfolded
 
 BALLS = {
     "erf": lambda z: z.erf(),
@@ -133,6 +133,98 @@ def test_no_sampled_hessian_is_above_its_bound(made, last, radius):
         mixes = torch.tensor(rng.standard_normal((8, len(matrices))))
         mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), matrices)
         assert torch.linalg.matrix_norm(mixed, 2).max() <= together * (1 + 1e-12) + 1e-13
+
+
+CONVOLUTIONS = st.builds(
+    lambda seed, height, width, side, channels, activations, pools, biases: (
+        np.random.default_rng(seed),
+        convolutional(seed, Image(height, width, side), channels, activations, pools, biases=biases),
+    ),
+    st.integers(0, 2**31),
+    st.integers(1, 3),
+    st.integers(2, 3),
+    st.sampled_from([1, 3]),
+    st.one_of(st.lists(st.integers(1, 3), min_size=2, max_size=3), st.just([1, 2, 2]), st.just([2, 1, 1, 1])),
+    st.lists(st.sampled_from(NAMES), min_size=3, max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(CONVOLUTIONS, st.floats(0.01, 3))
+@example(
+    (np.random.default_rng(1), convolutional(1, Image(2, 3, 3), [1, 2, 2], ["tanh", "gelu"], True, ((1, 1),))), 0.5
+)
+@example((np.random.default_rng(2), convolutional(2, Image(3, 3, 3), [1, 1, 1], ["sin", "erf"], False, ((0, 1),))), 2.0)
+def test_convolutions_keep_to_their_bounds(made, radius):
+    """Outputs, gradients, the kernel at the checkpoint; Hessians and sizes in the ball."""
+    rng, layers = made
+    x, theta = rng.standard_normal((2, layers[0].takes)), trained(layers)
+    done, products, curvature = bounds(layers, x)
+    j = jacobian(layers, theta, x).numpy()
+    for enclosure, exact in (
+        (done.outputs, outputs(layers, theta, x).numpy().reshape(2, -1)),
+        (done.kernel(products), j @ j.T),
+    ):
+        assert (np.abs(enclosure.value - exact) <= enclosure.error + 1e-12).all()
+        assert enclosure.error.max() < 1e-10 * (1 + np.abs(exact).max())
+    np.testing.assert_allclose(done.gradient_lengths().ravel(), np.linalg.norm(j, axis=1), rtol=1e-8, atol=1e-10)
+    together, in_ball = curvature.of_all(radius), curvature.grown(curvature.alone, radius)
+    for share in (0, 0.5, 1):
+        step = torch.tensor(rng.standard_normal(len(theta)))
+        at = theta + share * radius * step / step.norm()
+        exact = hessians(layers, at, x)
+        assert (torch.linalg.matrix_norm(exact, 2).numpy() <= curvature.of_each(radius) * (1 + 1e-12) + 1e-13).all()
+        mixes = torch.tensor(rng.standard_normal((8, 2)))
+        mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), exact)
+        assert torch.linalg.matrix_norm(mixed, 2).max() <= together * (1 + 1e-12) + 1e-13
+        there = sizes_of_each(passed(weighted(layers, at), x))
+        for name in ("each", "before", "after"):
+            for now, bound in zip(getattr(there, name), getattr(in_ball, name), strict=True):
+                assert (now <= bound * (1 + 1e-8) + 1e-12).all(), name
+
+
+def weighted(layers, theta):
+    """The layers with these trained parameters."""
+    values, moved = theta.numpy(), []
+    for layer in layers:
+        weight, values = values[: layer.weight.size].reshape(layer.weight.shape), values[layer.weight.size :]
+        bias = None if layer.bias is None else values[: len(layer.bias)]
+        values = values[0 if bias is None else len(bias) :]
+        moved.append(replace(layer, weight=weight, bias=bias))
+    return tuple(moved)
+
+
+@pytest.mark.parametrize("pools", [True, False])
+@pytest.mark.parametrize("radius", [0.0, 2.0, 20.0])
+def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
+    """Linear layers with ones everywhere, on an image of ones: a third of the bound, without a^2 squares a pixel, or
+    the bound over P^(1/2) would be wrong; with a readout that is not trained it is 3/4 in the whole ball."""
+    made = convolutional(0, Image(6, 6, 3), [1, 1, 1], ["identity", "identity"], pools, biases=False)
+    x = np.ones((1, 36))
+    for frozen, share in (((), 0.35), ((2,), 0.75)):
+        layers = tuple(
+            replace(layer, weight=np.ones_like(layer.weight), scale=0.1, trained=k not in frozen)
+            for k, layer in enumerate(made)
+        )
+        _, _, curvature = bounds(layers, x)
+        theta = trained(layers)
+        exact = hessians(layers, theta + radius / np.sqrt(len(theta)), x)
+        ratio = float(torch.linalg.matrix_norm(exact, 2)[0]) / curvature.of_each(radius)[0]
+        assert share < ratio <= 1 + 1e-9
+
+
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 3, 5]))
+def test_squares_are_gathered_as_they_are_added_up(seed, height, width, side):
+    """<unfolded h, b> = <h, folded b>, and no pixel is in more than side^2 squares."""
+    rng, image = np.random.default_rng(seed), Image(height, width, side)
+    h = rng.standard_normal((2, image.pixels * 2))
+    b = rng.standard_normal((2, 1, image.pixels, 2 * side**2))
+    gathered, added = unfolded(Estimate.exact(h), image), folded(Estimate.exact(b), image)
+    np.testing.assert_allclose((gathered.value * b[:, 0]).sum(), (h * added.value[:, 0]).sum(), atol=1e-12)
+    ones = folded(Estimate.exact(np.ones_like(b)), image).value
+    assert ones.max() <= side**2 and np.linalg.norm(gathered.value) <= side * np.linalg.norm(h) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
