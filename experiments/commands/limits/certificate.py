@@ -62,8 +62,8 @@ def certify(
         str | None,
         typer.Option(
             metavar="KIND:L:PHI",
-            help="a proof for every order, of a network with L layers of weights, all trained: KIND fc or conv, PHI relu, "
-            "erf or gelu",
+            help="a proof for every order, of a network with L layers of weights, all trained: KIND fc or conv, PHI "
+            "relu, erf or gelu",
         ),
     ] = None,
     visits: Annotated[
