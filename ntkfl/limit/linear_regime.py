@@ -253,7 +253,7 @@ class LinearRegime(Regime):
 
         def counted(initial: np.ndarray, target: float) -> int:
             self.require_reachable(initial, target)
-            sizes = (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
+            sizes: Iterable[float] = (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
             if self.modes is not None:
                 sizes = chain([float(np.linalg.norm(initial))], self.modes.sizes(initial))
             return first_below(target, sizes, at_most, "residual norm", lambda: self.rate)
