@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Literal, cast, overload
 
 import numpy as np
@@ -88,6 +89,7 @@ def kernel_regime(
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
     matrix_free: Literal[True, "float64", "float32"],
+    memmap: Path | None = None,
 ) -> MatrixFreeRegime: ...
 
 
@@ -104,6 +106,7 @@ def kernel_regime(
     ima: MovingWindow | None = None,
     loss: str | ConvexLoss | None = None,
     matrix_free: bool | Literal["auto", "float64", "float32"] = False,
+    memmap: Path | None = None,
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -131,6 +134,8 @@ def kernel_regime(
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
+        memmap: a file that holds the tiles in place of memory. Its room is taken before the work; a file of the same
+            samples, kernel and entries is gone on with after a kill, and read when it is whole.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -151,7 +156,7 @@ def kernel_regime(
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    regime = base = base_regime(problem, setup, gram, matrix_free, ima)
+    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap)
     another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
     if loss is not None:
         if another:
@@ -174,15 +179,20 @@ def base_regime(
     gram: ArrayLike | Kernel | None,
     matrix_free: bool | str,
     ima: MovingWindow | None = None,
+    memmap: Path | None = None,
 ) -> KernelRegime:
     """Algorithm 1 with the Gram matrix whole, or by tiles, of which products and blocks are asked for alone.
 
     Raises:
         ValueError: as `kernel_regime`; a moving window has no tiles.
     """
+    if memmap is not None and matrix_free in (False, "auto"):
+        raise ValueError(
+            f"memmap is {memmap} with matrix_free = {matrix_free!r}; a file is for True, 'float64' or 'float32'"
+        )
     if not ima and (gram is None or callable(gram)):
         kernel = infinite if gram is None else in_float64(gram)
-        if tiles := tiles_of(problem, kernel, matrix_free):
+        if tiles := tiles_of(problem, kernel, matrix_free, memmap):
             return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
     elif matrix_free not in (False, "auto"):
         not_for = "a moving window" if ima else "a matrix for gram"

@@ -103,6 +103,7 @@ def limit_curves(
     client_steps: Sequence[int] | None = None,
     participation: float = 1.0,
     tiles: bool | str = True,
+    memmap: Path | None = None,
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> LimitCurves:
@@ -123,6 +124,7 @@ def limit_curves(
         participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
             draws. For methods whose server takes the clients' mean displacement alone.
         tiles: True, "float64" or "float32".
+        memmap: a file of the tiles, as in `ntkfl.kernel_regime`.
         keep: a file of the run; it is written, and read where it is there.
         progress: is told how many rounds, or terms of a series, are done, of how many.
 
@@ -142,7 +144,7 @@ def limit_curves(
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = infinite if gram is None else in_float64(gram)
-    held = tiles_of(problem, kernel, tiles)
+    held = tiles_of(problem, kernel, tiles, memmap)
     assert held is not None
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
     step = first._local_limit() / 2 if eta_local is None else eta_local

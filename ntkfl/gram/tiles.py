@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +15,7 @@ from jaxtyping import Float
 from ntkfl import interruption
 from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, infinite, pair_of_inputs
 from ntkfl.gram.threads import worker_threads
+from ntkfl.gram.tiles_file import TilesFile
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
@@ -45,28 +48,36 @@ class Tiles:
     of_kernel: Float[np.ndarray, " n"]
 
     @classmethod
-    def of(cls, kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str = "float64") -> Tiles:
+    def of(
+        cls, kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str = "float64", memmap: Path | None = None
+    ) -> Tiles:
         """The kernel of all pairs of samples.
 
         Args:
             kernel: (x, z) -> (p, n), with z None: x itself.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory.
+            memmap: a file that holds them in place of memory; one that is there is gone on with, or taken as it is.
 
         Raises:
-            ValueError: too little memory; entries beyond float32, if that is asked for; a kernel that is not symmetric,
-                not finite, of another shape, or with an entry that its diagonal does not allow, so that it is not
-                positive semi-definite.
+            ValueError: too little memory, or room on the disk; a file of other tiles; entries beyond float32, if that
+                is asked for; a kernel that is not symmetric, not finite, of another shape, or with an entry that its
+                diagonal does not allow, so that it is not positive semi-definite.
         """
         x = finite_array("x", x)
-        require("the tiles of the Gram matrix", lambda n: tiles_bytes(n, dtype), n=len(x))
+        ends = [(start, min(start + SLAB, len(x))) for start in range(0, len(x), SLAB)]
+        room = tiles_room if memmap else tiles_bytes
+        require("the tiles of the Gram matrix", lambda n: room(n, dtype), n=len(x))
         fill = _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
+        file = None if memmap is None else TilesFile.of(memmap, _mark(kernel, x, dtype), ends, dtype)
         slabs = []
-        for start in range(0, len(x), SLAB):
+        for number, (start, end) in enumerate(ends):
             interruption.check()
-            end = min(start + SLAB, len(x))
-            slabs.append(np.empty((end - start, end), dtype))
-            fill(slabs[-1], start, end)
+            slabs.append(np.empty((end - start, end), dtype) if file is None else file.slab(number))
+            if file is None or number >= file.whole:
+                fill(slabs[-1], start, end)
+                if file is not None:
+                    file.keep(number)
         return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1))
 
     def __len__(self) -> int:
@@ -192,9 +203,13 @@ def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     """Any kernel, whose entries must be what a positive semi-definite matrix may have."""
     _require_symmetric(kernel, x)
-    roots = np.empty(len(x))
+    roots = np.full(len(x), np.nan)
 
     def fill(slab: np.ndarray, start: int, end: int) -> None:
+        for first in range(0, start, LOOKED_AT):
+            if np.isnan(roots[first]):  # of a slab that a file has already
+                some = x[first : min(first + LOOKED_AT, start)]
+                roots[first : first + len(some)] = np.sqrt(np.maximum(np.diagonal(_values(kernel, some, None)), 0))
         own = _values(kernel, x[start:end], None)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
         _require_room(roots[:end].max() ** 2, dtype)  # which no entry is larger than
@@ -222,8 +237,20 @@ def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarra
 
 def tiles_bytes(n: int, dtype: str) -> float:
     """Bytes of the tiles of n samples, and of what the kernel takes for one slab."""
-    stored = np.dtype(dtype).itemsize * (n * n / 2 + n * min(n, SLAB) / 2)
-    return stored + 8 * 1.5 * n * min(n, SLAB)
+    return np.dtype(dtype).itemsize * (n * n / 2 + n * min(n, SLAB) / 2) + tiles_room(n, dtype)
+
+
+def tiles_room(n: int, dtype: str) -> float:
+    """The second of these alone: bytes of memory that tiles in a file take."""
+    return 8 * 1.5 * n * min(n, SLAB)
+
+
+def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
+    """Tells tiles from others: of these samples and slabs, the kernel being known by some of its entries."""
+    digest = hashlib.sha256(f"{dtype} {SLAB} {x.shape}".encode())
+    for part in (x, _values(kernel, x[-1:], x[:LOOKED_AT])):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.digest()
 
 
 def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator, lobpcg
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
-from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes
+from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.lanczos import Lanczos
@@ -39,8 +40,8 @@ OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
 
 
-def tiles_of(problem: Problem, kernel: Kernel, how: bool | str) -> Tiles | None:
-    """The Gram matrix as `kernel_regime(..., matrix_free=how)` wants it; None: whole.
+def tiles_of(problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None) -> Tiles | None:
+    """The Gram matrix as `kernel_regime(..., matrix_free=how, memmap=memmap)` wants it; None: whole.
 
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`.
@@ -56,13 +57,17 @@ def tiles_of(problem: Problem, kernel: Kernel, how: bool | str) -> Tiles | None:
     clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
 
     def needs(dtype: str, n: int) -> float:
-        return tiles_bytes(n, dtype) + clients * (n / problem.n) ** 2 + 8 * 8 * problem.y.size * n / problem.n
+        return (
+            (tiles_room if memmap else tiles_bytes)(n, dtype)
+            + clients * (n / problem.n) ** 2
+            + 8 * 8 * problem.y.size * n / problem.n
+        )
 
     wide = needs("float64", n) <= left_for(needs("float64", n))
     dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide else "float32")
     hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
     require(f"the rounds with {dtype} tiles", lambda n: needs(dtype, n), hint=hint, n=n)
-    return Tiles.of(kernel, problem.x, dtype)
+    return Tiles.of(kernel, problem.x, dtype, memmap)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

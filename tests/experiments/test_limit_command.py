@@ -36,6 +36,17 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, method, options)
     assert f"{at[6]['test']:.4f}" in result.stdout
 
 
+def test_tiles_in_a_file_give_the_same(tmp_path):
+    inside, outside, tiles = (tmp_path / name for name in ("a.json", "b.json", "tiles.bin"))
+    for json_file, *words in ((inside,), (outside, "--memmap", tiles), (outside, "--memmap", tiles)):
+        json_file.unlink(missing_ok=True)
+        result = run(*SMALL, "--json", json_file, *words)
+        assert result.exit_code == 0, result.output
+    assert inside.read_text() == outside.read_text() and tiles.stat().st_size > 60 * 60 * 4
+    refused = run(*SMALL, "--seed", 3, "--memmap", tiles)
+    assert refused.exit_code == 2 and "has no tiles of these samples" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,6 +1,7 @@
 """Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ntkfl import gram, kernel_regime, memory, random_rounds
 from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
-from ntkfl.gram import limit, tiles
+from ntkfl.gram import limit, tiles, tiles_file
 from ntkfl.gram.tiles import Tiles
 from ntkfl.problem import Problem, Setup
 
@@ -289,3 +290,44 @@ def test_auto_is_the_matrix_where_that_fits(monkeypatch):
     monkeypatch.setattr("ntkfl.limit.matrix_free.left_for", lambda needed: 0.0)
     regime = kernel_regime(problem, STEPS, matrix_free="auto")
     assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
+def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, kernel, dtype):
+    x, v = (np.random.default_rng(seed).standard_normal((50, k)) for seed, k in ((0, 5), (1, 3)))
+    inside, file, calls = Tiles.of(kernel, x, dtype), tmp_path / "tiles.bin", []
+
+    def killed(*rows):
+        calls.append(len(rows[0]))
+        if len(calls) > 7:
+            raise KeyboardInterrupt
+        return kernel(*rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        Tiles.of(killed, x, dtype, file)
+    before = file.read_bytes()
+    assert 0 < before[len(tiles_file.MAGIC) + 32] < len(inside.slabs)  # slabs that are whole
+    outside = Tiles.of(kernel, x, dtype, file)
+    assert all(np.array_equal(a, b) for a, b in zip(inside.slabs, outside.slabs, strict=True))
+    assert np.array_equal(inside @ v, outside @ v) and outside.dtype == dtype
+    again = Tiles.of(kernel, x, dtype, file)
+    assert np.array_equal(again @ v, inside @ v) and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_path, monkeypatch):
+    problem, file = ragged([40, 70]), tmp_path / "tiles.bin"
+    kernel_regime(problem, STEPS, matrix_free=True, memmap=file)
+    for other, how in ((ragged([40, 70], seed=5), True), (problem, "float32")):
+        with pytest.raises(ValueError, match="has no tiles of these samples, kernel and entries"):
+            kernel_regime(other, STEPS, matrix_free=how, memmap=file)
+    with pytest.raises(ValueError, match="has no tiles of these"):
+        kernel_regime(problem, STEPS, gram.deep, matrix_free=True, memmap=file)
+    with pytest.raises(ValueError, match="but there is no folder"):
+        kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "no" / "tiles.bin")
+    with pytest.raises(ValueError, match="a file is for True, 'float64' or 'float32'"):
+        kernel_regime(problem, STEPS, memmap=file)
+    monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(ValueError, match=r"the tiles take .* on the disk of .*: 1 kB are free"):
+        kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "other.bin")
+    assert list(tmp_path.iterdir()) == [file]

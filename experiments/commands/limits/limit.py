@@ -33,6 +33,9 @@ def limit(
         Literal["auto", "float64", "float32"],
         typer.Option(help="what entries of the Gram matrix are stored in; auto: float64 where that fits the memory"),
     ] = "auto",
+    memmap: Annotated[
+        Path | None, typer.Option(help="a file that holds the tiles in place of memory; a killed build goes on from it")
+    ] = None,
     participation: Annotated[
         float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
     ] = 1.0,
@@ -84,6 +87,7 @@ def limit(
                 eta_local=options.eta_local,
                 participation=participation,
                 tiles=True if tiles == "auto" else tiles,
+                memmap=memmap,
                 keep=state,
                 progress=lambda done, total: bar.show(done, total, method),
             )

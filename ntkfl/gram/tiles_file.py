@@ -1,0 +1,81 @@
+"""Tiles of a Gram matrix in one file, for where memory does not hold them; a build that was killed goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl.memory import shown
+
+MAGIC, HEAD = b"ntkfl tiles 1\n", 4096  # bytes before the first slab: the magic, 32 of the mark, 8 of the count
+
+
+@dataclass(eq=False)
+class TilesFile:
+    """A file of slabs, one after the other, that says how many are whole."""
+
+    path: Path
+    rows: Sequence[tuple[int, int]]  # first and end of each slab
+    dtype: str
+    whole: int  # slabs
+
+    @classmethod
+    def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
+        """A new file, with all of its room on the disk; or the one that is there, with what it has.
+
+        Raises:
+            ValueError: a file of something else, no folder, or too little room on the disk.
+        """
+        file = cls(path, rows, dtype, 0)
+        size = file._at(len(rows))
+        if path.exists():
+            with path.open("rb") as opened:
+                head = opened.read(len(MAGIC) + 40)
+            count = int.from_bytes(head[-8:], "little")
+            same = head[:-8] == MAGIC + mark and path.stat().st_size == size and count <= len(rows)
+            if not same:
+                raise ValueError(
+                    f"{path} has no tiles of these samples, kernel and entries; name another file, or remove it"
+                )
+            file.whole = count
+            return file
+        if not path.parent.is_dir():
+            raise ValueError(f"memmap is {path}, but there is no folder {path.parent}; make it, or name another file")
+        free = shutil.disk_usage(path.parent).free
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            if size > free:
+                raise OSError(f"{shown(free)} are free")
+            with part.open("xb") as opened:
+                os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
+                opened.write(MAGIC + mark + bytes(8))
+            os.replace(part, path)
+        except OSError as error:
+            raise ValueError(f"the tiles take {shown(size)} on the disk of {path}: {error}") from None
+        finally:
+            part.unlink(missing_ok=True)
+        return file
+
+    def slab(self, number: int) -> np.ndarray:
+        """It as an array whose pages are the file's."""
+        first, end = self.rows[number]
+        mapped = np.memmap(self.path, self.dtype, "r+", self._at(number), (end - first, end))
+        return mapped.view(np.ndarray)
+
+    def keep(self, number: int) -> None:
+        """Count a slab as whole, after its pages are on the disk."""
+        with self.path.open("r+b") as opened:
+            os.fsync(opened.fileno())
+            opened.seek(len(MAGIC) + 32)
+            opened.write((number + 1).to_bytes(8, "little"))
+            opened.flush()
+            os.fsync(opened.fileno())
+        self.whole = number + 1
+
+    def _at(self, number: int) -> int:
+        return HEAD + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in self.rows[:number])
