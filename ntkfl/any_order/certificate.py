@@ -422,15 +422,15 @@ def certify_any_order(
         targets = proposed(moved, plain, *(end[kept] - shift for end in ends), kept) + shift
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
         spans = [end[kept].reshape(part.y.shape) - targets for end in ends]
-        found = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
+        certificate = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
         rest = np.setdiff1d(np.arange(problem.n), kept)
-        if not found.certified or not len(rest):
-            return found
-        later = found.enclosure(problem.x[rest])
+        if not certificate.certified or not len(rest):
+            return certificate
+        later = certificate.enclosure(problem.x[rest])
         low, high = (end.reshape(len(rest), -1) for end in (later.lo, later.hi))
         stays = ((ends[0][rest] <= low) & (high <= ends[1][rest])).all(axis=1)
         if stays.all():
-            return found
+            return certificate
         kept = np.sort(np.append(kept, rest[~stays]))
 
 
