@@ -401,6 +401,10 @@ def certify_any_order(
         return _certified(problem, given, _Kept(problem, loss, np.arange(problem.n)), memory, most_held)
     if loss.minimisers is None:
         raise ValueError(f"the {loss.name} loss has no minimiser: its outputs grow for ever; take squares or hinge")
+    if loss.smoothness > 1:
+        raise ValueError(
+            f"the slope of {loss.name} has the Lipschitz constant {loss.smoothness:g}; divide the loss by it"
+        )
     if not loss.labels(problem.y):
         wrong = problem.y.reshape(-1)[np.abs(np.abs(problem.y.reshape(-1)) - 1).argmax()]
         raise ValueError(

@@ -20,7 +20,8 @@ class ConvexLoss:
         slope: l', its derivative in f.
         curvature: l'', used in Newton's method only.
         smoothness: b; a bound on l'' is one, as l is not negative.
-        minimisers: the ends of an interval of f, rounded to its inside, in which l is 0; None: l is nowhere 0.
+        minimisers: the ends of an interval of f, rounded to its inside, in which l is 0; None: l is nowhere 0. With
+            it b must be a Lipschitz constant of l'.
         accepts: what labels must be, in words; `labels`: whether these are.
     """
 

@@ -24,9 +24,7 @@ MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to ca
 PAIRS = Options(trials=60)  # R2's kink term decides in one pair of twenty
 CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
 CHOSEN["fl-ntk/B.3"] = MANY_RUNS
-CHOSEN |= {
-    f"fl-ntk/{name}": LONG_RUN for name in ("Alg1-update", "X.13b", "any-order", "any-order-losses", "convex-loss")
-}
+CHOSEN |= {f"fl-ntk/{name}": LONG_RUN for name in ("Alg1-update", "X.13b", "any-order", "convex-loss")}
 CHOSEN["deep/linearised"] = LONG_RUN
 CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("F17", "R5")}
 CHOSEN |= {f"fedgucci/{name}": MANY_FAMILIES for name in ("F9", "F10", "F15", "F16", "F18")}

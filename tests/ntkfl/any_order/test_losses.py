@@ -167,6 +167,7 @@ def test_what_is_refused(tmp_path):
     for loss, message in (
         ("logistic", "the logistic loss has no minimiser"),
         (LOGISTIC, "has no minimiser"),
+        (replace(HINGE, smoothness=4.0), "has the Lipschitz constant 4; divide the loss by it"),
         ("hinges", "it must be squares, hinge, huber:DELTA or band:WIDTH"),
         ("band", "band needs a positive number"),
         ("huber:-1", "huber needs a positive number"),
