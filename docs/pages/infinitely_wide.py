@@ -57,8 +57,11 @@ panels[0].legend(fontsize="small")
 plt.show()
 
 # %% [markdown]
-# Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes
-# ({doc}`which_method`), at sizes at which $H$ can be decomposed.
+# Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`); with
+# `--tiles` it decomposes nothing, and tunes averaging and momentum at the server from the labels' Krylov space. With 4000
+# images, 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at server
+# rate 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). These are residuals of rounds
+# that were run.
 #
 # ## Ten thousand images
 #
@@ -95,6 +98,26 @@ plt.show()
 # worst of 1.8 billion entries that are rounded to float32: it proves the test accuracy to .0001 up to round 10 and to .011
 # at round 100, and says nothing of it from round 1000 on. What float32 really does is far less: at 10,000 images float32
 # and float64 tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of each other.
+#
+# Momentum .9 at the server, 100 rounds one by one, took 654 s of processor and 9.7 GB: test accuracy .685 after round 1,
+# .797 after 10, .876 after 100, where .454 of the labels is left, proved to .005. FedAvg takes 1000 rounds to .876.
+#
+# `--memmap FILE` keeps the tiles in a file where memory does not hold them. A million images would take 2 TB in float32,
+# and 280 times the work of 60,000 for the build and for every product: that is not for two cores, and no approximation
+# for that size is offered or measured here.
+#
+# ## Networks of finite width
+#
+# The study `image-limits` trains networks with ten readouts on 2000 of the images (20 clients, `dirichlet:0.3`, 2 local
+# steps, 4 rounds, 2000 others to test on), and runs the limit of the same method beside them; one network a point:
+#
+# ![Distance from the limit over the width: outputs and test accuracy, three methods](../image_limits.png)
+#
+# From width 256 to 4096 the outputs' distance from the limit, over $|y|$, falls from .088 to .023 for FedAvg, from .173 to
+# .046 for momentum .9 and from .094 to .026 for SCAFFOLD; $m^{-1/2}$ would be a quarter. Momentum is twice as far off: it
+# moves the weights farther. From width 512 on the test accuracy is within .004 of the limit's. Where two limits are at
+# least .01 apart, all ten pairs of networks stand in the order of their limits. More rounds, more images and larger
+# networks were not run, nor was the exponent judged, which takes four seeds (`ntkfl study run image-limits`).
 #
 # ## What is not known
 #
