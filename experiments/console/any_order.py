@@ -15,6 +15,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
+    GO_ON,
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
@@ -182,7 +183,7 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> str:
     """What trains on until a network certifies; a network of a file is trained on by what has trained it."""
     if asked.weights is not None:
-        return "go on in your own program, save the weights and ask again"
+        return GO_ON
     words = [*watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
     return replay(asked.command, options, setup, *words)
 

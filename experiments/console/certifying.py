@@ -53,6 +53,9 @@ def after_rounds(rounds: int, every: int) -> list[str]:
     return [f"--after {rounds} --every {every}"] if rounds else []
 
 
+GO_ON = "go on in your own program, save the weights and ask again"
+
+
 def watch_further(every: int, round_: int) -> list[str]:
     """The words that train on, beyond a round that is not certified, until one is."""
     return [f"--watch --every {every}"] + ([f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else [])

@@ -11,6 +11,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
+    GO_ON,
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
@@ -47,6 +48,7 @@ class Smooth:
     visits: float
     test: bool
     json_file: Path | None
+    weights: Path | None = None  # a file of the parameters, by the names that the network's model has
 
 
 def certify_smooth_network(options: Options, asked: Smooth) -> None:
@@ -55,27 +57,34 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         network = wide_of(asked.network, ())
         if network is None:
             raise ValueError(f"network is {asked.network}; here it is a form like fc:3:gelu, files are for Python")
+        if asked.weights is not None and (asked.watch or asked.after):
+            raise ValueError("--weights brings a trained network; --watch and --after train one: choose")
         problem, setup = to_certify(options, TESTED if asked.test else None)
         setup = setup if options.width is not None else replace(setup, width=WIDTH)
         if asked.test:
             require_tests(problem)
     named = [f"--network {network.name}", *([f"--visits {asked.visits:g}"] if asked.visits != 1 else [])]
-    with reserved(asked.json_file, inputs=(options.data,)) as (write,):
+    inputs = (options.data, None if asked.weights is None else str(asked.weights))
+    with reserved(asked.json_file, inputs=inputs) as (write,):
         with bad_input(ValueError, FloatingPointError):
-            round_, certificate = _judged(problem, setup, network, asked, options.rounds)
-        typer.echo(
-            f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} after round {round_}"
-        )
+            if asked.weights is None:
+                round_, certificate = _judged(problem, setup, network, asked, options.rounds)
+            else:
+                round_, certificate = 0, _of_file(problem, network, asked.weights, asked.visits)
+                setup = replace(setup, width=certificate.width)
+        where = f"after round {round_}" if asked.weights is None else f"of {asked.weights}"
+        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} {where}")
         if not certificate.certified and certificate.needed_residual is not None:
-            further = watch_further(asked.every, round_)
-            typer.echo(f"  to train on: {replay(COMMAND, options, setup, *named, *further)}")
+            further = replay(COMMAND, options, setup, *named, *watch_further(asked.every, round_))
+            typer.echo(f"  to train on: {GO_ON if asked.weights else further}")
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         if asked.test:
             record["test"] = on_tests(certificate, problem)
         if write:
             from ntkfl.trajectory import provenance
 
-            words = [*named, *after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
+            words = [*named, *([f"--weights {asked.weights}"] if asked.weights else [])]
+            words += [*after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
             record |= {
                 "setting": setting(problem, setup, *FIELDS),
                 "replay": replay(COMMAND, options, setup, *words),
@@ -84,6 +93,16 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
             write(as_json(record))
     if not certificate.certified:
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _of_file(problem: Problem, network: WideNetwork, path: Path, visits: float) -> NetworkCertificate:
+    from ntkfl.connectivity.checkpoints.arrays import arrays_of
+    from ntkfl.smooth_networks import certify_network
+
+    try:
+        return certify_network(network, arrays_of(path).named, problem, visits=visits)
+    except ValueError as error:
+        raise ValueError(f"{path}, read as {network.name}: {error}") from error
 
 
 def _judged(

@@ -3,10 +3,14 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
+from ntkfl import Setup, certify_network, data
+from ntkfl.networks import wide
+from ntkfl.smooth_networks.watching import network_checkpoints
 
 SMALL = ("certify", "--network", "fc:3:gelu", "--width", "64", "--eta-local", "0.4", "--n", "2", "--every", "40")
 
@@ -39,6 +43,24 @@ def test_a_round_too_early_is_not_certified_and_the_command_that_trains_on_certi
     assert "  in the way " in result.stdout
     (further,) = re.findall("  to train on: ntkfl (.*)", result.stdout)
     assert run(*further.split()).exit_code == 0
+
+
+def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
+    """A network of the command's own training, saved and read; then files that do not fit."""
+    problem, setup = data.sphere(n=2, clients=2), Setup(width=64, eta_local=0.4, local_steps=2, seed=0)
+    *_, (_, params) = network_checkpoints(problem, setup, wide("fc:3:gelu"), 280, 280)
+    np.savez(tmp_path / "net.npz", **params)
+    file = ("certify", "--network", "fc:3:gelu", "--data", "sphere", "--n", "2", "--weights", tmp_path / "net.npz")
+    result = run(*file, "--json", tmp_path / "certificate.json")
+    record = json.loads((tmp_path / "certificate.json").read_text())
+    direct = certify_network(wide("fc:3:gelu"), params, problem)
+    assert result.exit_code == (0 if direct.certified else 1), result.output
+    assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
+    assert run(*record["replay"].split()[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
+    assert run(*file, "--watch").exit_code == 2
+    np.savez(tmp_path / "net.npz", **{name: value for name, value in params.items() if name != "layer2.weight"})
+    refused = run(*file)
+    assert refused.exit_code == 2 and "params have no 'layer2.weight'" in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(

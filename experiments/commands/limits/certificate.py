@@ -44,7 +44,10 @@ def certify(
     ] = False,
     weights: Annotated[
         Path | None,
-        typer.Option(help="with --any-order or --method: a file of your own network, as ntkfl barrier reads it"),
+        typer.Option(
+            help="with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
+            "of its parameters by name, layer1.weight to readout.weight"
+        ),
     ] = None,
     momentum: Annotated[
         bool,
@@ -106,7 +109,7 @@ def certify(
     kinds = {"--any-order": any_order, "--network": network is not None, "--method": method is not None}
     both = ("--any-order", "--method")
     needs: dict[str, tuple[Any, tuple[str, ...]]] = {
-        "--weights": (weights, both),
+        "--weights": (weights, tuple(kinds)),
         "--momentum": (momentum, both),
         "--plot": (plot, ("--any-order",)),
         "--attack": (attack, ("--any-order",)),
@@ -132,7 +135,7 @@ def certify(
     if network is not None:
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
-        return certify_smooth_network(options, Smooth(network, after, watch, every, visits, test, json_file))
+        return certify_smooth_network(options, Smooth(network, after, watch, every, visits, test, json_file, weights))
     if any_order or method is not None:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
