@@ -123,6 +123,9 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # - **ReLU** needs 600 to 17,000 times smaller residuals than erf, and smaller ones the wider it is: more neurons leave
 #   less room between samples and kinks.
 #
+# Beyond the grid, with 50 samples: five layers of 1024 neurons certify from .00013 on (12 s of processor, .3 GB), three
+# of 2048 from .0029 (27 s, .6 GB), two of 2048 from .013 (1 s, .2 GB).
+#
 # A fit was nearer than the certified distance by a factor of 2.7 to 15. Of 100 test images 88 or more had a final class.
 
 # %% [markdown]
