@@ -14,7 +14,7 @@ class Residual(nn.Sequential):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """x + body(x).
+        """x + body(x), in the shape of x.
 
         Args:
             x: what the body takes and gives, any shape.
