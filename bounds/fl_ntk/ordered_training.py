@@ -100,7 +100,7 @@ def _small(seed: int) -> OrderedTraining:
     return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
 
 
-def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
+def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: Any) -> OrderedTraining:
     """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some."""
     rng = np.random.default_rng([seed, 11])
     n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)

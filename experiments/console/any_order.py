@@ -192,7 +192,8 @@ def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None
     """The first round that certifies, or the last one judged."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
-    certify, how = asked.certifier(setup), {"momentum": asked.momentum, "loss": asked.trained_on}
+    certify = asked.certifier(setup)
+    how: dict[str, Any] = {"momentum": asked.momentum, "loss": asked.trained_on}
     if not asked.watch:
         return asked.after, certify_after(problem, setup, asked.after, asked.every, certify, **how)
     limit = WATCHED_ROUNDS if rounds is None else rounds

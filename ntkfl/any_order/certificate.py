@@ -423,7 +423,7 @@ def certify_any_order(
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
         _limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
-        targets = proposed(moved, plain, *(end[kept] - shift for end in ends), kept) + shift
+        targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
         spans = [end[kept].reshape(part.y.shape) - targets for end in ends]
         certificate = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
