@@ -41,8 +41,8 @@ class Pass:
         """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 k + 1)."""
         of, h = self.layers[layer], self.inputs[layer] * self.layers[layer].scale
         ones = np.full((*h.value.shape[:2], 1), of.shift)
-        parts = [np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, np.zeros_like(ones)], axis=2)]
-        return Estimate(*parts, h.method, h.rigour)
+        value, error = np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, 0 * ones], axis=2)
+        return Estimate(value, error, h.method, h.rigour)
 
     def input_products(self, layer: int) -> Estimate:
         """scale^2 h_i.h_j + bias_scale^2, (n, n); of a convolution a matrix that has its largest eigenvalue."""
