@@ -339,6 +339,12 @@ def checked_rows(name: str, array) -> np.ndarray:
     return array
 
 
+def require_features(problem: Problem, features: int, network: str = "the network") -> None:
+    """ValueError unless a network that takes so many features takes the problem's."""
+    if features != problem.d:
+        raise ValueError(f"{network} takes {features} features; {problem.name} has {problem.d}")
+
+
 def checked_inputs(name: str, array) -> np.ndarray:
     """The same, of rows that have a direction: also a ValueError where one is zero."""
     array = checked_rows(name, array)

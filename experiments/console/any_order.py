@@ -113,13 +113,10 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
         problem, setup = to_certify(options, TESTED if asked.test else None)
         if asked.weights is not None:
             from ntkfl.connectivity.network_files import load_affine_network
+            from ntkfl.problem import require_features
 
             network = load_affine_network(asked.weights)
-            features = network.hidden.shape[1]
-            if features != problem.d:
-                raise ValueError(
-                    f"the network of {asked.weights} takes {features} features; {problem.name} has {problem.d}"
-                )
+            require_features(problem, network.hidden.shape[1], f"the network of {asked.weights}")
             setup = replace(setup, width=len(network.hidden))
         if asked.test:
             require_tests(problem)

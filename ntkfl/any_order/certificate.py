@@ -1,6 +1,6 @@
 """`certify_any_order` and its certificate: what is proved, with step limits, or what is in the way."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from ntkfl import interruption
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed, weighted_pairs
-from ntkfl.any_order.predictions import fitted_point, future_outputs, settled
+from ntkfl.any_order.predictions import FinalAnswers, fitted_point, future_outputs
 from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.targets import proposed
@@ -23,7 +23,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
-from ntkfl.problem import Problem, Weights, finite_array, require_size
+from ntkfl.problem import Problem, Weights, finite_array, require_features, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
@@ -108,7 +108,7 @@ def _largest(matrix: Estimate) -> float:
     return float(largest_eigenvalue(matrix).hi)
 
 
-class LaterModels(ABC):
+class LaterModels(FinalAnswers):
     """What a certificate of a two-layer network says of the outputs of all later models."""
 
     certified: bool
@@ -158,17 +158,6 @@ class LaterModels(ABC):
         """What is added to the outputs, and is not trained; zeros where there is no such bias."""
         given = self.network.output_bias if isinstance(self.network, AffineTwoLayer) else None
         return np.zeros(self.problem.y[0].size) if given is None else given
-
-    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
-        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: as `enclosure`.
-        """
-        return settled(self.enclosure(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -526,8 +515,7 @@ def without_biases(
     y = problem.y.reshape(problem.n, -1)
     if not isinstance(network, AffineTwoLayer):
         return problem, network, np.zeros_like(y)
-    if network.hidden.shape[1] != problem.d:
-        raise ValueError(f"the network takes {network.hidden.shape[1]} features; {problem.name} has {problem.d}")
+    require_features(problem, network.hidden.shape[1])
     plain = TwoLayer(network.hidden, network.readout)
     x = problem.x
     if network.bias is not None:

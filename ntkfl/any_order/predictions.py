@@ -1,5 +1,7 @@
 """Where the outputs on other inputs stay for ever: within D of those of W*, in the norm of the weights."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from jaxtyping import Float
 
@@ -23,6 +25,32 @@ def settled(outputs: Estimate) -> np.ndarray:
         others = np.delete(outputs.hi, k, axis=1)
         answer[(outputs.lo[:, [k]] > others).all(axis=1)] = k
     return answer
+
+
+class FinalAnswers(ABC):
+    """What a certificate that encloses the outputs of all later models says of their signs and classes."""
+
+    @abstractmethod
+    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
+        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+
+    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
+        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Args:
+            x: inputs, shape (k, d).
+
+        Raises:
+            ValueError: as `enclosure`.
+        """
+        return settled(self.enclosure(x))
 
 
 def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, "k d"]) -> Estimate:

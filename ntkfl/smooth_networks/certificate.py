@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.any_order.predictions import settled
+from ntkfl.any_order.predictions import FinalAnswers
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HALVINGS = 20  # of the step, where none is given
 
 
-class LaterNetworks:
+class LaterNetworks(FinalAnswers):
     """What certificates of networks say of later models: outputs and classes, from how far these models go."""
 
     problem: Problem
@@ -64,17 +64,6 @@ class LaterNetworks:
         moved = above(speed * self.reach).reshape(done.outputs.value.shape)
         outputs = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
         return Estimate(outputs.value.reshape(shape), outputs.error.reshape(shape), "rounding bound", outputs.rigour)
-
-    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
-        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
-
-        Args:
-            x: inputs, shape (k, d).
-
-        Raises:
-            ValueError: as `enclosure`.
-        """
-        return settled(self.enclosure(x))
 
 
 @dataclass(frozen=True, eq=False)

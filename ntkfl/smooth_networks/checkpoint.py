@@ -10,7 +10,7 @@ from ntkfl.any_order.rounding import above, below
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.memory import require
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, require_features
 from ntkfl.smooth_networks.curvature import Curvature, sizes_of_all, sizes_of_each, weight_norms
 from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import passed
@@ -85,8 +85,7 @@ def _copied(layer: Layer) -> int:
 
 def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
     features, outputs = layers[0].takes, len(layers[-1].weight)
-    if features != problem.d:
-        raise ValueError(f"the network takes {features} features; {problem.name} has {problem.d}")
+    require_features(problem, features)
     labels = problem.y[0].size
     if outputs != labels:
         raise ValueError(f"the network has {outputs} outputs; {problem.name} has {labels} labels a sample")

@@ -27,7 +27,7 @@ def test_it_reaches_the_root_mean_square_in_the_rounds_it_says():
     for label, value in (
         ("contracts the root mean square residual by the factor", regime.rate),
         ("factor per round, of the mean", regime.mean.rate),
-        ("server_rate limit, at this eta_local", regime.step_limits.eta_global),
+        ("eta_global limit, at this eta_local", regime.step_limits.eta_global),
     ):
         assert float(re.search(rf"{label}\s+([\d.]+)", result.stdout)[1]) == pytest.approx(value, rel=1e-5)
     assert "participation = 0.5, batch_size = 2" in result.stdout

@@ -113,6 +113,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         for name, certificate in (
             ("NetworkCertificate", ntkfl.certify_network(SMOOTH, None, PROBLEM)),
             ("LaterNetworks", ntkfl.certify_network(SMOOTH, None, PROBLEM)),
+            ("FinalAnswers", ntkfl.certify_network(SMOOTH, None, PROBLEM)),
             ("RoundsCertificate", ntkfl.certify_rounds(SMOOTH, None, PROBLEM, SETUP)),
         )
         for question in ("enclosure", "final")

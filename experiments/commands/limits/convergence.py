@@ -180,15 +180,9 @@ def _limits(regime: "AnyRegime") -> dict[str, str]:
     from ntkfl.exact_dynamics import KernelRegime
 
     limits = regime.step_limits
-    if isinstance(regime, KernelRegime):
-        return {
-            "eta_global limit, at this eta_local": f"{limits.eta_global:.6g}",
-            "eta_local limit, any eta_global <= 1": f"{limits.eta_local:.6g}",
-        }
-    return {
-        "server_rate limit, at this eta_local": _known(limits.eta_global),
-        "eta_local below which clients contract": _known(limits.eta_local),
-    }
+    whole = isinstance(regime, KernelRegime)
+    local = "eta_local limit, any eta_global <= 1" if whole else "eta_local below which clients contract"
+    return {"eta_global limit, at this eta_local": _known(limits.eta_global), local: _known(limits.eta_local)}
 
 
 def _known(limit: float) -> str:
