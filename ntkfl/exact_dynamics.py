@@ -288,7 +288,7 @@ def random_rounds(
     problem: Problem,
     setup: Setup,
     gram: ArrayLike | Kernel | None = None,
-    method: str = "fl-ntk",
+    method: str | None = None,
     options: Mapping[str, Any] | None = None,
     *,
     participation: float = 1.0,
@@ -307,8 +307,8 @@ def random_rounds(
         problem: data.
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fl-ntk (as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose linear round
-            brings its `server`; without noise also scaffold and feddyn.
+        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose
+            linear round brings its `server`; without noise also scaffold and feddyn.
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
@@ -334,7 +334,7 @@ def random_rounds(
     """
     regime = random_of_method(
         algorithm1_limit(problem, setup, gram),
-        method,
+        method or unnamed_method(problem),
         options or {},
         participation=participation,
         batch_size=batch_size,
@@ -344,6 +344,18 @@ def random_rounds(
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
+
+
+def unnamed_method(problem: Problem) -> str:
+    """The method where none is named; it warns where fedavg, once the default, is another."""
+    if np.ptp(np.bincount(problem.owner, minlength=problem.n_clients)):
+        warnings.warn(
+            "clients differ in size and no method is named: it is fl-ntk, which weights clients equally; "
+            "fedavg, once the default here, weights them by their samples. Name one of them",
+            FutureWarning,
+            stacklevel=3,
+        )
+    return "fl-ntk"
 
 
 def random_of_method(

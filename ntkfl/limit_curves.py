@@ -16,7 +16,7 @@ from jaxtyping import Float
 from ntkfl import interruption
 from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, of_method
+from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
 from ntkfl.gram import infinite
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
@@ -95,7 +95,7 @@ def limit_curves(
     problem: Problem,
     rounds: Sequence[int] | np.ndarray,
     gram: Kernel | None = None,
-    method: str = "fedavg",
+    method: str | None = None,
     options: Mapping[str, Any] | None = None,
     *,
     local_steps: int = 5,
@@ -116,7 +116,7 @@ def limit_curves(
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
         rounds: to be reported.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
-        method: as in `ntkfl.kernel_regime`.
+        method: as in `ntkfl.kernel_regime`; default: fl-ntk.
         options: of the method, as in training.
         local_steps: K.
         eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
@@ -136,6 +136,7 @@ def limit_curves(
     """
     from ntkfl.training.engine.local_plan import cohort_size  # torch
 
+    method = method or unnamed_method(problem)
     t = np.unique(checked_rounds(rounds))
     if not t.size:
         raise ValueError("rounds is empty; name at least one round")

@@ -15,7 +15,7 @@
 # Here with 600 images, so that the page runs in seconds:
 
 # %% tags=["noise:0.5"]
-# !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --rounds 100 2>/dev/null
+# !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --method fedavg --rounds 100 2>/dev/null
 
 # %% [markdown]
 # - **|r| / |y|**: what is left of the labels, with a proved bound of what tiles, rounding and the clients' eigenvectors
@@ -85,7 +85,7 @@ plt.show()
 # says before the work whether that fits. FedAvg with 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .00398:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
-#         --tiles float32 --rounds 10000
+#         --method fedavg --tiles float32 --rounds 10000
 #
 # | round | 1 | 10 | 100 | 1000 | 10,000 |
 # |---|---|---|---|---|---|

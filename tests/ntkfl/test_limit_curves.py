@@ -115,7 +115,7 @@ def test_drawn_clients_give_the_mean_of_random_rounds(method, options):
 
 def test_clients_with_steps_of_their_own():
     problem, steps = images(), [1, 2, 3, 4, 5]
-    curves = limit_curves(problem, ROUNDS, client_steps=steps)
+    curves = limit_curves(problem, ROUNDS, method="fedavg", client_steps=steps)
     whole = kernel_regime(problem, Setup(eta_local=curves.eta_local), None, "fedavg", client_steps=steps)
     for point, residual in zip(curves.points, whole.residual(ROUNDS), strict=True):
         assert abs(point.residual.value - np.linalg.norm(residual) / np.linalg.norm(problem.y)) < 1e-9
@@ -172,3 +172,13 @@ def test_labels_that_are_no_classes_have_no_accuracy():
 def test_bad_input_is_said(rounds, more, said):
     with pytest.raises(ValueError, match=said):
         limit_curves(images(), rounds, **more)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda problem: limit_curves(problem, [1]), lambda problem: random_rounds(problem, Setup())]
+)
+def test_where_no_method_is_named_it_is_that_of_kernel_regime_and_said_where_fedavg_is_another(ask):
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    with pytest.warns(FutureWarning, match="fl-ntk, which weights clients equally"):
+        regime = ask(Problem(x, np.ones(6), np.array([0, 0, 0, 0, 1, 1])))
+    assert regime.method == "fl-ntk" == ask(Problem(x, np.ones(6), np.repeat([0, 1], 3))).method

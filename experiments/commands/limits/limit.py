@@ -24,7 +24,9 @@ REPORTED = 13  # rounds, evenly by their logarithm
 @takes_options
 def limit(
     options: "Options",
-    method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = "fedavg",
+    method: Annotated[
+        str | None, typer.Option(help="one of `ntkfl train list` that is linear in the weights; default: fl-ntk")
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")
     ] = None,
@@ -47,7 +49,7 @@ def limit(
 ) -> None:
     """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
 
-    Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, FedAvg, 5 local steps, 100
+    Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, fl-ntk, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
     fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
@@ -89,7 +91,7 @@ def limit(
                 tiles=True if tiles == "auto" else tiles,
                 memmap=memmap,
                 keep=state,
-                progress=lambda done, total: bar.show(done, total, method),
+                progress=lambda done, total: bar.show(done, total, method or "rounds"),
             )
         named = "".join(f", {name} = {value}" for name, value in chosen.items())
         named += f", mean over draws of {participation:g} of the clients" if participation < 1 else ""
