@@ -28,6 +28,13 @@ Measure = Callable[[Any], Estimate | tuple[Estimate, ...]]
 Families = Callable[[Any], tuple[AnyFamily, ...]] | tuple[Family, ...]
 
 
+class FixedFamilies(tuple[Family, ...]):
+    """Families whatever the options are; as the function of the options that families may be, too."""
+
+    def __call__(self, options: Any) -> tuple[AnyFamily, ...]:
+        return tuple(family.with_trials(options.trials) for family in self)
+
+
 class _Families:
     """A class whose argument `families` was called `draws`."""
 
@@ -130,6 +137,8 @@ class Statement(_Families):
             if not callable(families) and not (families and _all(families, Family)):
                 right = "a function of the options, or a tuple of Family values, as in (FAMILY,)"
                 raise TypeError(f"families of {of} is {families!r}; it must be {right}")
+        if not callable(self.families):
+            object.__setattr__(self, "families", FixedFamilies(self.families))
         if not _all(self.mutants, Mutant):
             raise TypeError(f"mutants of {self.id} is {self.mutants!r}; it must be a tuple of them, as in (MUTANT,)")
         names = {h.name for form in self.forms for h in self.required(form)}
@@ -172,7 +181,7 @@ class Statement(_Families):
             options: data, sizes, steps and seed, as the user chose them.
         """
         given = self.forms[form].families or self.families
-        return tuple(given(options) if callable(given) else (family.with_trials(options.trials) for family in given))
+        return tuple((given if callable(given) else FixedFamilies(given))(options))
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part, each in its shape.

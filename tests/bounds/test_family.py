@@ -75,6 +75,7 @@ def test_a_statement_takes_families_or_a_function_of_the_options():
     statement = get("fl-ntk/A.1")
     as_values = replace(statement, families=(family(trials=50),))
     assert as_values.families_of(Form.REPAIRED, Options(trials=9)) == (family(trials=9),)
+    assert as_values.families(Options(trials=9)) == as_values.families_of(Form.STATED, Options(trials=9))
     with_claim = {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], families=(family(6, fixed=True),))}
     assert replace(as_values, forms=with_claim).families_of(Form.REPAIRED, Options(trials=9)) == (
         family(6, fixed=True),
