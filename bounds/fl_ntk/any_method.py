@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
-from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.method_training import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.mutants import Mutant, power, replaced
 from bounds.vocabulary import BEYOND

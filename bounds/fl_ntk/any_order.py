@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
-from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.ordered_training import OTHER_LOSSES, OrderedTraining, loss_case, ordered_families, small_case
 from bounds.mutants import Mutant, power, replaced
 from bounds.vocabulary import BEYOND

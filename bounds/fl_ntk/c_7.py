@@ -10,9 +10,8 @@ from bounds.cases.run_values import run_values
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, small_step_runs
+from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, one_neuron_wedge, small_step_runs
 from bounds.fl_ntk.families.few_points import FOUR_POINTS, GRADUAL, THIN_START, at_most_half, one_point_run, quick
-from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import (
     NO_OVERSHOOT_AT_START,
     POSITIVE_SPECTRUM,

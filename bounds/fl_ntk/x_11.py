@@ -2,8 +2,7 @@
 
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.certificates.certificate_record import certified
-from bounds.fl_ntk.certificates.certified_run import certificate, need, rate, residuals_and_movements
+from bounds.fl_ntk.certificates.certified_run import certificate, certified, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
 from bounds.symbols import r0, t

@@ -7,8 +7,7 @@ import sympy as sp
 
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.certificates.certificate_record import certified
-from bounds.fl_ntk.certificates.certified_run import need, residuals_and_movements
+from bounds.fl_ntk.certificates.certified_run import certified, need, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate

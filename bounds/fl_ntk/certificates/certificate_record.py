@@ -5,14 +5,13 @@ a checkpoint; other theorems keep their own record and share `Condition` and `pa
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
 
-from bounds import Hypothesis
 from ntkfl.problem import Setup
 
 
@@ -132,11 +131,6 @@ class Certificate(Trial):
                 "or lambda_min(H(0)) is not positive"
             )
         return f"NOT CERTIFIED at width {self.width}; it would take about {self.width_needed:.1e} neurons (an estimate)"
-
-
-def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
-    """The hypothesis that a case is certified."""
-    return Hypothesis("certified", says, lambda case: 0.0 if certificate(case).certified else -1.0)
 
 
 def above(value: float | None, digits: int = 6) -> str:

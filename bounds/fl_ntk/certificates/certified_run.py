@@ -1,9 +1,12 @@
 """Runs with a certificate B.3': what the certificate proves about a run, and what is measured of the run."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import sympy as sp
 
+from bounds import Hypothesis
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.fl_ntk.certificates.certificate_record import Certificate
@@ -11,6 +14,11 @@ from ntkfl.estimate import Estimate
 
 rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
 need = sp.Symbol("need", positive=True)  # the movement that the certificate allows
+
+
+def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
+    """The hypothesis that a case is certified."""
+    return Hypothesis("certified", says, lambda case: 0.0 if certificate(case).certified else -1.0)
 
 
 @lru_cache(maxsize=4)
