@@ -265,8 +265,10 @@ def test_noise_with_one_step_on_all_data_has_its_closed_form():
 def test_noise_moves_the_outputs_of_a_network_of_several_independently_and_alike():
     problem, setup = ragged((2, 3), seed=6), Setup(eta_local=0.3, local_steps=2)
     points = np.random.default_rng(8).standard_normal((3, problem.d))
-    one = random_rounds(problem, setup, noise=0.4)
-    both = random_rounds(replace(problem, y=np.stack([problem.y, -problem.y], axis=1)).per_output(), setup, noise=0.4)
+    one = random_rounds(problem, setup, method="fl-ntk", noise=0.4)
+    both = random_rounds(
+        replace(problem, y=np.stack([problem.y, -problem.y], axis=1)).per_output(), setup, method="fl-ntk", noise=0.4
+    )
     expected = np.kron(one.prediction_covariance(points, 5), np.eye(2))
     assert np.abs(both.prediction_covariance(points, 5) - expected).max() <= 1e-14 * np.abs(expected).max()
 
