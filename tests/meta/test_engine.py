@@ -12,9 +12,9 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
+from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
 from bounds.case import Case, prepared
-from bounds.family import Family, needed
+from bounds.family import needed
 from bounds.mutants import scaled
 from bounds.statement import Mutant
 from ntkfl.balls import PRECISION

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bounds import Form, Options, Outcome, find
-from bounds.listing import catalogue
+from bounds import Form, Options, Outcome, catalogue, find
 from bounds.papers import PAPERS
 from verification.engine import verify_all
 from verification.verdict import NOT_REFUTED
@@ -47,4 +46,6 @@ def test_the_table_has_all_but_new_forms_and_differs_where_it_is_said_to():
 def test_few_cases_come_to_the_outcome_of_all(paper):
     verdicts = verify_all(find(paper), Options(until_decided=True))
     assert {(v.id, v.form.value, v.word, v.notes) for v in verdicts if not agrees(v)} == set()
-    assert {(v.id, name) for v in verdicts for name, found in v.mutants.items() if found != Outcome.VIOLATED} == set()
+    assert {
+        (v.id, name) for v in verdicts for name, outcome in v.mutants.items() if outcome != Outcome.VIOLATED
+    } == set()

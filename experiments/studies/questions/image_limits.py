@@ -12,7 +12,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.answers import power_law, untested
 from experiments.studies.chart import Chart, Label
 from experiments.studies.random_seed import own_seed
@@ -96,7 +96,7 @@ def measure(point: Point) -> Measured:
     known, predicted = curves(name)
     size = np.linalg.norm(images.y)
     accuracy = right(network.outputs(states[-1].model, x_test).numpy() - begun)
-    left, exact = (np.linalg.norm(images.y - each[-1]) / size for each in (outputs, known))
+    left, exact = (np.linalg.norm(images.y - curve[-1]) / size for curve in (outputs, known))
     return {
         "outputs": float(np.linalg.norm(outputs - known, axis=(1, 2)).max() / size),
         "accuracy": accuracy,

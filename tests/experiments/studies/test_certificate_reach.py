@@ -5,7 +5,7 @@ import pytest
 import torch
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.grid import chosen_grid
 from experiments.studies.questions.certificate_reach import SHARE, STUDY, TEST, drawn, measure, towards
 from experiments.studies.running.measuring import as_arrays

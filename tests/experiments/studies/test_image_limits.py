@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.questions import image_limits
 from experiments.studies.questions.image_limits import METHODS, SETUP, STUDY, measure
 from experiments.studies.random_seed import own_seed
@@ -52,10 +52,10 @@ def test_a_cell_is_what_a_plain_loop_finds(small):
         w, c = w + move, c + turn
     assert measured["outputs"] == pytest.approx(furthest, rel=1e-9)
     classes = small.y_test.argmax(axis=1)
-    found = (outputs(w, small.x_test) - outputs(hidden, small.x_test)).argmax(axis=1)
+    predicted = (outputs(w, small.x_test) - outputs(hidden, small.x_test)).argmax(axis=1)
     exact = (gram.infinite(small.x_test, x) @ c).argmax(axis=1)
-    assert measured["accuracy"] == pytest.approx((found == classes).mean())
-    assert measured["ahead"] == pytest.approx((found == classes).mean() - (exact == classes).mean())
+    assert measured["accuracy"] == pytest.approx((predicted == classes).mean())
+    assert measured["ahead"] == pytest.approx((predicted == classes).mean() - (exact == classes).mean())
     left = np.linalg.norm(y - outputs(w, x) + start) - np.linalg.norm(y - h @ c)
     assert measured["residual"] == pytest.approx(left / np.linalg.norm(y), abs=1e-9)
 

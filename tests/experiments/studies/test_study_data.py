@@ -8,7 +8,7 @@ import pytest
 from planted import planted
 from test_stability_map import POINT, cell
 
-from bounds.statement import Outcome
+from bounds import Outcome
 from experiments.studies.grid import chosen_grid
 from experiments.studies.questions import stability_map
 from experiments.studies.study_data import data_of, shown

@@ -111,10 +111,10 @@ def test_the_outcome_is_two_short_sentences():
     net = module(1)
     near_enough = [certify_network(net, None, near(net, 4, CERTIFIED), visits=visits) for visits in (1, 2.5)]
     dependent = certify_network(net, None, Problem(np.ones((2, 4)), np.zeros(2)))
-    for found in (*near_enough, certify_network(net, None, near(net, 4, 0.1)), dependent):
-        first, second, blank, *numbers = str(found).splitlines()
+    for certificate in (*near_enough, certify_network(net, None, near(net, 4, 0.1)), dependent):
+        first, second, blank, *numbers = str(certificate).splitlines()
         assert len(first.split()) <= 25 >= len(second.split()) and not blank and numbers
-        assert first.startswith("CERTIFIED" if found.certified else "NOT CERTIFIED")
+        assert first.startswith("CERTIFIED" if certificate.certified else "NOT CERTIFIED")
 
 
 def test_visits_and_shorter_steps():
