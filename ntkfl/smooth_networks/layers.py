@@ -245,6 +245,7 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
     met: dict[int, str] = {}
     opened = 0  # residual blocks that no layer has begun yet
     shape: tuple[int, ...] | None = None  # channels, height, width where h is an image
+    begun: list[tuple[int, ...] | None] = []  # the same where residual blocks that go on have begun
     for where, part in _parts(module, ""):
         kind = type(part)
         if kind is nn.Identity:
@@ -257,10 +258,11 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
             continue
         if part is OPENS:
             opened += 1
+            begun.append(shape)
             continue
         if part is CLOSES:
-            if opened or layers[-1].pools:
-                what = "without a Linear layer" if opened else "with a mean over pixels"
+            if opened or layers[-1].pools or begun.pop() != shape:
+                what = "without a Linear layer" if opened else "that changes the shape of images"
                 raise ValueError(f"layer {where} is a Residual {what}")
             layers[-1] = replace(layers[-1], closes=layers[-1].closes + 1)
             continue

@@ -290,7 +290,11 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         ),
         (
             nn.Sequential(nn.Unflatten(1, (1, 2, 2)), Residual(conv(1, 1), nn.AdaptiveAvgPool2d(1)), nn.Flatten()),
-            "layer 1 is a Residual with a mean over pixels",
+            "layer 1 is a Residual that changes the shape of images",
+        ),
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 2, 2)), Residual(nn.Flatten(), linear(4, 4)), linear(4, 1)),
+            "layer 1 is a Residual that changes the shape of images",
         ),
     ],
 )
