@@ -382,10 +382,10 @@ def random_of_method(
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
-    if shuffled and batch_size is None:
-        raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
     built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort)
     if shuffled:
+        if batch_size is None:
+            raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
         blocks = shuffled_blocks(blocks, batch_size)
     mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)
     module = module_of(method)

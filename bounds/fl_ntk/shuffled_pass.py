@@ -33,6 +33,7 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
 def _of_pass(own: np.ndarray, step: float, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E R and E R C R' of a pass over all samples, one by one, by the sets of samples that came before."""
     size, unit = len(own), np.eye(len(own))
+    known: dict[frozenset[int], tuple[np.ndarray, np.ndarray]]
     known = {frozenset(): (np.zeros_like(own), np.zeros_like(own))}
     for count in range(1, size + 1):
         for now in map(frozenset, combinations(range(size), count)):

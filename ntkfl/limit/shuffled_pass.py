@@ -56,9 +56,9 @@ class ShuffledPass:
                 f"exactly ({work:.1g} numbers, at most {WORK:.1g}); independent batches take any number of samples"
             )
         none = np.zeros((size, size))
-        before = {(): (none, np.zeros((size,) * 4))}
+        before: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {(): (none, np.zeros((size,) * 4))}
         for taken in range(batch, size + 1, batch):
-            following = {}
+            following: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
             for now in combinations(range(size), taken):
                 interruption.check()
                 share, mean, square = 1 / comb(taken, batch), none.copy(), np.zeros((size,) * 4)
