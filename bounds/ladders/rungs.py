@@ -54,8 +54,8 @@ class Rungs(Case):
 
     @cached_property
     def looks(self) -> list[Self]:
-        """Ladders of the first networks of this one, from which it takes over what is seen of these."""
-        return []
+        """This ladder and those of its first networks, which take over from each other what is seen of these."""
+        return [self]
 
     @cached_property
     def others(self) -> list[Self]:
@@ -89,7 +89,7 @@ class Rungs(Case):
     def in_rungs(self, name: str, look: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
         """The attribute `name`, what `look(width index, places in its rung)` sees of every network, by width.
 
-        What a ladder of fewer networks has seen is taken over.
+        What another look has seen is taken over.
         """
         known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
         seen = known or [[] for _ in self.counts]

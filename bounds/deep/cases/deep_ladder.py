@@ -95,7 +95,8 @@ class DeepLadder(Rungs):
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of `Seen` of every network, (networks,) for each width."""
-        rows = self.seen if "seen" in vars(self) or name not in Trained._fields else self.trained
+        known = any("seen" in vars(ladder) for ladder in (self, *self.looks))
+        rows = self.seen if known or name not in Trained._fields else self.trained
         return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
