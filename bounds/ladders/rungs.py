@@ -94,7 +94,7 @@ class Rungs(Case):
         known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
         seen = known or [[] for _ in self.counts]
         return [
-            [*row[:count], *look(i, range(len(row), count))]
+            [*row[:count], *(look(i, range(len(row), count)) if count > len(row) else ())]
             for i, (row, count) in enumerate(zip(seen, self.counts, strict=True))
         ]
 

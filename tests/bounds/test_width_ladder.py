@@ -177,6 +177,7 @@ def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_r
     for row in range(2):
         assert looks[2][row][: second.counts[row]] == looks[1][row]
         assert looks[1][row][: first.counts[row]] == looks[0][row]
+    assert whole.first_look(1 / 2).in_rungs("statistics", None) == looks[1]  # a smaller look after a larger one
     alone = small(counts=(12, 6)).samples("movement")
     for ours, theirs in zip(whole.samples("movement"), alone, strict=True):
         np.testing.assert_array_equal(ours, theirs)
