@@ -19,19 +19,13 @@ class RitzRounds:
     so that k products with A, Lanczos' from P^(1/2) y, give the residual of less than k rounds for every such server;
     later ones as closely as the eigenvalues of A that the labels see are resolved.
 
-    Args:
-        values: Ritz values of A, a row for each column of labels that is not 0.
-        starts: what the labels are in their vectors.
-        roots: R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V.
-        largest: of all Ritz values, with its residual's norm: likely, not surely, above every eigenvalue of A.
-
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """
 
-    values: Float[np.ndarray, "C k"]
-    starts: Float[np.ndarray, "C k"]
-    roots: Float[np.ndarray, "C k k"]
-    largest: float
+    values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
+    starts: Float[np.ndarray, "C k"]  # what the labels are in their vectors
+    roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
+    largest: float  # of all Ritz values, with its residual's norm: likely, not surely, above every eigenvalue of A
 
     @classmethod
     def of(
