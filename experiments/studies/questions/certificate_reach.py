@@ -78,7 +78,7 @@ def measure(point: Point) -> Measured:
     problem = data.digits(n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)
-    measured = {"start": certificate.needed_residual or np.nan}
+    start = {"start": certificate.needed_residual or np.nan}
     for _ in range(LOOKS):
         wanted = certificate.needed_residual
         if certificate.certified or wanted is None:
@@ -87,7 +87,7 @@ def measure(point: Point) -> Measured:
         if closer is None:
             break
         layers, certificate = closer, certify_layers(closer, problem)
-    return measured | (_certified(certificate, layers, problem) if certificate.certified else {})
+    return {**start, **(_certified(certificate, layers, problem) if certificate.certified else {})}
 
 
 def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:
@@ -163,7 +163,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     smooth = [name for name in names if parts(name)[1] != KINKED and not parts(name)[2]]
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
-    scaled = values / np.exp(np.log(values).mean("width"))  # NaN stays NaN; a cell's own level does not matter
+    logs = values.copy(data=np.log(values.to_numpy()))
+    scaled = values / np.exp(logs.mean("width"))  # NaN stays NaN; a cell's own level does not matter
     certified, total = int(cells["first"].notnull().sum()), int(cells["start"].notnull().sum())
     ratio = (cells["first"] / cells["start"]).to_numpy()
     seen = ratio[np.isfinite(ratio)]
