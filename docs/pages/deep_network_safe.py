@@ -108,30 +108,33 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # %% [markdown]
 # ## How far it reaches
 #
-# `ntkfl study run certificate-reach` measures at which residual networks on digits first certify. It goes towards the
-# labels by Gauss-Newton steps and asks until a checkpoint certifies. 56 networks took 229 s of one processor.
+# `ntkfl study run certificate-reach` measures the residual at which a network on digits first certifies. It brings
+# the network towards the labels by Gauss-Newton steps until a checkpoint certifies. 56 networks took 229 s of one
+# processor.
 #
 # ![The first certified residual over the width, for seven networks and 50 or 200 samples](../reach.png)
 #
 # - **Depth**: with 50 samples and 1024 neurons a layer, networks with erf certify from $|y - f|$ = .010 on with two
 #   layers, .0022 with three, .00042 with four. The bounds on second derivatives get looser with every layer.
 # - **Samples**: with 200 of them instead of 50 the residual is 2.8 to 6.5 times smaller, with ReLU up to 11 times.
-# - **Width**: eight times the neurons allow 1.2 to 2.9 times the residual. In theory it grows as $m^{1/2}$ once the
-#   kernel's smallest eigenvalue is that of infinite width; here it still falls with the width.
-# - **Activation and parametrisation**: tanh is behind erf by 1.03 to 1.2, GELU by 1.4 to 3.4. The standard
-#   parametrisation certifies at residuals 3 to 5 times larger.
-# - **ReLU** needs 600 to 17,000 times smaller residuals than erf, and smaller ones the wider it is: more neurons leave
-#   less room between samples and kinks.
+# - **Width**: eight times the neurons allow 1.2 to 2.9 times the residual. In theory the residual grows as $m^{1/2}$
+#   once the kernel's smallest eigenvalue is that of infinite width; here the eigenvalue still falls with the width.
+# - **Activation and parametrisation**: residuals are 1.03 to 1.2 times smaller with tanh than with erf, and 1.4 to 3.4
+#   times smaller with GELU. The standard parametrisation certifies at residuals 3 to 5 times larger.
+# - **ReLU** needs residuals 600 to 17,000 times smaller than erf does. The wider the network, the smaller they must be:
+#   more neurons leave less room between samples and kinks.
 #
 # Beyond the grid, with 50 samples: five layers of 1024 neurons certify from .00013 on (12 s of processor, .3 GB), three
 # of 2048 from .0029 (27 s, .6 GB), two of 2048 from .013 (1 s, .2 GB).
 #
-# A fit was nearer than the certified distance by a factor of 2.7 to 15. Of 100 test images 88 or more had a final class.
+# The certified distance to a fit was 2.7 to 15 times that of the fit which Newton steps found. Of 100 test images 88 or
+# more had a final class.
 
 # %% [markdown]
 # ## Full rounds of federated averaging
 #
-# Where training goes on by full rounds, `ntkfl.certify_rounds` proves their own rate. Two clients, three steps each:
+# Where training goes on by full rounds, `ntkfl.certify_rounds` proves the rate of these rounds. Two clients, three
+# steps each:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.01, local_steps=3)
@@ -158,9 +161,12 @@ except ValueError as error:
 # | any depth, smooth, or ReLU away from its kinks | all layers or some | any order that visits samples about equally often | `certify_network`, `ntkfl certify --network` |
 # | the same | all layers or some | full rounds of federated averaging, with their rate | `certify_rounds` |
 #
-# Momentum and control variates after the checkpoint, server steps above 1 and other losses are covered by none of them.
-# The statement is one of real arithmetic: rounding in later training is not in it. It is checked on small networks, and
-# each hypothesis is shown to be needed: `ntkfl verify deep/any-order`.
+# None of them covers momentum or control variates after the checkpoint: for two layers of ReLU `ntkfl certify --method`
+# does. Only `--any-order` covers other losses (`--loss`); it takes server steps up to 1, as `certify_network` does,
+# while Algorithm 1 and full rounds may have longer ones where they are stable.
+#
+# What is proved is about real arithmetic: rounding in later training is not in it. The theorem behind `certify_network`
+# is checked on small networks, and each of its hypotheses is shown to be needed: `ntkfl verify deep/any-order`.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
 # Algorithm 1 until it certifies.

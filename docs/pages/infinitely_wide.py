@@ -58,10 +58,10 @@ plt.show()
 
 # %% [markdown]
 # Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`); with
-# `--tiles` it decomposes nothing, and tunes averaging and momentum at the server from the labels' Krylov space. With 4000
-# images, 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at server
-# rate 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). These are residuals of rounds
-# that were run.
+# `--tiles auto` it decomposes nothing, and tunes averaging and momentum at the server in the labels' Krylov space. With
+# 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at
+# server rate 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). The rounds were run
+# for these numbers.
 #
 # ## Ten thousand images
 #
@@ -103,8 +103,8 @@ plt.show()
 # .797 after 10, .876 after 100, where .454 of the labels is left, proved to .005. FedAvg takes 1000 rounds to .876.
 #
 # `--memmap FILE` keeps the tiles in a file where memory does not hold them. A million images would take 2 TB in float32,
-# and 280 times the work of 60,000 for the build and for every product: that is not for two cores, and no approximation
-# for that size is offered or measured here.
+# and the build and every product 280 times the work of 60,000 images. Two cores are too few for that, and ntkfl has no
+# approximation for that size.
 #
 # ## Networks of finite width
 #
@@ -115,9 +115,10 @@ plt.show()
 #
 # From width 256 to 4096 the outputs' distance from the limit, over $|y|$, falls from .088 to .023 for FedAvg, from .173 to
 # .046 for momentum .9 and from .094 to .026 for SCAFFOLD; $m^{-1/2}$ would be a quarter. Momentum is twice as far off: it
-# moves the weights farther. From width 512 on the test accuracy is within .004 of the limit's. Where two limits are at
-# least .01 apart, all ten pairs of networks stand in the order of their limits. More rounds, more images and larger
-# networks were not run, nor was the exponent judged, which takes four seeds (`ntkfl study run image-limits`).
+# moves the weights farther. From width 512 on the test accuracy is within .004 of the limit's. In ten pairs of networks
+# of one width, trained by two methods, the limits' accuracies differ by .01 or more: the networks stand in the order of
+# their limits in all ten. More rounds, more images and larger networks were not run, nor was the exponent judged, which
+# takes four seeds (`ntkfl study run image-limits`).
 #
 # ## What is not known
 #

@@ -195,8 +195,9 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 #
 # ## What there is not
 #
-# A forecast is no proof. Certificates (`ntkfl certify`) are for the two-layer network of FL-NTK: their bounds on how
-# far a kernel moves are for one layer of trained weights. What is *proved* of a deep network is the smallest
+# A forecast is no proof. Before any training certificates (`ntkfl certify`) are for the two-layer network of FL-NTK:
+# their bounds on how far a kernel moves are for one layer of trained weights. [A checkpoint of a deep
+# network](deep_network_safe.ipynb) may be certified. What is *proved* of a deep network as drawn is the smallest
 # eigenvalue of its limit kernel, whose entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of
 # convolutional networks and the kernel of a finite network are computed in float64 without proven errors, as the
 # tables say (*not certified*).

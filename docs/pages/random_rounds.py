@@ -40,15 +40,16 @@ for panel, eta in zip(panels, (0.02, 0.1), strict=True):
 _ = panels[0].set_ylabel("expected loss")
 
 # %% [markdown]
-# At the smaller step they hardly differ; at the larger one shuffled passes leave a tenth of the loss after 300 rounds. The
-# first order in the step is the same in every order of the samples, so that the variance of a pass falls with the fourth
-# power of the step, and that of independent batches with the second. The computation goes through the sets of samples that may have come before: clients of up to some twelve
-# samples.
+# At the smaller step they hardly differ; at the larger one shuffled passes leave a tenth of the loss that independent
+# batches leave after 300 rounds. To the first order in the step, a pass does the same in every order of the samples. So
+# the variance of a pass falls with the fourth power of the step, and that of independent batches with the second. The
+# computation goes through all sets of samples that a pass may have taken so far, which limits it to clients of some
+# twelve samples.
 #
 # ## The best outer rate
 #
-# The server may go further than the mean of its clients' models. How far is best after twenty rounds? For each number
-# of local steps, with `eta_local` as it is, the expected loss is computed on a grid of outer rates:
+# The server may go further than the mean of its clients' models. Which outer rate leaves the least loss after twenty
+# rounds? For each number of local steps, at one `eta_local`, the expected loss is computed on a grid of outer rates:
 
 # %%
 rates = np.geomspace(0.5, 64, 15)
@@ -74,17 +75,18 @@ panel.set_xticks(local_steps, local_steps)
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# At K = 1 with full batches it is the end of the grid: the best rate is 64 or more. The more local steps, the less is left
-# for the server; batches lower the best rate at K = 1, and noise on the weights lowers it everywhere, to 2 to 4.
+# At K = 1 with full batches the best rate is at the end of the grid: it is 64 or more. The more local steps, the less
+# is left for the server. Batches lower the best rate at K = 1; noise on the weights lowers it everywhere, to 2 to 4.
 #
-# After one round the answer is a formula. With $b$ the mean descent and $a=E|Hd|^2$, in which all noise is, a rate above
-# 1 helps exactly if $b>a$, and $b/a$ is best (`fl-ntk/outer-rate`). In the long run the factor is convex in the rate, so
-# that its slope at 1 decides (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
+# After one round the answer is a formula. Let $r$ be the residual, $d$ the clients' mean displacement, $b=E\,r'Hd$ and
+# $a=E|Hd|^2$, the only one of the two that noise changes. A rate above 1 helps exactly if $b>a$, and $b/a$ is best
+# (`fl-ntk/outer-rate`). In the long run a round multiplies the loss by a factor that is convex in the rate, so that its
+# slope at 1 decides (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
 #
 # ## Loss over the privacy budget
 #
-# `ntkfl privacy` and `ntkfl.privacy` choose local steps, server rate and rounds for a budget. Here it protects one of
-# 24 clients with a sample each, at delta = 0.01; all clients take part in each round:
+# `ntkfl privacy` and `ntkfl.privacy` choose local steps, server rate and rounds for a budget. Here the budget protects
+# each of 24 clients, who have one sample each, at delta = 0.01; all clients take part in each round:
 
 # %%
 from ntkfl.privacy import best_choices, private_settings

@@ -13,7 +13,7 @@
 # This page goes from a checkpoint of yours to that sentence.
 #
 # It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
-# several), on sums of squares. A bias of the output may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
+# several), on sums of squares; `--loss` takes Huber's loss, squared hinges and squares with a band. A bias of the output may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
@@ -185,7 +185,7 @@ print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 #   covered.
 # - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
 #   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint:
-#   `ntkfl.certify_method` does, for one method with given steps, and proves its rate. Nor a readout that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
+#   `ntkfl certify --method` does, for one method with given steps, and proves its rate. Nor a readout that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
 # - It says that the *training* loss tends to 0, and what the network will answer. It does not say that the answers are
 #   right.
 # - `NOT CERTIFIED` proves nothing: train on, and ask again.

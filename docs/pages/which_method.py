@@ -136,7 +136,7 @@ for steps in (1, 4):
 # %% [markdown]
 # So tune with the batches that you will train with. Noise changes the answer where a local step sees few of a client's
 # samples and the server's step is long. The batches here are drawn independently of each other. Passes over shuffled
-# samples are quieter ({doc}`random_rounds`). At width 1024, networks that are trained with batches of one rank
+# samples have less noise ({doc}`random_rounds`). At width 1024, networks that are trained with batches of one rank
 # twelve settings as predicted wherever the predictions differ by more than a factor of two.
 #
 # ## What this does not say
