@@ -1,4 +1,4 @@
-"""Compiles every proof of this folder and checks that none of them assumes anything: what `make proofs` runs.
+"""Compiles every proof of this folder and checks that none but Fast.v assumes anything: what `make proofs` runs.
 
     python proofs/check.py [EXPORT]
 

@@ -99,8 +99,9 @@ def certify(
     Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data; --network does so for networks of any depth, if every sample is visited about equally often; --method that
-    fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn does, at which rate, with the setting's steps on full batches.
+    data; --network does so for networks of any depth, if every sample is visited about equally often; --method says
+    that one method does, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
+    fedprox, scaffold or feddyn.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,

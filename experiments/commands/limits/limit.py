@@ -53,8 +53,8 @@ def limit(
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
     fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
-    run. Error bounds are carried through all rounds, of SCAFFOLD for option II. Labels that are neither
-    one-hot nor +-1 have no accuracy.
+    run. Error bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are
+    neither one-hot nor +-1 have no accuracy.
     """
     import numpy as np
 
