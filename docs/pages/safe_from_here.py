@@ -13,7 +13,8 @@
 # This page goes from a checkpoint of yours to that sentence.
 #
 # It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
-# several), on sums of squares; `--loss` takes Huber's loss, squared hinges and squares with a band. A bias of the output may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
+# several), on sums of squares; `--loss` takes Huber's loss, squared hinges and squares with a band. A bias of the output
+# may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
@@ -189,8 +190,8 @@ print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 # - It says that the *training* loss tends to 0, and what the network will answer. It does not say that the answers are
 #   right.
 # - `NOT CERTIFIED` proves nothing: train on, and ask again.
-# - The theorem and its proof are the docstring of `ntkfl.any_order`. As a statement of the catalogue it is compared
-#   with runs, and each hypothesis is shown to be needed: `ntkfl verify fl-ntk/any-order`.
+# - The theorem is the docstring of `ntkfl.any_order`; its proof is {doc}`../proofs/any_order`. As a statement of the
+#   catalogue it is compared with runs, and each hypothesis is shown to be needed: `ntkfl verify fl-ntk/any-order`.
 #
 # `ntkfl certify --any-order --watch` trains a network itself, by Algorithm 1, until it can be certified. Before any
 # training other theorems apply: [will this network converge?](will_it_converge.ipynb)

@@ -35,6 +35,8 @@ zero-loss set is curved, and the distance to a point of it grows along most runs
 the checkpoint (`certify_method` has those, for one method with given steps), server steps above 1, or frozen biases as
 features (a frozen bias is covered by the same proof with w*_r.x_i + b_r for w*_r.x_i, but not implemented).
 
+Huber's loss, squared hinges and squares with a band have a theorem of their own: docs/proofs/losses_in_any_order.md.
+
 What is certified is a statement of real arithmetic on the stored floats; rounding of the training itself is not in it.
 
 Rounding: C C' and all products are bounded entry by entry. With lam > 0 a certified lower bound of the smallest
