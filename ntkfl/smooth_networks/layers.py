@@ -177,8 +177,9 @@ def layers_of(
         layers = _of_module(network, params)
     else:
         raise ValueError(
-            f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...'). "
-            "The layers of a JAX function cannot be read: put its weights into a Sequential"
+            f"network is a {type(network).__name__}; it must be a torch Sequential, ntkfl.networks.wide('fc:...') or "
+            "ntkfl.networks.wide('conv:...'). The layers of a JAX function cannot be read: put its weights into a "
+            "Sequential"
         )
     if layers[-1].image is not None:
         raise ValueError(f"layer {layers[-1].name} is a convolution; the last layer must be a Linear one")
@@ -274,15 +275,26 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
             raise ValueError(f"layer {where} must follow a Flatten, as images come to it")
         if image or kind is nn.Linear:
             for value in part.parameters():
-                if id(value) in met:
-                    raise ValueError(f"layer {where} has the weights of layer {met[id(value)]}; they must be its own")
-                met[id(value)] = where
+                place = value.data_ptr()
+                if place in met:
+                    raise ValueError(f"layer {where} has the weights of layer {met[place]}; they must be its own")
+                met[place] = where
+                if value._backward_hooks:
+                    raise ValueError(f"a parameter of layer {where} has hooks, which may change its gradient")
             trained = {value.requires_grad for value in part.parameters()}
             if len(trained) > 1:
                 raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
             bias = None if part.bias is None else _taken(given, f"{where}.bias")
             weight = _taken(given, f"{where}.weight")
-            weight = weight.reshape(len(weight), -1) if image else _pixels_first(weight, layers)
+            if image:
+                weight = weight.reshape(len(weight), -1)
+            elif (reordered := _pixels_first(weight, layers)) is not weight:
+                if begun:
+                    raise ValueError(
+                        f"layer {where} takes a flattened image within a Residual, whose sum would be in two orders of "
+                        "pixels; end the Residual before the Flatten, and begin the next one after this Linear"
+                    )
+                weight = reordered
             layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opened, image=image))
             opened, shape = 0, (len(weight), image.height, image.width) if image else None
             continue
@@ -311,9 +323,11 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
 
     from ntkfl.training.models.residual import Residual
 
-    if module._forward_hooks or module._forward_pre_hooks:
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    if any(hooks) or "forward" in vars(module):
+        what = "hooks" if any(hooks) else "a forward of its own"
         raise ValueError(
-            f"layer {path or 'network'} ({type(module).__name__}) has hooks, which may change what it computes"
+            f"layer {path or 'network'} ({type(module).__name__}) has {what}, which may change what it computes"
         )
     if type(module) not in (nn.Sequential, Residual):
         yield path or "network", module
@@ -355,6 +369,8 @@ def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
     """The weight on an image whose pixels have their channels beside them; torch has channels one after the other."""
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
+        return weight
+    if 1 in (len(before.weight), before.image.pixels):  # both orders are the same
         return weight
     by_channel = weight.reshape(len(weight), -1, before.image.pixels)
     return by_channel.transpose(0, 2, 1).reshape(len(weight), -1)

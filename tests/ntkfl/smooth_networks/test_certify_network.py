@@ -225,6 +225,22 @@ def images(pools):
         return nn.Sequential(*body, *head)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda: (nn.Unflatten(1, (2, 2, 3)), conv(2, 4), nn.Flatten(), linear(24, 5), Residual(linear(5, 5))),
+        lambda: (Residual(nn.Unflatten(1, (2, 2, 3)), conv(2, 2), nn.Tanh(), nn.Flatten()), linear(12, 5)),
+        lambda: (nn.Unflatten(1, (1, 3, 4)), conv(1, 1), nn.Flatten(), Residual(linear(12, 12)), linear(12, 5)),
+    ],
+)
+def test_outputs_are_those_of_torch_where_images_are_flattened(body):
+    torch.manual_seed(0)
+    net, x = nn.Sequential(*body(), linear(5, 1)), np.random.default_rng(0).standard_normal((3, 12))
+    expected = net(torch.tensor(x)).detach().numpy()
+    certificate = certify_network(net, None, Problem(x, expected[:, 0]))
+    assert float(certificate.residual.hi) < 1e-12
+
+
 @pytest.mark.parametrize("pools", [True, False])
 def test_windows_of_convolutions_keep_to_the_certificate(pools):
     net = images(pools)
@@ -278,7 +294,7 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         (linear(4, 1), "network is a Linear; it must be a torch Sequential"),
         (
             lambda x: x,
-            "network is a function; it must be a torch Sequential .* layers of a JAX function cannot be read",
+            "network is a function; it must be a torch Sequential, .* layers of a JAX function cannot be read",
         ),
         (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 2), linear(4, 1)), "layer 2 must follow a Flatten"),
         (nn.Sequential(conv(1, 2), nn.Flatten(), linear(8, 1)), r"layer 0 takes images: put Unflatten\(1, "),
@@ -295,6 +311,14 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         (
             nn.Sequential(nn.Unflatten(1, (1, 2, 2)), Residual(nn.Flatten(), linear(4, 4)), linear(4, 1)),
             "layer 1 is a Residual that changes the shape of images",
+        ),
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 2), nn.Flatten(), Residual(linear(8, 8)), linear(8, 1)),
+            "layer 3.0 takes a flattened image within a Residual",
+        ),
+        (
+            nn.Sequential(Residual(nn.Unflatten(1, (2, 1, 2)), conv(2, 2), nn.Flatten(), linear(4, 4)), linear(4, 1)),
+            "layer 0.3 takes a flattened image within a Residual",
         ),
     ],
 )
@@ -313,6 +337,11 @@ def test_weights_that_do_not_fit_are_refused():
     fixed = module(1).requires_grad_(False)
     hooked = module(1)
     hooked[2].register_forward_hook(lambda *_: None)
+    steered, shared, patched, pulled = module(1), module(1), module(1), module(1)
+    steered[2].register_full_backward_hook(lambda *_: None)
+    shared[2].bias.data = shared[0].bias.data
+    patched[2].forward = lambda x: x
+    pulled[0].weight.register_hook(lambda gradient: -gradient)
     for network, params, why in (
         (net, given | {"more": torch.zeros(1)}, "params have more, which the network has not"),
         (net, {name: value for name, value in given.items() if name != "2.bias"}, "params have no '2.bias'"),
@@ -325,6 +354,10 @@ def test_weights_that_do_not_fit_are_refused():
         (half, None, "layer 0 trains its weight or its bias alone"),
         (fixed, None, "no layer of the network is trained"),
         (hooked, None, r"layer 2 \(Linear\) has hooks"),
+        (steered, None, r"layer 2 \(Linear\) has hooks"),
+        (patched, None, r"layer 2 \(Linear\) has a forward of its own"),
+        (shared, None, "layer 2 has the weights of layer 0"),
+        (pulled, None, "a parameter of layer 0 has hooks"),
     ):
         with pytest.raises(ValueError, match=why):
             certify_network(network, params, problem)
