@@ -92,7 +92,8 @@ class Curvature:
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
         """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample."""
         reach = above(radius * np.linalg.norm(np.array(self._speeds(self.alone.each, radius).before), axis=2))
-        return np.array(self.alone.clear) <= reach
+        kinked = np.array([layer.activation.kink for layer in self.layers])[:, None]
+        return kinked & (np.array(self.alone.clear) <= reach)
 
     def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> Speeds:
         speeds = Speeds([], [np.zeros((len(start[0]), len(self.layers)))], [])

@@ -226,7 +226,8 @@ def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarr
         mine_factor = vectors * np.sqrt(np.maximum(values, 0.0))
         factor[np.ix_(mine, mine)] = mine_factor
         rest = moved - Estimate.exact(mine_factor) @ mine_factor.T
-        off = max(off, float(above(rest.norm().hi)) / float(below((work * share).lower())))
+        least = float(below((work * share).lower()))
+        off = max(off, float(above(rest.norm().hi)) / least if least > 0 else np.inf)
         square = square + residual[mine] @ (moved @ residual[mine])
         clients.append(Client(float(share), root))
     if not off < 0.5:

@@ -115,6 +115,13 @@ def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
 START = RoundStart(0.4, 5e-4, 0.03, 0.6, (Client(0.5, 1.5), Client(0.3, 2.0)), 0.15, 3, 1.1)
 
 
+@pytest.mark.parametrize(("step", "shares"), [(1e-200, SHARES), (0.1, (1.0, 1e-300, 1.0))])
+def test_steps_and_shares_too_small_for_float64_certify_nothing(step, shares):
+    problem = problem_near(module(1), 1e-4)
+    proved = certify_rounds(module(1), None, problem, Setup(eta_local=step, local_steps=2), shares=shares)
+    assert not proved.certified and proved.why
+
+
 def recomputed(start, turn, radius):
     """What docs/proofs/smooth_networks.md says, in 60 digits: rate, nu, the left side of the last hypothesis."""
     with mpmath.workdps(60):
