@@ -78,6 +78,7 @@ class MethodCertificate(LaterModels):
         problem: the data as `weights` takes them, as in `AnyOrderCertificate`.
         weights: the network without biases.
         network: the network that was given.
+        remembers: whether it begins with a memory other than 0.
     """
 
     certified: bool
@@ -92,6 +93,7 @@ class MethodCertificate(LaterModels):
     problem: Problem = field(repr=False)
     weights: Weights | TwoLayer = field(repr=False)
     network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
+    remembers: bool
     _rows: ConstraintRows | None = field(repr=False, default=None)
     _norms: tuple[StateNorm, ...] = field(repr=False, default=())  # of the smallest ball, and of the fastest rate
 
@@ -129,10 +131,13 @@ class MethodCertificate(LaterModels):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, an ESTIMATE; None where none, or no step like this, would."""
+        """About the largest |y - f| that would certify, an ESTIMATE.
+
+        None where none would, no step like this, or the memory stands in the way.
+        """
         if self.certified:
             return float(self.residual.hi)
-        if self._rows is None or not self._norms:
+        if self._rows is None or not self._norms or self.remembers:  # a smaller residual leaves the memory as large
             return None
         for halvings in range(1, HALVINGS + 1):
             if not _ball(self._rows, self._norms[0].ball, 0.5**halvings)[0]:
@@ -159,7 +164,8 @@ class MethodCertificate(LaterModels):
         fixed = ["the output's bias is not trained: it is subtracted from the labels"]
         return (
             "every client takes its local steps on half the sum of squares over all of its samples",
-            "every client takes part in every round, and server and clients remember nothing at the beginning",
+            "every client takes part in every round, and server and clients begin with "
+            + ("the memory that was given" if self.remembers else "no memory"),
             *(fixed if self.output_bias.any() else []),
         )
 
@@ -238,6 +244,7 @@ def certify_method(
         unknown: dict[str, Any] = {"rate": 1.0, "spectral_radius": np.nan, "radius": np.inf, "margin": -np.inf}
         unknown["distance"] = Estimate.between(0, np.inf, "not found")
         of = {"problem": problem, "weights": plain, "network": given, "method": chosen.name}
+        of["remembers"] = bool(kept.any())
         return MethodCertificate(certified=not why, why=why, residual=residual, **(unknown | of | known))
 
     try:

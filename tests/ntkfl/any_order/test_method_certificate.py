@@ -80,6 +80,10 @@ def test_a_memory_from_before_is_followed(kind):
         run.round()
     empty = certify_method(problem, weights, setup, name, options)
     assert run.frozen and start > empty.radius
+    assert any("the memory that was given" in condition for condition in certificate.conditions())
+    assert any("no memory" in condition for condition in empty.conditions())
+    larger = certify_method(problem, weights, setup, name, options, remembered=1e4 * kept)
+    assert not larger.certified and larger.needed_residual is None  # a smaller residual leaves the memory as large
     with pytest.raises(ValueError, match="remembered has shape"):
         certify_method(problem, weights, setup, name, options, remembered=kept[:2])
     with pytest.raises(ValueError, match="fedavg remembers nothing"):
