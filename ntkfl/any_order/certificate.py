@@ -412,7 +412,11 @@ def certify_any_order(
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
         _limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
-        targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
+        try:
+            targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
+        except Unreachable as error:  # so are the labels, each of which is in its interval
+            refused = _certified(part, given, _Kept(problem, loss, kept), memory, most_held)
+            return replace(refused, why=str(error))
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
         spans = [end[kept].reshape(part.y.shape) - targets for end in ends]
         certificate = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from ntkfl import interruption
 from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
-from ntkfl.any_order.scaled_network import scaled
+from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Weights
 
@@ -29,7 +29,7 @@ def proposed(
     `names` of the samples are for messages.
 
     Raises:
-        ValueError: equal inputs whose intervals have no number in common.
+        Unreachable: equal inputs whose intervals have no number in common.
     Source: docs/proofs/losses_in_any_order.md#choosing-targets
     """
     start = scaled(Problem(problem.x, np.zeros(low.shape), problem.owner), weights)
@@ -42,7 +42,7 @@ def proposed(
     apart = np.flatnonzero((ends[0] > ends[1])[start.row].any(axis=1))
     if len(apart):
         named = ", ".join(map(str, names[start.row == start.row[apart[0]]]))
-        raise ValueError(f"samples {named} have the same input, up to a factor, and no output minimises all losses")
+        raise Unreachable(f"samples {named} have the same input, up to a factor, and no output minimises all losses")
     rows = ConstraintRows(passed(start), NO_PAIRS.neuron, NO_PAIRS.row)
     outputs = -rows.target()[0]
     change = nearest_in_box(rows.gram[0], *(end.reshape(-1) - outputs for end in ends))

@@ -46,7 +46,7 @@ def page(certificate: AnyOrderCertificate) -> str:
             else {
                 "loss": certificate.loss.name,
                 "from f to its minimisers": shown_up(float(certificate.residual.hi)),
-                "samples with a slope ahead": str(len(certificate.kept)),
+                "samples it rests on": str(len(certificate.kept)),
             }
         ),
         "D, distance to the fit": shown_up(float(certificate.distance.hi)),
