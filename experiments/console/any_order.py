@@ -238,7 +238,7 @@ def _record(
     """The certificate, what identifies the network, and the command that certifies it again."""
     from ntkfl.trajectory import provenance
 
-    words = [f"--weights {asked.weights}"] if asked.weights else []
+    words = [f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else []
     words += after_rounds(round_, asked.every)
     words += ["--momentum"] if asked.momentum and round_ else []
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
     named = [f"--network {network.name}", *([f"--visits {asked.visits:g}"] if asked.visits != 1 else [])]
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
-        with bad_input(ValueError, FloatingPointError):
+        with bad_input(ValueError, OSError, FloatingPointError):
             if asked.weights is None:
                 round_, certificate = _judged(problem, setup, network, asked, options.rounds)
             else:
@@ -83,7 +84,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         if write:
             from ntkfl.trajectory import provenance
 
-            words = [*named, *([f"--weights {asked.weights}"] if asked.weights else [])]
+            words = [*named, *([f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else [])]
             words += [*after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
             record |= {
                 "setting": setting(problem, setup, *FIELDS),

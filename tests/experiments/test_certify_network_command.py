@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -49,18 +50,21 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     """A network of the command's own training, saved and read; then files that do not fit."""
     problem, setup = data.sphere(n=2, clients=2), Setup(width=64, eta_local=0.4, local_steps=2, seed=0)
     *_, (_, params) = network_checkpoints(problem, setup, wide("fc:3:gelu"), 280, 280)
-    np.savez(tmp_path / "net.npz", **params)
-    file = ("certify", "--network", "fc:3:gelu", "--data", "sphere", "--n", "2", "--weights", tmp_path / "net.npz")
+    np.savez(tmp_path / "my net.npz", **params)
+    file = ("certify", "--network", "fc:3:gelu", "--data", "sphere", "--n", "2", "--weights", tmp_path / "my net.npz")
     result = run(*file, "--json", tmp_path / "certificate.json")
     record = json.loads((tmp_path / "certificate.json").read_text())
     direct = certify_network(wide("fc:3:gelu"), params, problem)
     assert result.exit_code == (0 if direct.certified else 1), result.output
     assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
-    assert run(*record["replay"].split()[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
+    assert run(*shlex.split(record["replay"])[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
     assert run(*file, "--watch").exit_code == 2
-    np.savez(tmp_path / "net.npz", **{name: value for name, value in params.items() if name != "layer2.weight"})
+    np.savez(tmp_path / "my net.npz", **{name: value for name, value in params.items() if name != "layer2.weight"})
     refused = run(*file)
     assert refused.exit_code == 2 and "params have no 'layer2.weight'" in " ".join(refused.output.split())
+    (tmp_path / "my net.npz").unlink()
+    missing = run(*file)
+    assert missing.exit_code == 2 and "my net.npz" in missing.output and "Traceback" not in missing.output
 
 
 @pytest.mark.parametrize(
