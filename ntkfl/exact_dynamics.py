@@ -135,7 +135,8 @@ def kernel_regime(
             eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
         memmap: a file that holds the tiles in place of memory. Its room is taken before the work; a file of the same
-            samples, kernel and entries is gone on with after a kill, and read when it is whole.
+            samples, kernel and entries is gone on with after a kill, and read when it is whole; one row in 256 is
+            computed again, to see that the kernel is the same.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -186,6 +187,7 @@ def base_regime(
     Raises:
         ValueError: as `kernel_regime`; a moving window has no tiles.
     """
+    memmap = None if memmap is None else Path(memmap)
     if memmap is not None and matrix_free in (False, "auto"):
         raise ValueError(
             f"memmap is {memmap} with matrix_free = {matrix_free!r}; a file is for True, 'float64' or 'float32'"

@@ -26,6 +26,8 @@ UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # of an entry below the least normal float32
+SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
+SAME = 1e-6  # of the largest entry: what entries of a file may be off by, computed again
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Fill = Callable[[np.ndarray, int, int], None]  # of rows start to end of the columns 0 to end
@@ -60,9 +62,10 @@ class Tiles:
             memmap: a file that holds them in place of memory; one that is there is gone on with, or taken as it is.
 
         Raises:
-            ValueError: too little memory, or room on the disk; a file of other tiles; entries beyond float32, if that
-                is asked for; a kernel that is not symmetric, not finite, of another shape, or with an entry that its
-                diagonal does not allow, so that it is not positive semi-definite.
+            ValueError: too little memory, or room on the disk; a file of other tiles, as far as a row in 256 shows it;
+                entries beyond or far below float32, if that is asked for; a kernel that is not symmetric, not finite,
+                of another shape, or with an entry that its diagonal does not allow, so that it is not positive
+                semi-definite.
         """
         x = finite_array("x", x)
         ends = [(start, min(start + SLAB, len(x))) for start in range(0, len(x), SLAB)]
@@ -74,10 +77,12 @@ class Tiles:
         for number, (start, end) in enumerate(ends):
             interruption.check()
             slabs.append(np.empty((end - start, end), dtype) if file is None else file.slab(number))
-            if file is None or number >= file.whole:
-                fill(slabs[-1], start, end)
-                if file is not None:
-                    file.keep(number)
+            if file is not None and number < file.whole:
+                _require_same(kernel, x, slabs[-1], start, memmap)
+                continue
+            fill(slabs[-1], start, end)
+            if file is not None:
+                file.keep(number)
         return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1))
 
     def __len__(self) -> int:
@@ -190,7 +195,9 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"]) -> Float[np.nda
 def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     """H_inf, with the digits that float32 holds where that is what is stored."""
     x = pair_of_inputs(x, None)[0]
-    _require_room(float(np.linalg.norm(x, axis=1).max() ** 2) / 2, dtype)
+    largest = float(np.linalg.norm(x, axis=1).max() ** 2) / 2
+    _require_room(largest, dtype)
+    _require_size(largest, dtype)
     steep = COARSE if STORED[dtype] else STEEP
 
     def fill(slab: np.ndarray, start: int, end: int) -> None:
@@ -214,6 +221,8 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
         own = _values(kernel, x[start:end], None)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
         _require_room(roots[:end].max() ** 2, dtype)  # which no entry is larger than
+        if end == len(x):
+            _require_size(roots.max() ** 2, dtype)
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
         if start:
             slab[:, :start] = _allowed(_values(kernel, x[start:end], x[:start]), roots[start:end], roots[:start])
@@ -222,10 +231,19 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 
 def _require_room(largest: float, dtype: str) -> None:
-    if largest > np.finfo(dtype).max:
+    if largest > (most := float(np.finfo(dtype).max)):
         raise ValueError(
-            f"the kernel has entries up to {largest:.3g}; {dtype} holds up to {np.finfo(dtype).max:.3g}: take float64 "
+            f"the kernel has entries up to {largest:.3g}; {dtype} holds up to {most:.3g}: take float64 "
             "tiles, or divide the samples by a number"
+        )
+
+
+def _require_size(largest: float, dtype: str) -> None:
+    """Entries that float32 keeps to its usual relative error."""
+    if STORED[dtype] and largest < SMALL:
+        raise ValueError(
+            f"the kernel has no entry above {largest:.3g}; {dtype} tiles need one of {SMALL:.3g}: take float64 tiles, "
+            "or multiply the samples by a number"
         )
 
 
@@ -252,6 +270,20 @@ def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
     for part in (x, _values(kernel, x[-1:], x[:LOOKED_AT])):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.digest()
+
+
+def _require_same(kernel: Kernel, x: np.ndarray, slab: np.ndarray, start: int, file: Path | None) -> None:
+    """A row in each 256 of a slab from a file, and that of its largest entry off the diagonal, are the kernel's."""
+    own = np.arange(len(slab))
+    most = [max(row[:i].max(initial=0), -row[:i].min(initial=0)) for i, row in enumerate(slab, start)]
+    rows = np.append(own[::TILE], np.argmax(most))
+    values = _values(kernel, x[start + rows], x[: slab.shape[1]])
+    off, largest = np.abs(slab[rows] - values).max(), np.abs(values).max()
+    if not off <= SAME * largest:
+        raise ValueError(
+            f"{file} has tiles of another kernel: some entries are off by {off:.3g}, the largest being {largest:.3g}; "
+            "name another file, or remove it"
+        )
 
 
 def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:

@@ -33,6 +33,8 @@ class TilesFile:
         """
         file = cls(path, rows, dtype, 0)
         size = file._at(len(rows))
+        if path.is_dir():
+            raise ValueError(f"memmap is {path}, which is a folder; name a file")
         if path.exists():
             with path.open("rb") as opened:
                 head = opened.read(len(MAGIC) + 40)
@@ -54,7 +56,9 @@ class TilesFile:
             with part.open("xb") as opened:
                 os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
                 opened.write(MAGIC + mark + bytes(8))
-            os.replace(part, path)
+            os.link(part, path)  # refused where another process has made the file meanwhile
+        except FileExistsError:
+            return cls.of(path, mark, rows, dtype)
         except OSError as error:
             raise ValueError(f"the tiles take {shown(size)} on the disk of {path}: {error}") from None
         finally:
@@ -64,7 +68,8 @@ class TilesFile:
     def slab(self, number: int) -> np.ndarray:
         """It as an array whose pages are the file's."""
         first, end = self.rows[number]
-        mapped = np.memmap(self.path, self.dtype, "r+", self._at(number), (end - first, end))
+        mode = "r" if number < self.whole else "r+"
+        mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
         return mapped.view(np.ndarray)
 
     def keep(self, number: int) -> None:

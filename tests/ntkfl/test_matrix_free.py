@@ -1,6 +1,7 @@
 """Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -323,6 +324,8 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
             kernel_regime(other, STEPS, matrix_free=how, memmap=file)
     with pytest.raises(ValueError, match="has no tiles of these"):
         kernel_regime(problem, STEPS, gram.deep, matrix_free=True, memmap=file)
+    with pytest.raises(ValueError, match="which is a folder; name a file"):
+        kernel_regime(problem, STEPS, matrix_free=True, memmap=str(tmp_path))
     with pytest.raises(ValueError, match="but there is no folder"):
         kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "no" / "tiles.bin")
     with pytest.raises(ValueError, match="a file is for True, 'float64' or 'float32'"):
@@ -331,3 +334,36 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
     with pytest.raises(ValueError, match=r"the tiles take .* on the disk of .*: 1 kB are free"):
         kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "other.bin")
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(dtype, tmp_path):
+    rng, file = np.random.default_rng(0), tmp_path / "tiles.bin"
+    x = np.append(rng.uniform(0, 40, 64), [*rng.uniform(0, 100, 300), 90])[:, None]
+
+    def kernel(width):
+        return lambda a, b: np.exp(-(((a - (a if b is None else b).T) / width) ** 2))
+
+    for reach in (1.0, 0.1):
+        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # what tells files apart before entries are computed again
+    whole = Tiles.of(kernel(1.0), x, dtype, file)
+    assert np.array_equal(np.asarray(Tiles.of(kernel(1.0), x, dtype, file)), np.asarray(whole))
+    with pytest.raises(ValueError, match=r"has tiles of another kernel: some entries are off by .*; name another file"):
+        Tiles.of(kernel(0.1), x, dtype, file)
+
+
+def test_a_file_that_another_process_has_made_meanwhile_is_kept(tmp_path, monkeypatch):
+    problem, file = ragged([40, 70]), tmp_path / "tiles.bin"
+    whole, exists = Tiles.of(gram.deep, problem.x, "float64", file), Path.exists
+    before, unseen = file.read_bytes(), [file]
+    monkeypatch.setattr(Path, "exists", lambda path: False if path in unseen and unseen.pop() else exists(path))
+    assert np.array_equal(np.asarray(Tiles.of(gram.deep, problem.x, "float64", file)), np.asarray(whole))
+    assert not unseen and file.read_bytes() == before and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
+def test_entries_below_what_float32_keeps_are_refused(kernel):
+    x = 1e-20 * np.random.default_rng(0).standard_normal((20, 5))
+    Tiles.of(kernel, 1e6 * x, "float32")
+    with pytest.raises(ValueError, match=r"float32 tiles need one of 1\.97e-31: take float64 tiles, or multiply"):
+        Tiles.of(kernel, x, "float32")
