@@ -36,6 +36,8 @@ class RitzRounds:
         steps: int,
     ) -> RitzRounds:
         """From so many products with H; `root` multiplies by P^(1/2), or by P^(-1/2). Columns of zeros are left out."""
+        if not labels.any():
+            raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
         starts = root(labels[:, labels.any(axis=0)], False)
         runs = Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)
         size = max(len(run.diagonal) for run in runs)
