@@ -69,6 +69,11 @@ class WindowedRegime(LinearRegime):
         vars(windowed)["_clients"] = regime._clients  # where `cached_property` looks first
         return windowed
 
+    @property
+    def modes(self) -> None:
+        """None: what is reported, or sent out, is a mean of models."""
+        return None
+
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         plain = replace(self, round=self.inner)  # whose memory is the method's own
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
