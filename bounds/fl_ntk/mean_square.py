@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Claim, Form, Kind, Source, Statement
-from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound
+from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound, operators
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.symbols import N
 from bounds.vocabulary import BEYOND
@@ -15,26 +15,6 @@ LIBRARY = 1e-8  # relative error of what the library finds by Arnoldi's method
 
 rho = sp.Symbol("rho_2", positive=True)
 RADIUS = "max_i |lambda_i(E M otimes M)|"
-
-
-def operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
-    """L1 and L2 as matrices, (n^2, n^2), from their closed forms: with one local step where batches are drawn."""
-    h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
-    n, s = len(h), case.cohort
-    own = (owner[:, None] == owner).astype(float)
-    values, basis = np.linalg.eigh(h * own)
-    response = (basis * ((1 - (1 - setup.eta_local * values) ** setup.local_steps) / values)) @ basis.T
-    a, one, h2 = h @ response, np.eye(n), np.kron(h, h)
-    blocks = np.diag(own.ravel())
-    operator = count * (s - 1) / (s * (count - 1)) * np.kron(a, a)
-    operator += count * (count - s) / (s * (count - 1)) * h2 @ blocks @ np.kron(response, response)
-    if case.batch is not None:
-        sizes = np.bincount(owner)[owner]
-        drawn = np.minimum(case.batch, sizes)
-        gamma = sizes * (drawn - 1) / (drawn * (sizes - 1))
-        noise = np.diag((own * (gamma - 1)).ravel()) + np.diag(np.diag(sizes / drawn - gamma).ravel())
-        operator += count / s * setup.eta_local**2 * h2 @ noise
-    return np.kron(a, one) + np.kron(one, a), operator
 
 
 def _constants(case: RandomRound) -> dict:

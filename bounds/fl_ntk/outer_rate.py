@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound
-from bounds.fl_ntk.mean_square import operators
+from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound, operators
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate

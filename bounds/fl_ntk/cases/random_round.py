@@ -170,3 +170,23 @@ RANDOM_ROUNDS = (
     Family("sphere, n=7, N=3, clients drawn", _drawn, _any_round, (False,), trials=18, most=18),
     Family("sphere, n=7, N=3, clients and batches drawn", _drawn, _any_round, (True,), trials=18, most=18),
 )
+
+
+def operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
+    """L1 and L2 as matrices, (n^2, n^2), from their closed forms: with one local step where batches are drawn."""
+    h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
+    n, s = len(h), case.cohort
+    own = (owner[:, None] == owner).astype(float)
+    values, basis = np.linalg.eigh(h * own)
+    response = (basis * ((1 - (1 - setup.eta_local * values) ** setup.local_steps) / values)) @ basis.T
+    a, one, h2 = h @ response, np.eye(n), np.kron(h, h)
+    blocks = np.diag(own.ravel())
+    operator = count * (s - 1) / (s * (count - 1)) * np.kron(a, a)
+    operator += count * (count - s) / (s * (count - 1)) * h2 @ blocks @ np.kron(response, response)
+    if case.batch is not None:
+        sizes = np.bincount(owner)[owner]
+        drawn = np.minimum(case.batch, sizes)
+        gamma = sizes * (drawn - 1) / (drawn * (sizes - 1))
+        noise = np.diag((own * (gamma - 1)).ravel()) + np.diag(np.diag(sizes / drawn - gamma).ravel())
+        operator += count / s * setup.eta_local**2 * h2 @ noise
+    return np.kron(a, one) + np.kron(one, a), operator
