@@ -9,6 +9,7 @@ PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
 # `while` loops that ask for no interrupt, since they are short, wait for others, or are compiled; and what ends them.
 SHORT = {
+    "bounds/fl_ntk/c_8.py _summed": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
     "experiments/formulas/latex.py typed": "joins two words of the formula at each turn",
     "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",
@@ -46,6 +47,7 @@ ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
     "ntkfl/algorithm1/switch_tracking.py train": "the reach doubles until too many neurons are within it",
+    "ntkfl/any_order/certificate.py certify_any_order": "each turn keeps samples that the one before did not",
     "ntkfl/any_order/adversary.py run": "_Spent: each round takes one of the trials",
     "ntkfl/connectivity/paths/convex_path.py convex_supremum": "most_points, or no number between two points",
     "ntkfl/connectivity/paths/exact_roots.py rational_between": "bits double until two numbers are told apart",
@@ -65,7 +67,7 @@ def loops(text):
             if isinstance(child, ast.While):
                 body = "\n".join(map(ast.unparse, child.body))
                 asks = "interruption.check()" in body
-                generator = any(isinstance(part, ast.Yield) for part in ast.walk(child))
+                generator = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(child))
                 seen.append((inner, isinstance(child.test, ast.Constant) and not (generator and asks), asks))
             visit(child, inner)
 

@@ -48,6 +48,7 @@ class ResidualModes:
         """|r(t)| for t = 1, 2, ..."""
         state = self.start(residual)
         while True:
+            interruption.check()
             seen = np.empty((len(self.maps), AT_ONCE, residual.shape[1]))
             for t in range(AT_ONCE):
                 state = self.maps @ state
