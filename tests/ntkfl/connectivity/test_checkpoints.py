@@ -158,7 +158,7 @@ REFUSED = {
     "none": (lambda s: {"epoch": 3, "loss": torch.ones(())}, "net.pt holds a dict of epoch, loss; it must hold what"),
     "convolution": (
         lambda s: s | {"0.weight": torch.ones(5, 3, 1, 1)},
-        "it has 0.weight (5, 3, 1, 1), 0.bias (5,), 2.weight (2, 5), 2.bias (2,)",
+        "net.pt has 0.weight (5, 3, 1, 1), 0.bias (5,), 2.weight (2, 5), 2.bias (2,): it is no two-layer network",
     ),
     "apart": (lambda s: s | {"2.weight": s["2.weight"][:, :4]}, "2.weight (2, 4), 2.bias (2,) do not follow one"),
     "bias": (lambda s: s | {"0.bias": s["0.bias"][:4]}, "0.bias (4,), 2.weight (2, 5), 2.bias (2,) do not follow"),

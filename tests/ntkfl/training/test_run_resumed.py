@@ -229,7 +229,7 @@ def test_a_damaged_table_is_refused(damage, message, tmp_path):
 
 def test_other_versions_are_told(tmp_path, monkeypatch):
     toy_run(out=tmp_path, rounds=1)
-    monkeypatch.setattr("ntkfl.training.runs.training_run.version", lambda name: "0.0")
+    monkeypatch.setattr("ntkfl.training.runs.training_run.package_version", lambda name: "0.0")
     with pytest.warns(UserWarning, match="begun with other versions"):
         toy_run(out=tmp_path, resume=True)
 
