@@ -243,7 +243,7 @@ def certify_method(
     def answer(why: str, residual: Estimate, **known: Any) -> MethodCertificate:
         unknown: dict[str, Any] = {"rate": 1.0, "spectral_radius": np.nan, "radius": np.inf, "margin": -np.inf}
         unknown["distance"] = Estimate.between(0, np.inf, "not found")
-        of = {"problem": problem, "weights": plain, "network": given, "method": chosen.name}
+        of: dict[str, Any] = {"problem": problem, "weights": plain, "network": given, "method": chosen.name}
         of["remembers"] = bool(kept.any())
         return MethodCertificate(certified=not why, why=why, residual=residual, **(unknown | of | known))
 

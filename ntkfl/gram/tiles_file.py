@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class TilesFile:
     def slab(self, number: int) -> np.ndarray:
         """It as an array whose pages are the file's."""
         first, end = self.rows[number]
-        mode = "r" if number < self.whole else "r+"
+        mode: Literal["r", "r+"] = "r" if number < self.whole else "r+"
         mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
         return mapped.view(np.ndarray)
 
