@@ -26,8 +26,9 @@ def _best(case: RandomRound) -> tuple[Estimate, Estimate]:
     nothing, plain, twice = (_loss(case, server) for server in (0.0, 1.0, 2.0))
     bend, slope = (twice - 2 * plain + nothing) / 2, (4 * plain - 3 * nothing - twice) / 2
     best, error = -slope / (2 * bend), ROUNDED * (nothing + plain + twice)
-    gain = plain - _loss(case, best)
-    return Estimate(best, error / bend * (1 + best), "rounding"), Estimate(gain, error * (1 + best**2), "rounding")
+    off, aside = error / bend * (1 + best), best - 1
+    gain = Estimate(bend * aside**2, 2 * bend * abs(aside) * off + bend * off**2 + error * aside**2, "rounding")
+    return Estimate(best, off, "rounding"), gain
 
 
 def _moments(case: RandomRound) -> dict:
