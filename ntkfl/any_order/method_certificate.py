@@ -25,7 +25,7 @@ from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
 from ntkfl.any_order.predictions import fitted_point
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
-from ntkfl.any_order.words import shown_up
+from ntkfl.any_order.words import not_reached, shown_up
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
@@ -179,8 +179,7 @@ class MethodCertificate(LaterModels):
         else:
             needed = self.needed_residual
             said = (
-                f"NOT CERTIFIED for {self.method}: this proof does not reach the network, which is no word against "
-                "training it.",
+                not_reached(self.method),
                 f"In the way: {self.why}."
                 + (f" A residual of about {needed:.2g} would do (an estimate)." if needed else ""),
             )

@@ -16,7 +16,7 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     """What is proved, in two sentences; or that nothing is, and which residual would do."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
-        return not_certified(certificate.needed_residual, float(certificate.residual.hi), what)
+        return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
     return (
         f"CERTIFIED for any order: steps below {shown_down(certificate.step_limit)} bring the training loss to 0 from "
         "here on, in whatever order batches and clients come.",
@@ -24,10 +24,17 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     )
 
 
-def not_certified(needed: float | None, residual: float, what: str = "residual |y - f|") -> tuple[str, str]:
+def not_reached(training: str) -> str:
+    """That nothing is proved of this training."""
+    return f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
+
+
+def not_certified(
+    needed: float | None, residual: float, training: str = "any order", what: str = "residual |y - f|"
+) -> tuple[str, str]:
     """That nothing is proved, and which residual would do."""
     return (
-        "NOT CERTIFIED for any order: this proof does not reach the network, which is no word against training it.",
+        not_reached(training),
         f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
         if needed is not None
         else "Even a residual a million times smaller would not do: see what is in the way.",
