@@ -24,7 +24,7 @@ from ntkfl.smooth_networks.certificate import LaterNetworks
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature
 from ntkfl.smooth_networks.layers import layers_of
-from ntkfl.smooth_networks.window import Failed, at_a_kink, largest_residual, smallest_ball
+from ntkfl.smooth_networks.window import Failed, at_a_kink, largest_residual, smallest_ball, upper_end
 
 if TYPE_CHECKING:
     from torch import nn
@@ -150,8 +150,7 @@ class RoundsCertificate(LaterNetworks):
                 f"No later model is farther than {shown_up(self.reach)} from this one.",
             )
         else:
-            outcome = not_certified(self.needed_residual, float(self.residual.hi))
-            outcome = outcome[0].replace("any order", "these rounds"), outcome[1]
+            outcome = not_certified(self.needed_residual, float(self.residual.hi), "these rounds")
         return "\n".join([*outcome, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())])
 
 
@@ -327,9 +326,5 @@ def inequalities(start: RoundStart, together: float, radius: float) -> Rounds | 
         path = (1 + cross * phi / lowest.sqrt()) * phi / (lowest.sqrt() * room)
         wanted = path + leaves
         if not wanted < rho:
-            return Failed(f"models may move farther than {radius:.3g}", _up(wanted))
-        return Rounds(min(1.0, _up(rate)), min(1.0, _up(nu)), _up(wanted), radius)
-
-
-def _up(x: arb) -> float:
-    return float(np.nextafter(float(x.upper()), np.inf))
+            return Failed(f"models may move farther than {radius:.3g}", upper_end(wanted))
+        return Rounds(min(1.0, upper_end(rate)), min(1.0, upper_end(nu)), upper_end(wanted), radius)

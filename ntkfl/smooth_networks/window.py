@@ -134,8 +134,8 @@ def inequalities(
         drift = (v * away * 2 / eps).sqrt() * bend * d**2 * gain.sqrt() / (gain - loss) / turning
         reach, wanted = d + drift + farthest, d + drift + 2 * farthest
         if not wanted < rho:
-            return Failed(f"models may move farther than {radius:.3g}", _up(wanted))
-        return Window(step, radius, _up(d), _up(reach), -_up(-gain), _up(loss))
+            return Failed(f"models may move farther than {radius:.3g}", upper_end(wanted))
+        return Window(step, radius, upper_end(d), upper_end(reach), -upper_end(-gain), upper_end(loss))
 
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
@@ -185,5 +185,6 @@ def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
     return first_success
 
 
-def _up(x: arb) -> float:
+def upper_end(x: arb) -> float:
+    """At least the ball's upper end."""
     return float(np.nextafter(float(x.upper()), np.inf))
