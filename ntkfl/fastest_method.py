@@ -171,11 +171,11 @@ def fastest(
 
     best: dict[tuple[str, int], Tuned] = {}
     for label, tunable in METHODS.items():
-        if label not in methods:
+        if label not in methods or (singular and tunable.method in NOT_SINGULAR):
             continue
         progress(label)
         last: list[Tuned] = []
-        for steps in () if singular and tunable.method in NOT_SINGULAR else local_steps:
+        for steps in local_steps:
             special = best.get((tunable.special or "", steps))
             kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
             product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
