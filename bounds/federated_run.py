@@ -60,16 +60,16 @@ class FederatedRun(Case):
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        By `simulate`; in the plain arithmetic DOUBLE by `plain_run`, which shares nothing with it.
+        By `simulate`; where an arithmetic is named, by `plain_run`, which shares nothing with it, rounded to float64.
         """
-        if self.arithmetic is not DOUBLE:
+        if self.arithmetic is None:
             return self._simulate(self.weights)
         names = ("outputs", "local_outputs", "movement", "total_movement", "local_movement", "step", "flips")
         values = {name: np.asarray(getattr(self._plain, name).value) for name in names}
         return Trajectory(
             y=self.problem.y,
             n_clients=self.problem.n_clients,
-            weights=self._plain.weights,
+            weights={t: self.arithmetic.estimate(kept).value for t, kept in self._plain.weights.items()},
             provenance=provenance(weights=self.setup.seed),
             **values,
         )

@@ -40,16 +40,30 @@ class MeasuredRegime:
         return KernelRegime(other, self.setup, np.ascontiguousarray(self.gram[::-1, ::-1]), kernel=None)
 
     def of(
-        self, quantity: Callable[[KernelRegime, slice], Any], samples: tuple[int, ...] = (), size: float = 0.0
+        self,
+        quantity: Callable[[KernelRegime, slice], Any] | Callable[[KernelRegime, slice, np.ndarray], Any],
+        samples: tuple[int, ...] = (),
+        size: float = 0.0,
+        start: np.ndarray | None = None,
     ) -> Estimate:
         """A quantity of the regime.
+
+        Args:
+            quantity: of the regime and the order of its samples, and of `start` in that order where it is given.
+            samples: axes of the quantity that are samples.
+            size: how large the numbers are that the quantity is the sum or difference of.
+            start: outputs (n, ...) that it starts from, rounded to float64: the other order takes them a rounding off.
 
         Raises:
             OverflowError: it is too large for float64.
         """
+        given = () if start is None else (start,)
+        other_given = () if start is None else (np.nextafter(start, np.inf)[::-1],)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
-            value = np.asarray(quantity(self.regime, slice(None)), float)
-            other = np.flip(np.asarray(quantity(self._reversed, slice(None, None, -1)), float), axis=samples)
+            value = np.asarray(quantity(self.regime, slice(None), *given), float)
+            other = np.flip(
+                np.asarray(quantity(self._reversed, slice(None, None, -1), *other_given), float), axis=samples
+            )
         if not (np.isfinite(value).all() and np.isfinite(other).all()):
             raise OverflowError("the kernel regime passes the largest float64")
         difference, largest = (float(np.abs(part).max(initial=0.0)) for part in (value - other, value))

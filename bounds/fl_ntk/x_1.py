@@ -28,11 +28,13 @@ def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     known, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)
 
-    def after(regime: KernelRegime, order: slice) -> np.ndarray:
-        return regime.outputs(1, case.trajectory.outputs[:-1].T[order]) - regime.problem.y
+    def after(regime: KernelRegime, _: slice, start: np.ndarray) -> np.ndarray:
+        return regime.outputs(1, start) - regime.problem.y
 
-    terms = 2 * float(np.abs(known.value).max())  # y(t+1) - y and y(t) - y, whose difference a round is
-    curve = MeasuredRegime(problem, case.setup, case.initial_gram.value).of(after, samples=(0,), size=terms)
+    # Outputs are rounded before y is taken off again: y of 1 costs a small residual its last digits.
+    terms = float(np.abs(problem.y).max() + 2 * np.abs(known.value).max())
+    regime = MeasuredRegime(problem, case.setup, case.initial_gram.value)
+    curve = regime.of(after, samples=(0,), size=terms, start=case.trajectory.outputs[:-1].T)
     return (known[:, 1:], curve) if columns > 1 else (known[:, 1], curve[:, 0])
 
 

@@ -61,11 +61,12 @@ def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     regime = MeasuredRegime(case.problem, case.setup, case.initial_gram.value)
     before, start = _output(case, case.weights.hidden), case.trajectory.outputs[0]
 
-    def predicted(limit: KernelRegime, order: slice) -> np.ndarray:
-        return limit.predict(None, last, start[order], before.value, cross_gram=cross[:, order])
+    def predicted(limit: KernelRegime, order: slice, start: np.ndarray) -> np.ndarray:
+        return limit.predict(None, last, start, before.value, cross_gram=cross[:, order])
 
-    prediction = regime.of(predicted, size=float(np.abs(before.value).max() + np.abs(trained.value).max()))
-    movement = regime.of(lambda limit, order: limit.movement([last], start[order]))
+    size = float(np.abs(before.value).max() + np.abs(trained.value).max())
+    prediction = regime.of(predicted, size=size, start=start)
+    movement = regime.of(lambda limit, _, start: limit.movement([last], start), start=start)
     return trained, moved, replace(prediction, error=prediction.error + before.error), movement.squared()
 
 

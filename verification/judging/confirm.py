@@ -13,7 +13,7 @@ from verification.compare import Comparison, judge
 from verification.facts import Standing
 
 NEAR = 10  # a comparison whose sides are within this many errors of each other is redone more precisely
-MARGIN = 1000  # two precisions must agree with a margin of this many times their difference
+MARGIN = 1000  # by how many measured errors, or differences of two precisions, the sides of a violation must differ
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 
 
@@ -82,12 +82,21 @@ def _sharper(case: Any) -> Iterator[Case]:
 
 
 def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
-    """What a case whose runs are enclosed decides; None where it does not."""
+    """What a case whose runs are enclosed decides; None where it does not.
+
+    A side that is measured on it all the same decides only by a wide margin, as its error is not proved.
+    """
     again = _judged(statement, form, case)
     if again is None or again.outcome not in DECIDED:
         return None
-    how = f"run in {case.computed}" + ("" if _in_balls(again) else f"; {_known_by(again)}")
-    return _answer(again.outcome is Outcome.VIOLATED, how)
+    if _in_balls(again) or again.outcome is not Outcome.VIOLATED:
+        return _answer(again.outcome is Outcome.VIOLATED, f"run in {case.computed}")
+    apart, error = (
+        float(part) for part in (abs(again.left.value - again.right.value), again.left.error + again.right.error)
+    )
+    return _answer(
+        apart >= MARGIN * error, f"run in {case.computed}; {_known_by(again)}; apart by {apart:.2g}, errors {error:.1g}"
+    )
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:

@@ -1,0 +1,77 @@
+"""A side whose error is measured, on a run that is enclosed: when it may confirm a violation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bounds import Form, get
+from bounds.federated_run import FederatedRun
+from bounds.vocabulary import Outcome
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup, Weights
+from verification.compare import judge
+from verification.facts import Standing
+from verification.judging.confirm import confirm
+
+
+def _run(hidden, signs, label: float, **setup) -> FederatedRun:
+    hidden = np.array(hidden, float)[:, None]
+    problem = Problem(np.ones((1, 1)), np.array([label]))
+    return FederatedRun(
+        problem, Setup(width=len(hidden), **setup), Weights(hidden, np.array(signs, float)), linearised=True
+    )
+
+
+THREE = [1.0648682801, 0.5848579312, 1.6690556571]
+RUNS = {  # each was once called a violation: a residual far below the outputs, or steps that amplify a rounding
+    "a residual of a hundredth": _run([1.0], [1], 1.01, eta_global=0.1, eta_local=1.0, local_steps=1, rounds=1),
+    "a residual of a rounding": _run(
+        THREE, [-1, 1, -1], -1.2407638442309559, eta_global=1.0, eta_local=5.0, local_steps=1, rounds=3
+    ),
+    "33 equal neurons": _run([1.0] * 33, [1] * 33, 5.84456265, eta_global=1.0, eta_local=1.0, local_steps=2, rounds=1),
+    "unstable steps": _run(
+        [0.84701788, -1.05921617, -0.07896366],
+        [1, -1, -1],
+        0.489026,
+        eta_global=1.0,
+        eta_local=11.8,
+        local_steps=1,
+        rounds=4,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+@pytest.mark.parametrize("identifier", ["fl-ntk/X.1", "fl-ntk/X.8"])
+@pytest.mark.parametrize("name", RUNS)
+def test_rounding_is_not_a_violation(identifier, name):
+    statement, run = get(identifier), RUNS[name]
+    seen = judge(statement, Form.NEW, run.plain())
+    if seen.outcome is Outcome.VIOLATED:  # of float64 without an error bound
+        assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
+
+
+@pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+def test_the_run_that_is_looked_into_is_the_run_that_is_enclosed():
+    enclosed = RUNS["unstable steps"].with_arithmetic(BALL, 200)
+    x, last = enclosed.problem.x, enclosed.setup.rounds
+    active = enclosed.weights.hidden @ x[0] > 0
+    output = enclosed.weights.signs[active] @ (enclosed.trajectory.weights[last] @ x[0])[active] / np.sqrt(3)
+    assert abs(output - enclosed.observed("outputs").value[last, 0]) < 4e-16
+    assert np.array_equal(enclosed.trajectory.outputs, enclosed.observed("outputs").value)
+
+
+@pytest.mark.parametrize("errors, standing", [(5, Standing.FALLEN), (1e7, Standing.CONFIRMED)])
+def test_a_measured_side_confirms_by_a_wide_margin_only(errors, standing):
+    statement, run = get("fl-ntk/X.1"), RUNS["a residual of a hundredth"]
+
+    def off(case):
+        left, measured = statement.measure(case)
+        return left, Estimate(measured.value + errors * measured.error, measured.error, measured.method)
+
+    wrong = replace(statement, measure=off)
+    seen = judge(wrong, Form.NEW, run.with_arithmetic(BALL, 200))
+    assert seen.outcome is Outcome.VIOLATED
+    assert confirm(wrong, Form.NEW, run.plain(), seen).standing is standing
