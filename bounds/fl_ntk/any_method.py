@@ -3,8 +3,8 @@
 import sympy as sp
 
 from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.fl_ntk.cases.certified_method import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.fl_ntk.certificates.certified_run import certified
-from bounds.fl_ntk.method_training import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.mutants import Mutant, power, replaced
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate

@@ -3,10 +3,10 @@
 import sympy as sp
 
 from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.default_runs import moving_families, one_neuron_wedge
+from bounds.fl_ntk.families.default_runs import moving_families
+from bounds.fl_ntk.families.few_points import long_row_converging, one_neuron_wedge, overshooting_server
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.fl_ntk.terms.one_round import REACH, constants
+from bounds.fl_ntk.terms.round_map import REACH, constants
 from bounds.mutants import power, without
 from bounds.symbols import K, eta_local, lam, m, n, r0
 from bounds.vocabulary import FL_NTK

@@ -5,10 +5,9 @@ import sympy as sp
 from bounds import Claim, Form, Kind, Nature, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import federated_families
-from bounds.fl_ntk.families.aligned import long_row
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.fl_ntk.terms.convergence import PROVED_WIDTH, STATED_WIDTH, STEP
-from bounds.fl_ntk.terms.one_round import next_square
+from bounds.fl_ntk.families.few_points import long_row
+from bounds.fl_ntk.premises import PAPER_STEP, POSITIVE_SPECTRUM, PROVED_WIDTH, STATED_WIDTH, UNIT_ROWS
+from bounds.fl_ntk.terms.round_map import next_square
 from bounds.mutants import Mutant, power, without
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
 from bounds.vocabulary import FL_NTK
@@ -37,7 +36,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 (1 - rho * lam / 2) ** t * r0**2,
                 failure=delta,
-                premise={m: STATED_WIDTH, eta_local: STEP},
+                premise={m: STATED_WIDTH, eta_local: PAPER_STEP},
                 nature=Nature.OUT_OF_REACH,
                 note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
                 consequence="the conclusion may be expected at widths far below those asked for, but not "
@@ -47,7 +46,7 @@ STATEMENTS = (
             Form.PROVED: Claim(
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
                 failure=delta,
-                premise={m: PROVED_WIDTH, eta_local: STEP},
+                premise={m: PROVED_WIDTH, eta_local: PAPER_STEP},
                 nature=Nature.OUT_OF_REACH,
                 families=lambda options: federated_families(options, label="eta_l=.01", eta_local=0.01),
                 note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "

@@ -16,9 +16,8 @@ from bounds.fl_ntk.families.paper_steps import (
     overshooting_steps,
     round_constants,
 )
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
-from bounds.fl_ntk.terms.convergence import STATED_WIDTH
-from bounds.fl_ntk.terms.one_round import STEP, next_square
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, STATED_WIDTH, UNIT_ROWS, UNIT_SIGMA
+from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced

@@ -10,13 +10,11 @@ from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
-from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
-from bounds.fl_ntk.terms.round_map import exact_gram
-from bounds.fl_ntk.terms.sized_matrices import IDENTITY, ROUND_MAP, D, H, y
+from bounds.fl_ntk.terms.movement_terms import norm, remaining_norm_at_limit, remaining_part
+from bounds.fl_ntk.terms.round_map import SIZED_D, SIZED_H, SIZED_IDENTITY, SIZED_LABELS, SIZED_MAP, exact_gram
 from bounds.mutants import index_shifted, replaced
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
 from bounds.vocabulary import FL_NTK
@@ -28,10 +26,10 @@ DELTA = 1e-9
 WIDTH, SIGMA = 1e100, 1e-20  # stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
-APART = ((IDENTITY - rho * H) ** T - ROUND_MAP**T) * y
+APART = ((SIZED_IDENTITY - rho * SIZED_H) ** T - SIZED_MAP**T) * SIZED_LABELS
 FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, which rounding would take below
 # Unevaluated: sympy would compare the two, which takes long and tells nothing.
-EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * H**-1 * APART), evaluate=False))
+EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * SIZED_H**-1 * APART), evaluate=False))
 
 Case = FederatedRun | KernelCase
 
@@ -46,9 +44,9 @@ def _constants(case: Case) -> dict:
         rho: round_rate(case),
         delta: DELTA,
         lam: limit_kernel(case).smallest,
-        H: h,
-        D: h * (owner[:, None] == owner),
-        y: case.problem.y,
+        SIZED_H: h,
+        SIZED_D: h * (owner[:, None] == owner),
+        SIZED_LABELS: case.problem.y,
     }
 
 
@@ -115,9 +113,9 @@ STATEMENTS = (
         measure=_measure,
         symbols={
             lam: LIMIT_SYMBOLS[lam],
-            H: "H_inf",
-            D: "the client blocks of H, zero elsewhere",
-            y: "labels",
+            SIZED_H: "H_inf",
+            SIZED_D: "the client blocks of H, zero elsewhere",
+            SIZED_LABELS: "labels",
         },
         left_formula="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)|",
         says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
@@ -125,8 +123,8 @@ STATEMENTS = (
         f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",
         families=DRAWS,
         mutants=(
-            replaced(ROUND_MAP, IDENTITY - rho * H, "the extra term dropped", Change.FACTOR),
-            replaced(H**-1, IDENTITY, "H^-1 left out"),
+            replaced(SIZED_MAP, SIZED_IDENTITY - rho * SIZED_H, "the extra term dropped", Change.FACTOR),
+            replaced(SIZED_H**-1, SIZED_IDENTITY, "H^-1 left out"),
             index_shifted(T),
         ),
         uses=("fl-ntk/Eq18", "fl-ntk/X.1"),

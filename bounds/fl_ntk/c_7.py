@@ -1,17 +1,24 @@
-"""Lemma C.7 in its parts: movement, change of the gradients J, the error term e(t), and the norm of the movement."""
+"""Lemma C.7 in its parts: movement, the error term e(t), and the norm of the movement; J is in `c_7_j`."""
 
 from dataclasses import replace
 
-import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, one_neuron_wedge, small_step_runs
-from bounds.fl_ntk.families.few_points import FOUR_POINTS, GRADUAL, THIN_START, at_most_half, one_point_run, quick
+from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, small_step_runs
+from bounds.fl_ntk.families.few_points import (
+    FOUR_POINTS,
+    GRADUAL,
+    THIN_START,
+    at_most_half,
+    long_row_converging,
+    one_neuron_wedge,
+    one_point_run,
+    overshooting_server,
+)
 from bounds.fl_ntk.premises import (
     NO_OVERSHOOT_AT_START,
     POSITIVE_SPECTRUM,
@@ -20,24 +27,23 @@ from bounds.fl_ntk.premises import (
     UNIT_ROWS,
     at_most,
 )
-from bounds.fl_ntk.terms.error_term import error_norms, remainder_ratio
-from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding, farthest, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import (
     CONTRACTS_AT_LIMIT_RATE,
     LIMIT_SYMBOLS,
     POSITIVE_LIMIT_KERNEL,
+    PRINTED_STEP,
     SMALL_LABELS,
     SMALL_ROUND,
+    error_norms,
     limit_kernel,
+    remainder_ratio,
     round_rate,
 )
-from bounds.fl_ntk.terms.one_round import REACH
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, H, residuals, start
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, REACH, H, residuals, start
 from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, replaced, without
-from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
+from bounds.symbols import K, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
 from bounds.vocabulary import FL_NTK
-from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 
 DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
@@ -46,10 +52,6 @@ y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
 EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
-
-
-def _likely(case: FederatedRun) -> float:
-    return case.setup.width * float(farthest(case).lo) / case.setup.sigma / 10 - np.log(case.problem.n) - 1e-9
 
 
 def _error_constants(case: FederatedRun) -> dict:
@@ -64,38 +66,9 @@ def _error_constants(case: FederatedRun) -> dict:
     }
 
 
-def _printed_step(case: FederatedRun) -> Estimate:
-    s, kernel = case.setup, limit_kernel(case)
-    local = s.eta_local * case.problem.n**2 * s.local_steps * float(kernel.largest.hi)
-    return Estimate.exact(np.array([float(kernel.smallest.lo) ** 2 * (1 + 1e-9) - local, 1 - s.eta_global]))
-
-
-PRINTED_STEP = Hypothesis(
-    "printed-step",
-    "eta_l <= lambda/(n^2 K kappa) and eta_g <= 1: the printed steps, O-constants 1",
-    _printed_step,
-    eased_by=("eta_local", "eta_global"),
-)
-
-
 def _slow_point() -> FederatedRun:
     """The printed step on one point, 60 rounds: (1 - rho lambda)^t = .75^t against (1 - rho)^t = .5^t."""
     return one_point_run(Setup(512, eta_local=0.5, local_steps=1, rounds=60))
-
-
-def _flipping_point() -> FederatedRun:
-    """4096 Gaussian neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves .03."""
-    return one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2))
-
-
-def _long_row() -> FederatedRun:
-    """A row of norm 12: |J - J(0)|_F^2 carries the square of the norm, the movement only the norm."""
-    return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0)
-
-
-# One point at the printed step, and one whose label makes the weights move far: there what the patterns really change
-# is more than the part of the bound that does not depend on R.
-CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 
 quadratic = sp.Symbol("Q", positive=True)
@@ -166,76 +139,6 @@ STATEMENTS = (
         ),
         necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
         uses=("fl-ntk/B.12", "fl-ntk/B.10"),
-    ),
-    Statement(
-        id="fl-ntk/C.7-J",
-        title="How far the gradients J(k,t) get from J(0,0)",
-        kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F",
-            note="the proof's last line, as the scan reads it, bounds |.|_F by what the lines above it show for "
-            "|.|_F^2: 2n(R/sigma + delta), which falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. An exponent 2 "
-            "that the scan lost makes the line right, and C.9 uses the right power. What is refuted is the line "
-            "without it, at the R that the network really moves, the smallest for which its argument speaks of the "
-            "run, at the printed step with the O-constant 1. With the paper's R, C n sqrt(log ..)/(lambda sqrt(m)), "
-            "and C = 1 its bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size that is run here; "
-            "by the two powers of m it falls below |J - J(0)|_F near m = 1e11 for one point. At the movement of the "
-            "run the two cross below m = 4096 for one point, near 1.5e7 for six. That movement is random: the "
-            "Bernstein step, for a fixed R, does not cover it, so that the failure probability printed beside the "
-            "line is only what the paper claims. The root in the claim itself is right. Also: Pr[|w - u(0)| < R] must "
-            "be > R (twice), the t_r of different neurons are not independent, a_i is meant as a_r. Repaired, and "
-            "proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R at the start; the share of these "
-            "is bounded for all R and i at once by Dvoretzky-Kiefer-Wolfowitz (Eq11), with probability 1 - delta_1, "
-            "so that R may be the movement of the run",
-        ),
-        hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
-        forms={
-            Form.STATED: Claim(
-                n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
-                failure=6 * delta,
-                trivial=sp.sqrt(n),
-                note="with the O-constant 1; in all these cases above sqrt(n), which |J - J(0)|_F never exceeds on "
-                "unit rows: it holds, and says nothing before its logarithms are outgrown, near m = 6e4 for one "
-                "point and far beyond for more. The list of statements, which asks whether a premise is out of reach, "
-                "does not flag it",
-            ),
-            Form.PROVED: Claim(
-                2 * n * (R / sigma + delta),
-                failure=n * sp.exp(-m * (R / sigma + delta) / 10),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                hypotheses=(
-                    PRINTED_STEP,
-                    Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
-                ),
-                witness=_flipping_point,
-                note="the proof's last line without a square on the left; R is the movement of the run",
-                reading="the line comes once; the display that it closes begins with the square, and the claim has the "
-                "root",
-                consequence="use the repaired bound, of order m^(-1/4); m^(-1/2) is the order of the square",
-            ),
-            Form.REPAIRED: Claim(
-                sp.sqrt(n * NEAR), failure=crowding, note="proved, for every R at once; of order m^(-1/4) as claimed"
-            ),
-        },
-        constants=lambda case: change_constants(case, DELTA),
-        measure=jacobian_changes,
-        symbols={
-            lam: LIMIT_SYMBOLS[lam],
-            R: "movement of the run, global and local weights",
-            crowding: "probability that some distance R has more neurons than the bound counts",
-        },
-        left_formula="|J(k,t) - J(0,0)|_F",
-        says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
-        families=CHANGE_DRAWS,
-        mutants=(
-            power(R, 3),
-            power(n, -1),
-            replaced(R, R / sp.sqrt(m), "R times m^(-1/2)"),
-        ),
-        necessity={"unit-rows": _long_row},
-        uses=("fl-ntk/Eq11", "fl-ntk/B.5", "fl-ntk/C.7-movement"),
     ),
     Statement(
         id="fl-ntk/C.7-error",

@@ -8,7 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.default_runs import small_steps
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel
-from bounds.fl_ntk.terms.sized_matrices import H, size
+from bounds.fl_ntk.terms.round_map import SIZED_H, size
 from bounds.mutants import replaced
 from bounds.symbols import delta, label_bound, lam, m, n
 from bounds.vocabulary import FL_NTK
@@ -24,7 +24,7 @@ EPS = np.finfo(float).eps
 def _constants(case: FederatedRun) -> dict:
     h = limit_kernel(case).matrix
     return run_values(case, m, n) | {
-        H: h,
+        SIZED_H: h,
         Dy: _summed(case, h),
         lam: limit_kernel(case).smallest,
         delta: 0.1,
@@ -90,13 +90,17 @@ STATEMENTS = (
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
-                sp.Trace(Dy.T * H * Dy) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
+                sp.Trace(Dy.T * SIZED_H * Dy) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
                 failure=delta,
             )
         },
         constants=_constants,
         measure=_measure,
-        symbols={H: "H_inf", Dy: "D y, D = sum_{t<T} rho (I - rho H_inf)^t and y the labels", lam: LIMIT_SYMBOLS[lam]},
+        symbols={
+            SIZED_H: "H_inf",
+            Dy: "D y, D = sum_{t<T} rho (I - rho H_inf)^t and y the labels",
+            lam: LIMIT_SYMBOLS[lam],
+        },
         left_formula="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2",
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
         families=small_steps,

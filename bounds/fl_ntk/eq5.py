@@ -7,7 +7,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_labels import contracting_families, growing_round
 from bounds.fl_ntk.premises import SMALL_STEPS
 from bounds.fl_ntk.terms.limit_kernel import round_rate
-from bounds.fl_ntk.terms.one_round import next_square
+from bounds.fl_ntk.terms.round_map import next_square
 from bounds.mutants import power, replaced, without
 from bounds.symbols import lam, r_t, rho
 from bounds.vocabulary import FL_NTK

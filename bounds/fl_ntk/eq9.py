@@ -2,7 +2,7 @@
 
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.families.paper_steps import NECESSITY, PAPER_STEPS, PREMISE, round_constants
-from bounds.fl_ntk.terms.one_round import STEP, next_square
+from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.mutants import power, replaced
 from bounds.symbols import K, eta_global, lam, r_t
 from bounds.vocabulary import FL_NTK

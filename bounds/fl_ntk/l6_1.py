@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from bounds import Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
 from bounds.federated_run import FederatedRun, federated_families
-from bounds.fl_ntk.families.default_runs import wedge
+from bounds.fl_ntk.families.few_points import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.fl_ntk.terms.one_round import REACH, constants
+from bounds.fl_ntk.terms.round_map import REACH, constants
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, without
 from bounds.symbols import K, eta_local, lam, m, n

@@ -21,7 +21,7 @@ from bounds.fl_ntk.families.paper_steps import (
     step_margin,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROWS
-from bounds.fl_ntk.terms.one_round import STEP
+from bounds.fl_ntk.terms.round_map import STEP
 from bounds.fl_ntk.terms.round_parts import progress, residual
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t

@@ -4,19 +4,26 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from flint import arb
 
 from bounds import Hypothesis
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
-from bounds.symbols import lam, r0, r_t, rho, t
+from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, n, r0, r_t, rho, t
 from ntkfl import gram
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import UNIT_TOLERANCE
 
 TINY = 1e-300  # "> 0" as ">= the least number that matters"
+
+# What the theorems on convergence ask for, and the pace at which it goes by them.
+PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the largest eta_l, and eta_g eta_l, of the proof
+STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # the O-constant taken as 1
+PROVED_WIDTH = sp.Integer(64_000_000) * n**3 * r0**2 / lam**4
+PACE = N / (lam * eta_local * eta_global * K)  # rounds
 
 UNIT_ROWS = Hypothesis(
     "unit-rows",

@@ -5,8 +5,7 @@ import sympy as sp
 from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_families, more_samples
-from bounds.fl_ntk.premises import SERVER_AT_MOST_1, UNIT_ROWS
-from bounds.fl_ntk.terms.convergence import PACE
+from bounds.fl_ntk.premises import PACE, SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bounds.fl_ntk.terms.convergence import PACE, PROVED_WIDTH, STATED_WIDTH, STEP
+from bounds.fl_ntk.premises import PACE, PAPER_STEP, PROVED_WIDTH, STATED_WIDTH
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.formula import evaluate
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
@@ -70,7 +70,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     ratio = float(highest.value / lowest.value)
     given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
     mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
-    limit = _value(STEP, given) / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
+    limit = _value(PAPER_STEP, given) / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
     pace = _value(2 * PACE, given | {eta_local: limit, eta_global: server_step})
     return Requirements(
         name=problem.name,

@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.family import with_own
-from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
+from bounds.fl_ntk.families.few_points import ALIGNED_POINTS
 from bounds.fl_ntk.premises import at_most
 from bounds.initial_network import initial_network_families
 from bounds.mutants import Mutant, replaced

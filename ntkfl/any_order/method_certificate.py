@@ -116,10 +116,14 @@ class MethodCertificate(LaterModels):
         """That of the smallest ball, and that of the fastest rate where it is another; none where none contracts."""
         return self._norms
 
-    def fitted_weights(self) -> tuple[Float[np.ndarray, "m d"], float]:
-        """W* in long precision, and how far it may be from the exact one.
+    def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
+        """W* in long precision, as far as float64 has found it; None where there is none."""
+        return None if self._rows is None else self.claimed_point()[0]
 
-        Returns: W*, (m, d), and the distance.
+    def claimed_point(self) -> tuple[np.ndarray, Nearest]:
+        """W* in long precision, with D and how far W* may be from the exact one.
+
+        Returns: W*, shape (m, d), and its record with D and the slack.
 
         Raises:
             ValueError: there is none.
@@ -127,7 +131,7 @@ class MethodCertificate(LaterModels):
         if self._rows is None:
             raise ValueError(f"there is no W*: {self.why}")
         nearest = self._rows.nearest()
-        return fitted_point(self._rows, nearest), nearest.slack
+        return fitted_point(self._rows, nearest), nearest
 
     @cached_property
     def needed_residual(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What `bounds` exports is imported from `bounds`; only the modules that statements share know where it is defined."""
+"""What `bounds` exports is imported from `bounds`, and a statement's own parts come from few modules of its paper."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 import bounds
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("bounds", "bounds/cases", "bounds/ladders")
+SHARED = ("bounds", "bounds/cases", "bounds/ladders")  # these know where the exported names are defined
+FEW = 5  # modules to open beside a statement's own
 
 
 def detours(source: str) -> list[str]:
@@ -28,3 +29,21 @@ def test_there_is_one_way(folder):
 def test_a_detour_is_seen():
     source = "from bounds.statement import Form\nfrom bounds import Kind\nfrom bounds.mutants import scaled"
     assert detours(source) == ["bounds.statement.Form"]
+
+
+def of_its_paper(source: str, paper: str) -> set[str]:
+    """The modules of a paper that a module imports from."""
+    imports = [node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
+    return {name for name in imports if name.startswith(f"bounds.{paper}.")}
+
+
+@pytest.mark.parametrize("paper", ["alignment", "averaging", "deep", "fedgucci", "fl_ntk"])
+def test_a_statement_is_read_with_few_modules_of_its_paper(paper):
+    texts = {path.name: path.read_text() for path in (ROOT / "bounds" / paper).glob("*.py")}
+    opened = {name: of_its_paper(text, paper) for name, text in texts.items() if "Statement(" in text}
+    assert opened and {name: modules for name, modules in opened.items() if len(modules) > FEW} == {}
+
+
+def test_modules_of_another_paper_or_of_none_are_not_counted():
+    source = "from bounds.deep.widths import a\nfrom bounds.deep.widths import b\nfrom bounds.fl_ntk import c\nimport d"
+    assert of_its_paper(source, "deep") == {"bounds.deep.widths"}

@@ -8,13 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.cases.kernel_case import KernelCase, kernel_cases
-from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, at_most_half, quick
-from bounds.fl_ntk.terms.error_term import error_norms, printed_map, printed_powers, remainder_ratio, remainders
 from bounds.fl_ntk.terms.jacobian import all_jacobians, farthest, jacobian, jacobian_changes
-from bounds.fl_ntk.terms.limit_kernel import limit_kernel
-from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm, remaining_part
+from bounds.fl_ntk.terms.limit_kernel import (
+    error_norms,
+    limit_kernel,
+    printed_map,
+    printed_powers,
+    remainder_ratio,
+    remainders,
+)
+from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm, remaining_norm_at_limit, remaining_part
 from ntkfl.problem import Problem, Setup
 
 SEEDS = st.integers(0, 5)

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bounds import Form, get
+from bounds import Form, Outcome, get
 from bounds.federated_run import FederatedRun
-from bounds.vocabulary import Outcome
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights

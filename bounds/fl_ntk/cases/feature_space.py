@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb_mat
 
-from bounds.cases.kernel_case import BITS, KernelCase
-from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
+from bounds.cases.kernel_case import KernelCase
+from ntkfl.balls import ball, ball_matrix
 
 Look = Callable[[int, np.ndarray, arb_mat, arb_mat], None]
 
@@ -34,26 +33,3 @@ def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> a
             change = change + local - weights
         weights = weights + change * server
     return weights
-
-
-def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
-    """|B_3| after this many rounds of training on features.
-
-    B_3 = -rho sum_t (1/K) sum_k J (y^{(k)}(t) - y + (I - rho H)^t y), J = L^T at every step.
-    """
-    setup, n = case.setup, case.problem.n
-    with precision(BITS):
-        features = ball_matrix(case.factor)
-        rho = ball(setup.eta_global) / case.problem.n_clients * ball(setup.eta_local) * setup.local_steps
-        powers, parts = [ball_matrix(case.problem.y)], [arb_mat(n, 1)]
-        for _ in range(rounds):
-            powers.append(powers[-1] - features * (features.transpose() * powers[-1]) * rho)
-
-        def add(t: int, members: np.ndarray, rows: arb_mat, off: arb_mat) -> None:
-            power = arb_mat([[powers[t][int(i), 0]] for i in members])
-            parts.append(rows.transpose() * (off + power) * (rho / setup.local_steps))
-
-        train_features(case, rounds, add)
-        total = -sum(parts[1:], parts[0])
-        square = sum((total[i, 0] * total[i, 0] for i in range(n)), arb(0))
-        return enclosure(square.nonnegative_part().sqrt())

@@ -8,7 +8,7 @@ from flint import arb
 
 from bounds.case import Case
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.terms.error_term import printed_map, remainders
+from bounds.fl_ntk.terms.limit_kernel import printed_map, remainders
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate

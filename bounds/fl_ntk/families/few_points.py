@@ -1,15 +1,140 @@
-"""One point or four: on more, appendix C's bounds are too far from the truth for their powers to show."""
+"""Runs of few points, at which bounds are sharp that are far from the truth on more.
+
+At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
+point or four the powers in appendix C's bounds show. In a wedge, two points at a small angle, few neurons must separate
+the labels, and move far.
+"""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
+from bounds.part_strategies import log_uniform, sizes
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, Weights
+
+
+def aligned_run(
+    seed: int = 0,
+    *,
+    n: int = 1,
+    local_steps: int = 1,
+    rounds: int = 10,
+    eta_local: float = 0.001,
+    eta_global: float = 1.0,
+    width: int = 64,
+    spread: float = 1e-3,
+    residual: float = 1.0,
+    length: float = 1.0,
+) -> FederatedRun:
+    """n unit points within about `spread` of each other, every neuron active on all of them, equal residuals.
+
+    There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: what the proofs
+    bound by n and sqrt n is reached. The runs are small, and are made in balls.
+
+    A `length` of the rows other than 1 shows that unit rows are needed.
+    """
+    rng, d = np.random.default_rng(seed), 3
+    x = np.eye(d)[0] + spread * rng.normal(size=(n, d))
+    x *= length / np.linalg.norm(x, axis=1, keepdims=True)
+    hidden = rng.normal(size=(width, d))
+    hidden[:, 0] = 6 + np.abs(hidden[:, 0])
+    weights = Weights(hidden, np.where(np.arange(width) % 2, 1.0, -1.0))
+    problem = Problem(x, weights.outputs(x) + residual, name=f"aligned(n={n}, seed={seed})")
+    run = federated_run(problem, Setup(width, 1.0, eta_local, eta_global, local_steps, rounds, seed), weights)
+    return run.with_arithmetic(BALL, bits=256 + 8 * rounds * local_steps)
+
+
+def _aligned_four(seed: int, **changes: Any) -> FederatedRun:
+    """Four points, one or two local steps."""
+    return aligned_run(seed, n=4, local_steps=1 + seed % 2, **changes)
+
+
+# The same at any step, spread, width and residual.
+ANY_STEPS = st.builds(
+    _aligned_four,
+    seed=st.integers(0, 2**16),
+    eta_local=log_uniform(1e-4, 4),
+    eta_global=log_uniform(0.05, 10),
+    spread=log_uniform(1e-6, 1),
+    residual=log_uniform(1e-6, 10),
+    width=sizes(1, 64),
+    rounds=st.integers(1, 5),
+)
+ALIGNED_POINTS = Family("aligned points", _aligned_four, ANY_STEPS, needs=20)
+
+
+def overshooting_clients() -> FederatedRun:
+    """One point, twenty local steps of size 3: every step overshoots, so the local outputs grow like 2^k.
+
+    The residual is small enough that no pattern flips while they do.
+    """
+    return aligned_run(eta_local=3.0, rounds=2, residual=1e-7, local_steps=20)
+
+
+def overshooting_server() -> FederatedRun:
+    """One point, one small local step, a server step of 100: the global outputs overshoot ninefold a round."""
+    return aligned_run(eta_local=0.1, eta_global=100.0, rounds=3, residual=1e-3)
+
+
+def long_row() -> FederatedRun:
+    """One row of norm 6 at a step that would be small for a unit row."""
+    return aligned_run(eta_local=0.15, rounds=1, residual=1e-3, length=6.0)
+
+
+def long_row_converging() -> FederatedRun:
+    """A row of norm 30, converging: lambda grows with the square of the norm, the movement falls only with it."""
+    return aligned_run(eta_local=5e-4, rounds=20, residual=1e-3, length=30.0)
+
+
+def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
+    """Two points at `angle`, neurons evenly spread over the circle: lambda_min(H(0)) is about angle / (2 pi).
+
+    The angle is in radians.
+    """
+    turn = 2 * np.pi * (np.arange(width) + 0.5) / width
+    hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    # K = 1: only the product counts
+    setup = Setup(width, eta_local=0.01, eta_global=60.0, local_steps=1, rounds=rounds)
+    return _wedge_run(angle, hidden, setup, f"wedge(angle={angle:g})")
+
+
+def one_neuron_wedge() -> FederatedRun:
+    """Half of 256 neurons active on both points, half on neither, and one on the first alone: lambda is about 1/512.
+
+    Small enough to be run in balls. The residual lies along the bottom eigenvector, so the lone neuron alone must
+    remove it: it moves by r_0 / (sqrt 2 sqrt m lambda), most of it within 440 rounds at eta_l eta_g = 1.8.
+    """
+    width = 256
+    hidden = np.zeros((width, 2))
+    hidden[:, 0] = np.where(np.arange(width) % 2, 1.0, -1.0)
+    hidden[0] = 0.0, 1.0
+    setup = Setup(width, eta_local=0.018, eta_global=100.0, local_steps=1, rounds=440)
+    return _wedge_run(0.02, hidden, setup, "one neuron in the wedge")
+
+
+def _wedge_run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> FederatedRun:
+    """Residual (1, -1)/sqrt 2 times 1e-4, too small for any pattern to flip: the movement is the linearised one's."""
+    x = np.array([[np.cos(side * angle / 2), np.sin(side * angle / 2)] for side in (1, -1)])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    weights = Weights(hidden, np.where(np.arange(len(hidden)) % 4 < 2, 1.0, -1.0))
+    problem = Problem(x, weights.outputs(x) + 1e-4 * np.array([1.0, -1.0]) / np.sqrt(2), name=name)
+    return federated_run(problem, setup, weights)
+
+
+def _wedge(seed: int) -> FederatedRun:
+    """Wedges of angle .3 down to .03, again every eight seeds; 600 rounds each: as many compiled lengths as one."""
+    return wedge(float(np.geomspace(0.3, 0.03, 8)[seed % 8]), 512, rounds=600)
+
+
+# Searched: wedges of any angle, few neurons and few rounds, for a search makes them anew hundreds of times.
+ANY_WEDGE = st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))
+WEDGES = Family("wedges", _wedge, ANY_WEDGE, trials=8)
 
 
 def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> FederatedRun:

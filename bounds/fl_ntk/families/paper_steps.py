@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from bounds import Family, Hypothesis
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.families.aligned import aligned_run
+from bounds.fl_ntk.families.few_points import aligned_run
 from bounds.fl_ntk.families.near_labels import unit_points
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
+from bounds.fl_ntk.premises import PAPER_STEP, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import evaluate
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-
-PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the largest eta_l, and eta_g eta_l, of the proof
 
 
 def spectrum(case: FederatedRun) -> dict:

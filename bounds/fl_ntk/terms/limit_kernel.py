@@ -1,19 +1,25 @@
-"""The kernel at infinite width of a run's data, H_inf, which appendix C takes lambda and kappa of."""
+"""The kernel at infinite width of a run's data, H_inf, and what rounds leave over the linear map I - rho H_inf.
+
+Appendix C takes lambda and kappa of H_inf, and its recursion bounds what is left.
+"""
 
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from bounds import Hypothesis
 from bounds.cases.kernel_case import KernelCase
 from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
+from bounds.federated_run import FederatedRun, distance
 from bounds.fl_ntk.premises import TINY, contracted
-from bounds.fl_ntk.terms.one_round import STEP
+from bounds.fl_ntk.terms.round_map import STEP
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem
 
 LIMIT_SYMBOLS = {lam: "smallest eigenvalue of H_inf", mu: "largest eigenvalue of H_inf"}
@@ -66,3 +72,67 @@ SMALL_ROUND = Hypothesis(
 SMALL_LABELS = Hypothesis(
     "labels-at-most-1", "|y_i| <= 1", Limit("max |y_i|", lambda case: abs(case.problem.y).max(), at_most=1.0)
 )
+
+
+def _printed_step(case: FederatedRun) -> Estimate:
+    s, kernel = case.setup, limit_kernel(case)
+    local = s.eta_local * case.problem.n**2 * s.local_steps * float(kernel.largest.hi)
+    return Estimate.exact(np.array([float(kernel.smallest.lo) ** 2 * (1 + 1e-9) - local, 1 - s.eta_global]))
+
+
+PRINTED_STEP = Hypothesis(
+    "printed-step",
+    "eta_l <= lambda/(n^2 K kappa) and eta_g <= 1: the printed steps, O-constants 1",
+    _printed_step,
+    eased_by=("eta_local", "eta_global"),
+)
+
+
+def printed_powers(case: FederatedRun) -> Estimate:
+    """(I - rho H_inf)^t y for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
+
+    How far these floats are from H_inf and rho is added at the end: a change F of the map changes its t-th power by at
+    most t |F| g^(t-1), g >= 1 a bound on the norms of both maps. Balls with radii would overestimate it by far more.
+    """
+    return _powers(case.problem, limit_kernel(case), float(case.rho.value), float(case.rho.error), case.setup.rounds)
+
+
+@lru_cache(maxsize=4)  # seeds of a user's data have these in common
+def _powers(problem: Problem, kernel: LimitKernel, step: float, step_error: float, rounds: int) -> Estimate:
+    h, largest, rho = kernel.matrix, float(kernel.largest.hi), Estimate(step, step_error)
+    times = np.arange(rounds + 1)
+    deviation = float(rho.hi) * np.linalg.norm(h.error) + step_error * np.linalg.norm(h.value)
+    growth = max(1.0, float(rho.hi) * largest * (1 + 1e-12) - 1 + 1e-12)
+    with precision():
+        scaled = ball_matrix(h.value) * ball(step)
+        left, columns = ball_matrix(problem.y), []
+        for _ in times:
+            columns.append(enclosure(left))
+            left = left - scaled * left
+    carried = times * deviation * growth**times * np.linalg.norm(problem.y) * (1 + 1e-9)
+    value, error = (np.array([getattr(c, part).ravel() for c in columns]) for part in ("value", "error"))
+    return Estimate(value, error + carried[:, None], "ball", Rigour.ENCLOSED)
+
+
+def error_norms(case: FederatedRun) -> Estimate:
+    """|e(t)|, t = 0..T, with e(t) = y(t) - y + (I - rho H_inf)^t y."""
+    return distance(case.observed("outputs") + printed_powers(case), case.problem.y)
+
+
+def remainders(case: FederatedRun, round_map: Estimate) -> Estimate:
+    """xi(t) = (y(t+1) - y) - A (y(t) - y), t = 0..T-1, (T, n), for a linear map A of one round, (n, n)."""
+    off = case.observed("outputs") - case.problem.y
+    return Estimate.stacked(off[t + 1] - round_map @ off[t] for t in range(case.setup.rounds))
+
+
+def printed_map(case: FederatedRun) -> Estimate:
+    """I - rho H_inf, (n, n)."""
+    return np.eye(case.problem.n) - case.rho * limit_kernel(case).matrix
+
+
+def remainder_ratio(case: FederatedRun) -> Estimate:
+    """max_t |xi(t)| / |y - y(t)|, xi of the map I - rho H_inf: the factor that Eq (18) bounds."""
+    xi, r = remainders(case, printed_map(case)), case.observed("residual_norm")[:-1]
+    size = xi.norm(-1)
+    low, high = size.lo * (1 - 1e-12) / r.hi, size.hi * (1 + 1e-12) / r.lo
+    return Estimate.between(max(low.max(), 0.0), high.max(), size.method, size.rigour)

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 import numpy as np
-from flint import arb
+from flint import arb, arb_mat
 
+from bounds.cases.kernel_case import BITS, KernelCase
 from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.cases.weight_path import WeightPath, weight_path
-from bounds.fl_ntk.terms.error_term import printed_powers
+from bounds.fl_ntk.terms.limit_kernel import printed_powers
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.balls import ball, precision
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
 
@@ -28,6 +30,29 @@ def norm(part: np.ndarray, bits: int) -> Estimate:
     """The Euclidean norm of an array of balls."""
     with precision(bits):
         return BALL.estimate(BALL.root(np.array([(part * part).sum()], dtype=object)))[0]
+
+
+def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
+    """|B_3| after this many rounds of training on features.
+
+    B_3 = -rho sum_t (1/K) sum_k J (y^{(k)}(t) - y + (I - rho H)^t y), J = L^T at every step.
+    """
+    setup, n = case.setup, case.problem.n
+    with precision(BITS):
+        features = ball_matrix(case.factor)
+        rho = ball(setup.eta_global) / case.problem.n_clients * ball(setup.eta_local) * setup.local_steps
+        powers, parts = [ball_matrix(case.problem.y)], [arb_mat(n, 1)]
+        for _ in range(rounds):
+            powers.append(powers[-1] - features * (features.transpose() * powers[-1]) * rho)
+
+        def add(t: int, members: np.ndarray, rows: arb_mat, off: arb_mat) -> None:
+            power = arb_mat([[powers[t][int(i), 0]] for i in members])
+            parts.append(rows.transpose() * (off + power) * (rho / setup.local_steps))
+
+        train_features(case, rounds, add)
+        total = -sum(parts[1:], parts[0])
+        square = sum((total[i, 0] * total[i, 0] for i in range(n)), arb(0))
+        return enclosure(square.nonnegative_part().sqrt())
 
 
 def _summed(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The exact round map of FedAvg in the kernel regime: its symbols, and their values on a case."""
+"""A round of FedAvg: its step, what it does to the outputs, and its exact map in the kernel regime, on a case."""
 
 from typing import Any
 
@@ -8,9 +8,12 @@ import sympy as sp
 from bounds.cases.kernel_case import BITS, KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.symbols import K, N, T, eta_global, eta_local, n
+from bounds.symbols import K, N, T, eta_global, eta_local, lam, m, n, r0, r_t
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
+
+STEP = eta_global * eta_local * K / N  # rho
+REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)  # how far neurons move while the residual contracts, up to a constant
 
 H = sp.MatrixSymbol("H", n, n)
 D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
@@ -22,6 +25,11 @@ MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blo
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
 COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start  # c_T on the samples' features, start being y - y(0)
 MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # how far training moves the network, squared
+
+# Kernel, round map and labels as matrices of a size that formulas use beside n, a number in them.
+size = sp.Symbol("s", positive=True)  # of the matrices: n, which a remainder uses as a number
+SIZED_LABELS = sp.MatrixSymbol("y", size, 1)
+SIZED_H, SIZED_D, SIZED_IDENTITY, SIZED_MAP = (part.subs(n, size) for part in (H, D, IDENTITY, ROUND_MAP))
 
 
 def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:
@@ -40,3 +48,24 @@ def residuals(case: FederatedRun) -> Estimate:
     """y(t) - y for t = 0..T, (n, T+1)."""
     off = case.observed("outputs") - case.problem.y
     return Estimate.stacked((off[t] for t in case.rounds), axis=1)
+
+
+def next_square(case: FederatedRun) -> Estimate:
+    """|y - y(t+1)|^2 for t = 0..T-1."""
+    return case.observed("residual_norm")[1:].squared()
+
+
+def run_constants(case: FederatedRun) -> dict:
+    """n, N, K, the steps, and |y - y(t)| for t = 0..T-1."""
+    return run_values(case, n, N, K, eta_local, eta_global) | {r_t: case.observed("residual_norm")[:-1]}
+
+
+def output_changes(case: FederatedRun) -> Estimate:
+    """|y(t+1) - y(t)| for t = 0..T-1."""
+    outputs = case.observed("outputs")
+    return (outputs[1:] - outputs[:-1]).norm(-1)
+
+
+def constants(case: FederatedRun) -> dict:
+    """n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
+    return run_values(case, n, m, K, eta_local, r0, lam)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from exact_certificate import fitted
 
-from bounds.fl_ntk.method_training import METHODS, named
-from bounds.fl_ntk.method_training import MethodRun as Training
+from bounds.fl_ntk.cases.certified_method import METHODS, named
+from bounds.fl_ntk.cases.certified_method import MethodRun as Training
 from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_method, kernel_regime
 from ntkfl.any_order import method_certificate
 from ntkfl.any_order.method_certificate import enclosed_norm
@@ -51,6 +51,7 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
     )
     assert certificate.distance.lo <= certificate.radius and certificate.within(0) <= certificate.radius * (1 + 1e-8)
     point = certify_any_order(problem, weights).fitted_weights()
+    np.testing.assert_allclose((certificate.fitted_weights() - point).astype(float), 0, atol=1e-15)
     run, seen = Training(problem, weights, kind, 0.3, 3), np.random.default_rng(seed).standard_normal((20, 5))
     before, outputs = run.residual(), certificate.enclosure(seen)
     for t in range(30):

@@ -1,4 +1,4 @@
-"""Cases: a method with memory that begins at a checkpoint, on the network's weights in long precision."""
+"""A method with memory that begins at a checkpoint, on the network's weights in long precision."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -152,7 +152,7 @@ class MethodTraining(Case):
             ArithmeticError: there is no W*.
         """
         try:
-            point, slack = self.certificate.fitted_weights()
+            point, nearest = self.certificate.claimed_point()
         except ValueError as error:
             raise ArithmeticError(str(error)) from None
         rng = np.random.default_rng([self.seed, 3])
@@ -168,7 +168,7 @@ class MethodTraining(Case):
             start = run.w
             run.round()
             farthest.append(max(float(np.sqrt(((w - point) ** 2).sum())) for w in (start, *run.models[:-1])))
-        rounding = float(256 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * slack
+        rounding = float(256 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
         return np.array(farthest), np.array(changes), rounding
 
     def describe(self) -> dict[str, Any]:
