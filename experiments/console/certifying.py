@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.problem import Problem, Setup
-    from ntkfl.smooth_networks import NetworkCertificate
+    from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
 
-Certificate = TypeVar("Certificate", "AnyOrderCertificate | MethodCertificate", "NetworkCertificate")
+Certificate = TypeVar(
+    "Certificate", "AnyOrderCertificate | MethodCertificate", "NetworkCertificate | RoundsCertificate"
+)
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
@@ -88,7 +90,7 @@ def require_tests(problem: Problem) -> None:
 
 
 def on_tests(
-    certificate: AnyOrderCertificate | MethodCertificate | NetworkCertificate, problem: Problem
+    certificate: AnyOrderCertificate | MethodCertificate | NetworkCertificate | RoundsCertificate, problem: Problem
 ) -> dict[str, Any]:
     """How many test samples have a final class, and how many of these classes are right; printed too."""
     import numpy as np

@@ -1,11 +1,13 @@
-"""`ntkfl certify --network`: a proof for every order of further training of a smooth network of any depth."""
+"""`ntkfl certify --network`: a proof for further training of a smooth network of any depth, any order or rounds."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
@@ -26,16 +28,20 @@ from experiments.console.certifying import (
 )
 from experiments.console.choices import setting
 from experiments.console.kernels import wide_of
+from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.problem import Problem, Setup
-    from ntkfl.smooth_networks import NetworkCertificate
+    from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
     from ntkfl.training.models.wide_networks import WideNetwork
 
+    Either: TypeAlias = NetworkCertificate | RoundsCertificate
+    Certify: TypeAlias = Callable[[WideNetwork, Mapping[str, Any], Problem], Either]
+
 WIDTH = 512  # unless given
-COMMAND = "ntkfl certify"
+ROUNDS_OF = "fl-ntk", "fedavg"  # methods whose rounds are certified: they remember nothing
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,41 @@ class Smooth:
     test: bool
     json_file: Path | None
     weights: Path | None = None  # a file of the parameters, by the names that the network's model has
+    method: str | None = None  # whose rounds are certified; None: any order
+    option: tuple[str, ...] = ()
+
+    def certifier(self, problem: Problem, setup: Setup) -> Certify:
+        """What certifies a network.
+
+        Raises:
+            ValueError: a method that is not covered, an option that it does not have.
+        """
+        import numpy as np
+
+        from ntkfl.limit.cohorts import CohortWeights
+        from ntkfl.smooth_networks import certify_network, certify_rounds
+        from ntkfl.training.methods import build, with_eta_global
+        from ntkfl.training.objectives import HalfSquares
+
+        if self.method is None:
+            return partial(certify_network, visits=self.visits)
+        options = with_eta_global(self.method, method_options(self.option), setup.eta_global)
+        method = build(self.method, HalfSquares("sum"), **options)
+        if method.name not in ROUNDS_OF:
+            raise ValueError(f"method is {method.name}; with --network it is {' or '.join(ROUNDS_OF)}")
+        if self.visits != 1:
+            raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
+        shares = CohortWeights.of(np.bincount(problem.owner), problem.n_clients, method.weighting).mean
+        steps = replace(setup, eta_global=float(method.options["server_rate"]))
+        return partial(certify_rounds, setup=steps, shares=shares)
+
+    @property
+    def command(self) -> str:
+        """The first words of a command that asks the same."""
+        words = ["ntkfl", "certify", "--network", self.network]
+        words += ["--visits", f"{self.visits:g}"] if self.visits != 1 else []
+        words += ["--method", self.method] if self.method is not None else []
+        return shlex.join([*words, *(f"--option={option}" for option in self.option)])
 
 
 def certify_smooth_network(options: Options, asked: Smooth) -> None:
@@ -64,31 +105,32 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         setup = setup if options.width is not None else replace(setup, width=WIDTH)
         if asked.test:
             require_tests(problem)
-    named = [f"--network {network.name}", *([f"--visits {asked.visits:g}"] if asked.visits != 1 else [])]
+        certify = asked.certifier(problem, setup)
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
         with bad_input(ValueError, OSError, FloatingPointError):
             if asked.weights is None:
-                round_, certificate = _judged(problem, setup, network, asked, options.rounds)
+                round_, certificate = _judged(problem, setup, network, asked, options.rounds, certify)
             else:
-                round_, certificate = 0, _of_file(problem, network, asked.weights, asked.visits)
+                round_, certificate = 0, _of_file(problem, network, asked.weights, certify)
                 setup = replace(setup, width=certificate.width)
         where = f"after round {round_}" if asked.weights is None else f"of {asked.weights}"
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} {where}")
         if not certificate.certified and certificate.needed_residual is not None:
-            further = replay(COMMAND, options, setup, *named, *watch_further(asked.every, round_))
+            further = replay(asked.command, options, setup, *watch_further(asked.every, round_))
             typer.echo(f"  to train on: {GO_ON if asked.weights else further}")
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
+        record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
             record["test"] = on_tests(certificate, problem)
         if write:
             from ntkfl.trajectory import provenance
 
-            words = [*named, *([f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else [])]
+            words = [f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else []
             words += [*after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
             record |= {
                 "setting": setting(problem, setup, *FIELDS),
-                "replay": replay(COMMAND, options, setup, *words),
+                "replay": replay(asked.command, options, setup, *words),
                 "provenance": provenance(weights=setup.seed),
             }
             write(as_json(record))
@@ -96,26 +138,24 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         raise typer.Exit(NOT_CERTIFIED)
 
 
-def _of_file(problem: Problem, network: WideNetwork, path: Path, visits: float) -> NetworkCertificate:
+def _of_file(problem: Problem, network: WideNetwork, path: Path, certify: Certify) -> Either:
     from ntkfl.connectivity.checkpoints.arrays import arrays_of
-    from ntkfl.smooth_networks import certify_network
 
     try:
-        return certify_network(network, arrays_of(path).named, problem, visits=visits)
+        return certify(network, arrays_of(path).named, problem)
     except ValueError as error:
         raise ValueError(f"{path}, read as {network.name}: {error}") from error
 
 
 def _judged(
-    problem: Problem, setup: Setup, network: WideNetwork, asked: Smooth, rounds: int | None
-) -> tuple[int, NetworkCertificate]:
+    problem: Problem, setup: Setup, network: WideNetwork, asked: Smooth, rounds: int | None, certify: Certify
+) -> tuple[int, Either]:
     """The first round that certifies, or the last one judged."""
-    from ntkfl.smooth_networks import certify_network
     from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
 
     if not asked.watch:
         for checkpoint in network_checkpoints(problem, setup, network, asked.after, asked.every):
             reached, params = checkpoint
-        return reached, certify_network(network, params, problem, visits=asked.visits)
+        return reached, certify(network, params, problem)
     limit = WATCHED_ROUNDS if rounds is None else rounds
-    return last_judged(watch_network(problem, setup, network, limit, asked.every, visits=asked.visits))
+    return last_judged(watch_network(problem, setup, network, limit, asked.every, certify))

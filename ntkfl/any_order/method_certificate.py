@@ -292,15 +292,10 @@ def certify_method(
 
 def _built(name: str, options: dict[str, Any], setup: Setup) -> Method:
     """The engine's method with its options, eta_global in place of a server_rate that is not given."""
-    from ntkfl.training.methods import build
-    from ntkfl.training.methods import options as options_of
+    from ntkfl.training.methods import build, with_eta_global
     from ntkfl.training.objectives import HalfSquares
 
-    has_rate = "server_rate" in options_of(name)
-    if setup.eta_global != 1 and (not has_rate or "server_rate" in options):
-        what = f"a server_rate of {options['server_rate']} is given too" if has_rate else f"{name} has no server_rate"
-        raise ValueError(f"eta_global is {setup.eta_global:g}, and {what}; leave eta_global at 1")
-    built = build(name, HalfSquares("sum"), **({"server_rate": float(setup.eta_global)} if has_rate else {}) | options)
+    built = build(name, HalfSquares("sum"), **with_eta_global(name, options, setup.eta_global))
     if built.name not in COVERED:
         raise ValueError(f"the method is {built.name}; this certificate covers {', '.join(COVERED)}")
     return built

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
+from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.any_order.rounding import above, below
@@ -77,6 +78,8 @@ class RoundsCertificate(LaterNetworks):
         why: what is in the way; empty if certified.
         residual: |y - f| over all samples and outputs, enclosed.
         smallest_eigenvalue: of J J', enclosed.
+        depth: layers of weights.
+        width: neurons of the narrowest hidden layer.
         problem: what was given.
     """
 
@@ -84,6 +87,8 @@ class RoundsCertificate(LaterNetworks):
     why: str
     residual: Estimate
     smallest_eigenvalue: Estimate
+    depth: int
+    width: int
     problem: Problem = field(repr=False)
     start: RoundStart | None = field(repr=False)
     _curvature: Curvature = field(repr=False)
@@ -133,12 +138,15 @@ class RoundsCertificate(LaterNetworks):
             "rate": self.rate,
             "last_rate": self.last_rate,
             "reach": self.reach if self.certified else None,
+            "depth": self.depth,
+            "width": self.width,
             "n": self.problem.n,
         }
 
     def __str__(self) -> str:
         numbers = {} if self.certified else {"in the way": self.why}
         numbers |= {
+            "samples, layers, width": f"{self.problem.n}, {self.depth}, {self.width}",
             "|y - f|": shown_up(float(self.residual.hi)),
             "lambda_min of the kernel": shown_down(float(self.smallest_eigenvalue.lo)),
         }
@@ -160,7 +168,7 @@ def certify_rounds(
     problem: Problem,
     setup: Setup,
     *,
-    shares: Sequence[float] | None = None,
+    shares: Sequence[float] | Float[np.ndarray, " N"] | None = None,
     memory: float | None = None,
 ) -> RoundsCertificate:
     """Whether full rounds of federated averaging, all layers trained, fit the data from here on, and at which rate.
@@ -190,6 +198,8 @@ def certify_rounds(
         why=judged if isinstance(judged, str) else "",
         residual=at.residual.norm(),
         smallest_eigenvalue=at.smallest_eigenvalue,
+        depth=len(at.layers),
+        width=at.width,
         problem=problem,
         start=None if isinstance(start, str) else start,
         _curvature=at.curvature,
@@ -197,7 +207,7 @@ def certify_rounds(
     )
 
 
-def _shares(given: Sequence[float] | None, clients: int) -> np.ndarray:
+def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndarray:
     shares = np.full(clients, 1 / clients) if given is None else finite_array("shares", given)
     if shares.shape != (clients,) or not (shares > 0).all():
         raise ValueError(f"shares is {shares.tolist()}; it must be {clients} positive numbers, one a client")

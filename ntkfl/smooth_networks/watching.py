@@ -1,16 +1,19 @@
 """Train a network of any depth by Algorithm 1 until a round certifies for any order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ntkfl import interruption
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup
-from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
+from ntkfl.smooth_networks.certificate import NetworkCertificate
+from ntkfl.smooth_networks.rounds import RoundsCertificate
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
+
+Certificate = TypeVar("Certificate", bound=NetworkCertificate | RoundsCertificate)
 
 
 def network_checkpoints(
@@ -45,8 +48,13 @@ def network_checkpoints(
 
 
 def watch_network(
-    problem: Problem, setup: Setup, network: "WideNetwork", rounds: int, every: int, *, visits: float = 1.0
-) -> Iterator[tuple[int, NetworkCertificate]]:
+    problem: Problem,
+    setup: Setup,
+    network: "WideNetwork",
+    rounds: int,
+    every: int,
+    certify: Callable[["WideNetwork", Mapping[str, Any], Problem], Certificate],
+) -> Iterator[tuple[int, Certificate]]:
     """Train on until a checkpoint certifies: each round looked at, and what is found there.
 
     Args:
@@ -55,10 +63,10 @@ def watch_network(
         network: the network that is trained.
         rounds: rounds trained at most.
         every: rounds from one look to the next.
-        visits: as of `certify_network`.
+        certify: `certify_network`, or `certify_rounds` with its setup.
     """
     for reached, params in network_checkpoints(problem, setup, network, rounds, every):
-        certificate = certify_network(network, params, problem, visits=visits)
+        certificate = certify(network, params, problem)
         yield reached, certificate
         if certificate.certified:
             return

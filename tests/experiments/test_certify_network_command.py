@@ -3,14 +3,16 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl import Setup, certify_network, data
-from ntkfl.networks import wide
+from ntkfl import Setup, certify_network, certify_rounds, data
+from ntkfl.networks import simulate_network, wide
 from ntkfl.smooth_networks.watching import network_checkpoints
 
 SMALL = ("certify", "--network", "fc:3:gelu", "--width", "64", "--eta-local", "0.4", "--n", "2", "--every", "40")
@@ -67,6 +69,48 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     assert missing.exit_code == 2 and "my net.npz" in missing.output and "Traceback" not in missing.output
 
 
+def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path):
+    """Three samples of two clients, so that fl-ntk and fedavg weigh them differently; watched until it certifies."""
+    asked = (*SMALL[:-4], "--n", 3, "--every", 40, "--watch", "--rounds", 400, "--json", tmp_path / "rounds.json")
+    problem, network = data.sphere(n=3, clients=2), wide("fc:3:gelu")
+    assert np.bincount(problem.owner).tolist() == [1, 2]
+    setup = Setup(width=64, eta_local=0.4, local_steps=2, seed=0)
+    rates = {}
+    for method, shares, server in (("fl-ntk", (0.5, 0.5), 1.0), ("fedavg", (1 / 3, 2 / 3), 1.2)):
+        result = run(*asked, "--method", method, "--option", f"server_rate={server}")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("CERTIFIED for full rounds of federated averaging: ")
+        record = json.loads((tmp_path / "rounds.json").read_text())
+        *_, (_, params) = network_checkpoints(problem, setup, network, record["round"], 40)
+        steps = replace(setup, eta_global=server)
+        proved = certify_rounds(network, params, problem, steps, shares=shares)
+        assert record["certified"] and record["method"] == method
+        assert (record["rate"], record["reach"]) == pytest.approx((proved.rate, proved.reach), rel=1e-9)
+        model = network.model((8,), 64)
+        later = simulate_network(problem, replace(steps, rounds=6), model, params, method=method, keep=range(7))
+        sizes = [_size(model, later.weights[t], problem, 0.4, 2, shares) for t in range(7)]
+        ratios = np.array(sizes[1:]) / sizes[:-1]
+        assert ratios.max() <= record["rate"] < 1 and ratios[-1] > record["last_rate"] - 0.02
+        rates[method] = record["rate"]
+        again = run(*shlex.split(record["replay"])[1:])
+        assert again.exit_code == 0 and again.stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
+    assert abs(rates["fedavg"] - rates["fl-ntk"]) > 0.01
+
+
+def _size(model, params, problem, eta, steps, shares):
+    """phi of docs/proofs/smooth_networks.md#rounds-of-federated-averaging."""
+    params = {name: torch.as_tensor(value) for name, value in params.items()}
+    x = torch.tensor(problem.x)
+    j = model.jacobian(params, x)[:, 0]
+    r = torch.tensor(problem.y) - model.outputs(params, x).detach()
+    total = 0.0
+    for c, share in enumerate(shares):
+        mine = np.flatnonzero(problem.owner == c)
+        z = torch.eye(len(mine), dtype=torch.float64) - eta * j[mine] @ j[mine].T
+        total += share * eta * float(sum(r[mine] @ torch.linalg.matrix_power(z, k) @ r[mine] for k in range(steps)))
+    return total**0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -74,6 +118,14 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
         (("--network", "conv:3:erf", "--n", "4"), "takes images"),
         (("--network", "deep"), "there is no network 'deep'"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),
+        (
+            ("--network", "fc:3:erf", "--method", "scaffold"),
+            "with --network it is fl-ntk or fedavg",
+        ),
+        (("--network", "fc:3:erf", "--method", "fedavg", "--visits", "2"), "--visits is for any order"),
+        (("--network", "fc:3:erf", "--method", "fedavg", "--option", "mu=1"), "mu"),
+        (("--network", "fc:3:erf", "--method", "fl-ntk", "--momentum"), "leave it out with --network"),
+        (("--network", "fc:3:erf", "--option", "mu=1"), "--option needs --method"),
         (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order, --network"),
         (("--network", "fc:3:erf", "--visits", "0.5"), "visits is 0.5; it must be 1 or more"),
         (("--network", "fc:3:erf", "--test"), "sphere takes no test"),

@@ -65,8 +65,8 @@ def certify(
         str | None,
         typer.Option(
             metavar="KIND:L:PHI",
-            help="a proof for every order, of a network with L layers of weights, all trained: KIND fc or conv, PHI "
-            "relu, erf or gelu",
+            help="a proof for every order, or of --method's rounds, of a network with L layers of weights, all "
+            "trained: KIND fc or conv, PHI relu, erf or gelu",
         ),
     ] = None,
     visits: Annotated[
@@ -101,7 +101,7 @@ def certify(
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
     data; --network does so for networks of any depth, if every sample is visited about equally often; --method says
     that one method does, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
-    fedprox, scaffold or feddyn.
+    fedprox, scaffold or feddyn; with --network fl-ntk or fedavg.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,
@@ -126,17 +126,20 @@ def certify(
         if visits != 1 and network is None:
             raise ValueError("--visits needs --network")
         _check(options, after, watch, search, search_steps, every)
-        if sum(kinds.values()) > 1:
+        if any_order and sum(kinds.values()) > 1:
             raise ValueError(
-                "--network is for smooth networks, --any-order and --method are for two layers of ReLU, in any order "
-                "and of one method: choose one"
+                "--any-order is for two layers of ReLU in any order, --network for smooth networks, --method for one "
+                "method: choose one of them, or --network with --method"
             )
+        if momentum and network is not None:
+            raise ValueError("--momentum trains two layers of ReLU; leave it out with --network")
         if any(kinds.values()) and (search or search_steps):
             raise ValueError(f"--search and --search-steps look at X.11 and X.12, not at {', '.join(kinds)}")
     if network is not None:
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
-        return certify_smooth_network(options, Smooth(network, after, watch, every, visits, test, json_file, weights))
+        smooth = Smooth(network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()))
+        return certify_smooth_network(options, smooth)
     if any_order or method is not None:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 

@@ -269,7 +269,7 @@ def test_what_is_no_question_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             certify_method(problem, weights, setup, method, options)
-    with pytest.raises(ValueError, match="feddyn has no server_rate; leave eta_global at 1"):
+    with pytest.raises(ValueError, match="feddyn has no server_rate: leave it at 1"):
         certify_method(problem, weights, Setup(eta_global=2.0), "feddyn")
     with pytest.raises(ValueError, match=r"takes .* GB, and memory is"):
         certify_method(problem, weights, setup, memory=1e6)
