@@ -76,9 +76,8 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
         for judged in watched:
             reached, certificate = judged
             if not certificate.certified:
-                typer.echo(
-                    f"round {reached}: |y - f| = {float(certificate.residual.hi):.3g}; {certificate.why}", err=True
-                )
+                left = f"{certificate.residual_name} = {float(certificate.residual.hi):.3g}"
+                typer.echo(f"round {reached}: {left}; {certificate.why}", err=True)
     assert judged is not None  # round 0 is judged before any training
     return judged
 

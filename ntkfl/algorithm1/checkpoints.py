@@ -1,28 +1,51 @@
 """The network of a run at every few rounds, made in legs that can be made again to the last bit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
+from ntkfl import interruption
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
+
+State = TypeVar("State")
+
+
+def in_legs(
+    start: State, train: Callable[[State, range], State], rounds: int, every: int
+) -> Iterator[tuple[int, State]]:
+    """The rounds 0, `every`, 2 `every` and so on up to `rounds`, with the state that training has come to by then.
+
+    The last leg is shorter where `every` does not divide `rounds`; `train` is given a state and the numbers of the
+    rounds of a leg.
+
+    Raises:
+        ValueError: rounds negative or every not positive.
+    """
+    if rounds < 0 or every < 1:
+        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
+    state = start
+    yield 0, state
+    for reached in range(0, rounds, every):
+        interruption.check()
+        leg = range(reached + 1, min(reached + every, rounds) + 1)
+        state = train(state, leg)
+        yield leg[-1], state
 
 
 def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
     """The network of setup.seed and, trained in legs of `every` rounds, those after every leg up to `rounds`.
 
-    The last leg is shorter where `every` does not divide `rounds`. Legs are part of what reproduces the weights to the
-    last bit: each starts from the float64 weights that the one before has left.
+    Legs are part of what reproduces the weights to the last bit: each starts from the float64 weights that the one
+    before has left.
 
     Raises:
-        ValueError: rounds negative or every not positive. FloatingPointError: as `simulate`.
+        ValueError: as `in_legs`. FloatingPointError: as `simulate`.
     """
-    if rounds < 0 or every < 1:
-        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
-    weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
-    yield 0, weights
-    for reached in range(0, rounds, every):
-        leg = min(every, rounds - reached)
-        run = simulate(problem, replace(setup, rounds=leg), weights, keep=[leg], movements=False)
-        weights = Weights(run.weights[leg], weights.signs)
-        yield reached + leg, weights
+
+    def train(weights: Weights, leg: range) -> Weights:
+        run = simulate(problem, replace(setup, rounds=len(leg)), weights, keep=[len(leg)], movements=False)
+        return Weights(run.weights[len(leg)], weights.signs)
+
+    return in_legs(draw(setup.width, problem.d, setup.seed, setup.sigma), train, rounds, every)

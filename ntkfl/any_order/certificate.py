@@ -202,6 +202,11 @@ class AnyOrderCertificate(LaterModels):
     _limits: dict[str, int] = field(repr=False, default_factory=dict)
 
     @property
+    def residual_name(self) -> str:
+        """What `residual` is of: the labels, or what minimises another loss."""
+        return super().residual_name if self.loss.name == "squares" else "from f to its minimisers"
+
+    @property
     def step_limit(self) -> float:
         """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
 

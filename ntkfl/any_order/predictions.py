@@ -52,6 +52,11 @@ class FinalAnswers(ABC):
         """
         return settled(self.enclosure(x))
 
+    @property
+    def residual_name(self) -> str:
+        """What `residual` is of."""
+        return "|y - f|"
+
 
 def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, "k d"]) -> Estimate:
     """An enclosure of f_W(x_i) for every W with |W - W*|_F <= D, (k, C).

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.checkpoints import checkpoints
+from ntkfl.algorithm1.checkpoints import checkpoints, in_legs
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.any_order.certificate import LaterModels
 from ntkfl.initialisation import draw
@@ -55,20 +55,22 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
     Raises:
         ValueError: as `tuned_momentum` and `checkpoints`. FloatingPointError: as `simulate`.
     """
-    if rounds < 0 or every < 1:
-        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
     step, momentum = tuned_momentum(problem, setup)
-    weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
-    yield 0, weights
-    one, before = replace(setup, rounds=1, eta_global=step), weights.hidden
-    for reached in range(1, rounds + 1):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # momentum is stable up to twice the step that FedAvg is
-            run = simulate(problem, one, weights, keep=[1], movements=False)
-        after = run.weights[1] + momentum * (weights.hidden - before)
-        before, weights = weights.hidden, Weights(after, weights.signs)
-        if reached % every == 0 or reached == rounds:
-            yield reached, weights
+    alone = replace(setup, rounds=1, eta_global=step)
+
+    def train(state: tuple[Weights, np.ndarray], leg: range) -> tuple[Weights, np.ndarray]:
+        weights, before = state
+        for _ in leg:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # momentum is stable up to twice the step that FedAvg is
+                run = simulate(problem, alone, weights, keep=[1], movements=False)
+            after = run.weights[1] + momentum * (weights.hidden - before)
+            before, weights = weights.hidden, Weights(after, weights.signs)
+        return weights, before
+
+    start = draw(setup.width, problem.d, setup.seed, setup.sigma)
+    for reached, (weights, _) in in_legs((start, start.hidden), train, rounds, every):
+        yield reached, weights
 
 
 def loss_checkpoints(
@@ -86,28 +88,27 @@ def loss_checkpoints(
     Raises:
         ValueError: rounds below 0, every below 1 or labels of several outputs. FloatingPointError: the run overflowed.
     """
-    if rounds < 0 or every < 1:
-        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
     if problem.y.ndim != 1:
         raise ValueError(f"y has shape {problem.y.shape}; this training takes one output")
-    weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
-    hidden, readout = weights.hidden, weights.signs / np.sqrt(setup.width)
-    yield 0, weights
-    for reached in range(1, rounds + 1):
-        interruption.check()
-        total = np.zeros_like(hidden)
-        for members in problem.clients():
-            x, own = problem.x[members], hidden
-            for _ in range(setup.local_steps):
-                z = x @ own.T
-                slope = loss.slope(np.maximum(z, 0) @ readout, problem.y[members])
-                own = own - setup.eta_local * ((z >= 0) * slope[:, None] * readout).T @ x
-            total += own - hidden
-        hidden = hidden + setup.eta_global / problem.n_clients * total
-        if not np.isfinite(hidden).all():
-            raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
-        if reached % every == 0 or reached == rounds:
-            yield reached, Weights(hidden, weights.signs)
+
+    def train(weights: Weights, leg: range) -> Weights:
+        hidden, readout = weights.hidden, weights.signs / np.sqrt(setup.width)
+        for reached in leg:
+            interruption.check()
+            total = np.zeros_like(hidden)
+            for members in problem.clients():
+                x, own = problem.x[members], hidden
+                for _ in range(setup.local_steps):
+                    z = x @ own.T
+                    slope = loss.slope(np.maximum(z, 0) @ readout, problem.y[members])
+                    own = own - setup.eta_local * ((z >= 0) * slope[:, None] * readout).T @ x
+                total += own - hidden
+            hidden = hidden + setup.eta_global / problem.n_clients * total
+            if not np.isfinite(hidden).all():
+                raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
+        return Weights(hidden, weights.signs)
+
+    return in_legs(draw(setup.width, problem.d, setup.seed, setup.sigma), train, rounds, every)
 
 
 def trained_checkpoints(

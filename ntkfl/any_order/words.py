@@ -45,17 +45,12 @@ def page(certificate: AnyOrderCertificate) -> str:
     """The sentences, the numbers that they rest on, and the conditions."""
     constant = certificate.weights.hidden.shape[1] > certificate.network.hidden.shape[1]
     numbers = {} if certificate.certified else {"in the way": certificate.why}
+    squares = certificate.loss.name == "squares"
     numbers |= {
         "samples, neurons": f"{certificate.given.n}, {certificate.width}",
-        **(
-            {"|y - f|": shown_up(float(certificate.residual.hi))}
-            if certificate.loss.name == "squares"
-            else {
-                "loss": certificate.loss.name,
-                "from f to its minimisers": shown_up(float(certificate.residual.hi)),
-                "samples it rests on": str(len(certificate.kept)),
-            }
-        ),
+        **({} if squares else {"loss": certificate.loss.name}),
+        certificate.residual_name: shown_up(float(certificate.residual.hi)),
+        **({} if squares else {"samples it rests on": str(len(certificate.kept))}),
         "D, distance to the fit": shown_up(float(certificate.distance.hi)),
         "pairs held at kinks, |A|": str(len(certificate.held)),
         "margin off A": shown_down(certificate.margin),

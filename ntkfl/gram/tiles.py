@@ -139,8 +139,7 @@ class Tiles:
         product = np.zeros(v.shape)
         # BLAS shares a thin product badly among threads; the sum's order is that of the slabs, whatever their threads
         with worker_threads() as count, ThreadPoolExecutor(count) as workers:
-            mapped = workers.map if len(self.slabs) > 1 else map  # no thread is begun for one slab
-            for slab, part in zip(self.slabs, mapped(partial(_slab_product, v=v), self.slabs), strict=True):
+            for slab, part in zip(self.slabs, workers.map(partial(_slab_product, v=v), self.slabs), strict=True):
                 interruption.check()
                 product[: slab.shape[1]] += part
         return product

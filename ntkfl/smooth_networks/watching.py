@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ntkfl import interruption
+from ntkfl.algorithm1.checkpoints import in_legs
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks.certificate import NetworkCertificate
@@ -31,20 +31,15 @@ def network_checkpoints(
     Raises:
         ValueError: rounds below 0 or every below 1; as `simulate_network`. FloatingPointError: the run overflowed.
     """
-    if rounds < 0 or every < 1:
-        raise ValueError(f"rounds is {rounds} and every is {every}; they must be at least 0 and at least 1")
     problem = problem.one_axis()
     outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
     model = network.model(problem.x.shape[1:], setup.width, outputs)
-    params: Mapping[str, Any] = model.initial(setup.seed)
-    reached = 0
-    yield reached, params
-    while reached < rounds:
-        interruption.check()
-        leg = min(every, rounds - reached)
-        run = simulate_network(problem, replace(setup, rounds=leg), model, params, keep=[leg])
-        params, reached = run.weights[leg], reached + leg
-        yield reached, params
+
+    def train(params: Mapping[str, Any], leg: range) -> Mapping[str, Any]:
+        run = simulate_network(problem, replace(setup, rounds=len(leg)), model, params, keep=[len(leg)])
+        return run.weights[len(leg)]
+
+    return in_legs(model.initial(setup.seed), train, rounds, every)
 
 
 def watch_network(

@@ -36,6 +36,12 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path, momentum):
     assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
 
 
+@pytest.mark.parametrize(("loss", "left"), [("squares", "|y - f|"), ("hinge", "from f to its minimisers")])
+def test_while_watching_the_residual_is_named_by_the_loss(loss, left):
+    result = run(*SMALL, "--loss", loss, "--watch", "--rounds", 1)
+    assert re.match(rf"round 0: {re.escape(left)} = \d", result.stderr) and f"\n  {left}  " in result.stdout
+
+
 def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
     result = run(*SMALL, "--after", 1)
     assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order: ")
