@@ -31,11 +31,11 @@ class Client:
     def fit(self, weights, batches, gradient, rate):
         weights = {name: value.copy() for name, value in weights.items()}
         for x, y in batches:
-            found = gradient(weights, x, y)
+            gradients = gradient(weights, x, y)
             if self.buffer is None:
                 self.buffer = {name: np.zeros_like(value) for name, value in weights.items()}
             for name in weights:
-                step = found[name] + self.weight_decay * weights[name]
+                step = gradients[name] + self.weight_decay * weights[name]
                 self.buffer[name] = self.momentum * self.buffer[name] + step
                 weights[name] -= rate * self.buffer[name]
         return weights
@@ -156,8 +156,8 @@ print(Path("conform.md").read_text())
 # %%
 from ntkfl.conformance import conformance
 
-found = conformance("adapter.py", ["fedavg"])
-print(found.conforms, found.methods[0].outcome.value, sorted({case.precision for case in found.methods[0].cases}))
+report = conformance("adapter.py", ["fedavg"])
+print(report.conforms, report.methods[0].outcome.value, sorted({case.precision for case in report.methods[0].cases}))
 
 # %% [markdown]
 # For other languages `ntkfl conform cases --out DIR` writes problems, options, batches and reference trajectories as

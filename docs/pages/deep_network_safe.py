@@ -57,8 +57,8 @@ print(ntkfl.certify_network(net, None, digits))
 
 # %%
 train(300)
-found = ntkfl.certify_network(net, None, digits)
-print(found)
+certificate = ntkfl.certify_network(net, None, digits)
+print(certificate)
 
 # %% [markdown]
 # **What is proved** are the first two sentences. Their words mean:
@@ -82,8 +82,8 @@ print(found)
 # %%
 start = [value.detach().clone() for value in net.parameters()]
 seen = torch.tensor(digits.x_test)
-claimed = found.enclosure(digits.x_test)
-eta = found.step_limit
+claimed = certificate.enclosure(digits.x_test)
+eta = certificate.step_limit
 for epoch in range(31):
     with torch.no_grad():
         residual = y - net(x).squeeze(1)
@@ -99,9 +99,9 @@ for epoch in range(31):
 
 moved = sum(((a - b) ** 2).sum() for a, b in zip(net.parameters(), start, strict=True)) ** 0.5
 outputs = net(seen).squeeze(1).detach().numpy()
-print("within the stated distance:", bool(moved <= found.reach))
+print("within the stated distance:", bool(moved <= certificate.reach))
 print("all outputs in their intervals:", bool(((claimed.lo <= outputs) & (outputs <= claimed.hi)).all()))
-final = found.final(digits.x_test)
+final = certificate.final(digits.x_test)
 settled = final != "open"
 print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.sign(outputs) != final)[settled].sum()}")
 

@@ -77,8 +77,8 @@ from experiments.pictures import as_bytes, drawn
 from verification import verify
 
 lemma = bounds.get("fl-ntk/C.6")
-found = {verdict.form: verdict.seen for verdict in verify(lemma, options=bounds.Options(trials=20))}
-Image(as_bytes(drawn(lemma, found), "png", "c6"))
+seen_by_form = {verdict.form: verdict.seen for verdict in verify(lemma, options=bounds.Options(trials=20))}
+Image(as_bytes(drawn(lemma, seen_by_form), "png", "c6"))
 
 # %% [markdown]
 # Each point is a case: its **left** side, measured, upwards, and its **right** side, the bound, to the right. Bars are

@@ -48,9 +48,9 @@ methods = {
 rounds = [1, 2, 5, 10, 20, 50, 100]
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for method, options in methods.items():
-    found = limit_curves(problem, rounds, method=method, options=options)
-    panels[0].plot(rounds, [point.residual.value for point in found.points], "o-", label=method)
-    panels[1].plot(rounds, [point.test.value for point in found.points], "o-", label=method)
+    curves = limit_curves(problem, rounds, method=method, options=options)
+    panels[0].plot(rounds, [point.residual.value for point in curves.points], "o-", label=method)
+    panels[1].plot(rounds, [point.test.value for point in curves.points], "o-", label=method)
 panels[0].set(xscale="log", yscale="log", xlabel="round", ylabel="|r| / |y|")
 panels[1].set(xscale="log", xlabel="round", ylabel="test accuracy")
 panels[0].legend(fontsize="small")

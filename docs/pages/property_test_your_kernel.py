@@ -85,9 +85,9 @@ def careless(x, z=None):
     return (np.sin(theta) + 2 * (np.pi - theta) * np.cos(theta)) / (2 * np.pi)
 
 
-found = check(careless, smallest_angle=1e-6, examples=50)
-print(found["homogeneous"].counterexample)
-print("broken:", found.broken)
+report = check(careless, smallest_angle=1e-6, examples=50)
+print(report["homogeneous"].counterexample)
+print("broken:", report.broken)
 
 # %% [markdown]
 # One number suffices: $k(2, 2)$ is 1 where 4 is right. On unit rows everything holds, which is why tests on
@@ -108,9 +108,9 @@ def at_width(x, width, seed):
     return (x @ x.T * (active @ active.T) + hidden @ hidden.T) / width
 
 
-found = check(both_layers, depth=2, finite=at_width, examples=20)
-print(found["concentrates"])
-print(found["limit of networks"])
+report = check(both_layers, depth=2, finite=at_width, examples=20)
+print(report["concentrates"])
+print(report["limit of networks"])
 
 
 # %%
@@ -120,9 +120,9 @@ def half_forgotten(x, width, seed):
     return (x @ x.T * (active @ active.T) + hidden @ hidden.T / 2) / width
 
 
-found = check(both_layers, depth=2, finite=half_forgotten, examples=20)
-print(found["concentrates"])
-print(found["limit of networks"])
+report = check(both_layers, depth=2, finite=half_forgotten, examples=20)
+print(report["concentrates"])
+print(report["limit of networks"])
 
 # %% [markdown]
 # The error does not fall: the two functions differ by a constant. The comparison entry by entry has no tolerance that

@@ -110,14 +110,14 @@ from pathlib import Path
 from ntkfl.connectivity import load_affine_network
 
 problem = ntkfl.Problem(digits.x, digits.y, digits.owner)
-found = ntkfl.certify_any_order(problem, load_affine_network(Path("step_140.safetensors")))
-print("certified:", found.certified, "  D:", found.distance, "  held:", len(found.held))
+certificate = ntkfl.certify_any_order(problem, load_affine_network(Path("step_140.safetensors")))
+print("certified:", certificate.certified, "  D:", certificate.distance, "  held:", len(certificate.held))
 
 # %%
-network, features = found.weights, found.problem.x  # a bias is the weight of a constant feature
-start, point = network.hidden, found.fitted_weights()
+network, features = certificate.weights, certificate.problem.x  # a bias is the weight of a constant feature
+start, point = network.hidden, certificate.fitted_weights()
 w, rng = start.copy(), np.random.default_rng(1)
-eta = 0.99 * found.step_limit_for(1)
+eta = 0.99 * certificate.step_limit_for(1)
 distances = []
 for step in range(4001):
     outputs = np.maximum(features @ w.T, 0) @ network.readout.ravel()
@@ -128,15 +128,15 @@ for step in range(4001):
     pull = eta * (digits.y[i] - outputs[i])
     w = w + pull * (features[i] @ w.T >= 0)[:, None] * network.readout.ravel()[:, None] * features[i]
 print("never farther from W*:", sorted(distances, reverse=True) == distances)
-print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * found.distance.hi)
+print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * certificate.distance.hi)
 
 # %% [markdown]
 # And the predictions: what was called final has stayed, and every output lies in the interval that the certificate
 # gave before.
 
 # %%
-final, interval = found.final(digits.x_test), found.enclosure(digits.x_test)
-later = np.maximum(found.inputs(digits.x_test) @ w.T, 0) @ network.readout.ravel()
+final, interval = certificate.final(digits.x_test), certificate.enclosure(digits.x_test)
+later = np.maximum(certificate.inputs(digits.x_test) @ w.T, 0) @ network.readout.ravel()
 settled = final != "open"
 print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.sign(later) != final)[settled].sum()}")
 print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <= interval.hi)).all()))
@@ -152,7 +152,7 @@ from ntkfl.any_order import attack_any_order
 
 early = load_affine_network(Path("step_40.safetensors"))
 print("not certified:", attack_any_order(ntkfl.certify_any_order(problem, early), trials=2000))
-print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
+print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 
 # %% [markdown]
 # ## How far it reaches

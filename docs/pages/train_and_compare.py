@@ -80,7 +80,7 @@ accuracy = {
     name: np.array([run(**keys, **common, seed=seed).metrics["test_accuracy"] for seed in seeds])
     for name, keys in methods.items()
 }
-last = {name: 100 * found[:, -1] for name, found in accuracy.items()}
+last = {name: 100 * of_seeds[:, -1] for name, of_seeds in accuracy.items()}
 for name, percent in last.items():
     print(f"{name:<17}{percent.mean():.1f} % correct, spread over seeds {percent.std(ddof=1):.1f}")
 for name in list(methods)[1:]:
@@ -94,8 +94,8 @@ for name in list(methods)[1:]:
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(5, 3.2))
-for name, found in accuracy.items():
-    mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+for name, of_seeds in accuracy.items():
+    mean, error = of_seeds.mean(axis=0), of_seeds.std(axis=0, ddof=1) / np.sqrt(len(seeds))
     (line,) = axes.plot(mean, label=name)
     axes.fill_between(range(len(mean)), mean - error, mean + error, alpha=0.2, color=line.get_color())
 axes.set_xlabel("round")

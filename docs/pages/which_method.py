@@ -48,11 +48,11 @@ from ntkfl import data, fastest
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
 for panel, partition in zip(panels, ("iid", "dirichlet:0.1"), strict=True):
-    found = fastest(data.digits(n=50, clients=4, partition=partition, seed=0), local_steps=(1, 2, 5, 10, 20))
-    for label in sorted({one.label for one in found.tuned}):
-        of = {one.local_steps: one.rounds for one in found.tuned if one.label == label}
+    answer = fastest(data.digits(n=50, clients=4, partition=partition, seed=0), local_steps=(1, 2, 5, 10, 20))
+    for label in sorted({tuned.label for tuned in answer.tuned}):
+        of = {tuned.local_steps: tuned.rounds for tuned in answer.tuned if tuned.label == label}
         panel.plot(list(of), list(of.values()), "o-", label=label)
-    panel.axhline(found.floor, color="black", linestyle=":", label="floor")
+    panel.axhline(answer.floor, color="black", linestyle=":", label="floor")
     panel.set(xscale="log", yscale="log", xlabel="local steps K", title=partition)
     panel.set_xticks(list(of), list(of))
     panel.minorticks_off()
@@ -109,7 +109,10 @@ from ntkfl.tuned_outer import Drawn, tune_outer
 
 problem = data.digits(n=30, clients=4)
 full, two = (
-    {(one.local_steps, one.outer): one for one in tune_outer(problem, rounds=20, local_steps=(1, 4), drawn=drawn)}
+    {
+        (tuned.local_steps, tuned.outer): tuned
+        for tuned in tune_outer(problem, rounds=20, local_steps=(1, 4), drawn=drawn)
+    }
     for drawn in (Drawn(), Drawn(batch_size=2))
 )
 for steps, outer in sorted(full):

@@ -163,8 +163,8 @@ plt.show()
 from verification import certify
 
 for n in (4, 8):
-    found = certify(ntkfl.data.digits(n=n, clients=2), ntkfl.Setup(width=64_000, eta_local=0.02, local_steps=2))
-    print(f"{n} samples:", found.certified, f"shortfall {found.shortfall:.3g}")
+    certificate = certify(ntkfl.data.digits(n=n, clients=2), ntkfl.Setup(width=64_000, eta_local=0.02, local_steps=2))
+    print(f"{n} samples:", certificate.certified, f"shortfall {certificate.shortfall:.3g}")
 
 # %% [markdown]
 # (`shortfall` is the movement needed divided by the radius; a network is certified if it is at most 1. `print(found)`

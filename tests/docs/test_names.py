@@ -29,7 +29,7 @@ def empty_names(tree: ast.AST) -> Iterator[str]:
             yield from (f"{argument.lineno}: one" for argument in node.args.args if argument.arg == "one")
 
 
-@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "proofs", "docs/checks", "docs/extensions"])
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "proofs", "docs/checks", "docs/extensions", "docs/pages"])
 def test_a_variable_is_named_by_what_it_holds(folder):
     texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py")}
     suspects = {path: ast.parse(text) for path, text in texts.items() if USED.search(text)}
