@@ -18,7 +18,7 @@ from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
-COUNTED = "trials", "mutants_killed", "mutants_total"  # said in JSON, and not read from it
+DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search"  # said in JSON, and not read from it
 Word = TypeVar("Word", bound=StrEnum)
 
 
@@ -56,8 +56,7 @@ class Verdict:
     outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
     form is known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`:
     the admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the
-    cases, for a picture. `search`: what a search after the cases found; `broken_by_search`: a counterexample, which
-    decided, where the cases held.
+    cases, for a picture. `search`: what a search after the cases found.
     """
 
     id: str
@@ -94,7 +93,6 @@ class Verdict:
     not_computed: dict[str, str] = field(default_factory=dict)
     seen: Seen | None = None
     search: str | None = None
-    broken_by_search: bool = False
 
     @property
     def trials(self) -> int:
@@ -110,6 +108,11 @@ class Verdict:
     def mutants_total(self) -> int:
         """How many mutants were judged."""
         return len(self.mutants)
+
+    @property
+    def broken_by_search(self) -> bool:
+        """Whether the cases held, and a counterexample that a search found after them decided."""
+        return "search" in (self.tightness or {})
 
     @property
     def word(self) -> str:
@@ -173,7 +176,7 @@ class Verdict:
         `evidence` has what the recorded outcome of one of this project's forms rests on, with the places that show it.
         `from_json` gives the verdict back.
         """
-        content = strict_json(asdict(replace(self, seen=None))) | {name: getattr(self, name) for name in COUNTED}
+        content = strict_json(asdict(replace(self, seen=None))) | {name: getattr(self, name) for name in DERIVED}
         statement = own().get(self.id)
         rests = strict_json(evidence(statement, self.form)) if statement and self.form in statement.forms else {}
         return content | {"seen": None if self.seen is None else self.seen.to_json(), "evidence": rests}
@@ -208,7 +211,7 @@ class Verdict:
             "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
             "seen": None if seen is None else Seen.from_json(seen),
         }
-        derived = {*COUNTED, "evidence"}
+        derived = {*DERIVED, "evidence"}
         return cls(**({name: part for name, part in content.items() if name not in derived} | given))
 
 

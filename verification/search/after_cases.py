@@ -93,15 +93,10 @@ def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, ch
         seen = f"a violation that was not confirmed: {said.partition(': ')[2]}"
         return replace(verdict, search=f"left {counterexample.seen.left}, right {counterexample.seen.right} in {seen}")
     if verdict.own_data:
-        return replace(
-            verdict,
-            search=said,
-            elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, ratio),
-        )
+        return replace(verdict, search=said, elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, ratio))
     return replace(
         verdict,
         outcome=Outcome.VIOLATED,
-        broken_by_search=True,
         search=said,
         lhs=Side.of(counterexample.seen.left),
         rhs=Side.of(counterexample.seen.right),
