@@ -114,7 +114,7 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
 
 
 def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
-    """On the data of a FederatedFamily, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+    """A network on the data of a FederatedFamily, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
     problem, setup = base.problem(seed), base.setup
     radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
     weights = gaussian(setup.width, problem.d, seed, setup.sigma)
@@ -126,7 +126,7 @@ class InitialNetworkFamily(Family):
 
     @property
     def base(self) -> FederatedFamily:
-        """Whose data they are on."""
+        """The family whose data the networks are on."""
         return self.of[0]
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:

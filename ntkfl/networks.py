@@ -37,7 +37,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
         name: what reports call it; default: that of its class or function.
 
     Raises:
-        ValueError: what is no network, has no parameters, or integer ones; a torch module in training mode
+        ValueError: `given` is no network, has no parameters, or has integer ones; a torch module in training mode
             with batch norm, dropout or another part that is a pure function in eval mode only.
     """
     import torch

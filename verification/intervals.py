@@ -4,21 +4,21 @@ from math import ceil
 
 from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load
 
-UPPER, LOWER = 0.025, 5e-7  # how often a limit may be wrong by chance
+UPPER, LOWER = 0.025, 5e-7  # probability that a limit is wrong by chance
 
 
 def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
-    """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%).
+    """The smallest probability that `failures` or fewer in `trials` refute.
 
-    The level is one-sided.
+    The level is one-sided; the default is that of one end of a two-sided interval of 95%.
     """
     return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
 
 def lower_limit(failures: int, trials: int, level: float = 1 - LOWER) -> float:
-    """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6).
+    """The largest probability that `failures` or more in `trials` refute.
 
-    The level is one-sided.
+    The level is one-sided; the default is that of one end of a two-sided interval of 1 - 1e-6.
     """
     return 0.0 if failures == 0 else float(betaincinv(failures, trials - failures + 1, 1 - level))
 

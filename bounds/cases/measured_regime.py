@@ -46,16 +46,13 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """A quantity of the regime.
+        """A quantity of the regime, which may ask for the order of the samples, and for `start` in that order.
 
-        Args:
-            quantity: of the regime and the order of its samples, and of `start` in that order where it is given.
-            samples: axes of the quantity that are samples.
-            size: how large the numbers are that the quantity is the sum or difference of.
-            start: outputs (n, ...) that it starts from, rounded to float64: the other order takes them a rounding off.
+        `samples` are the quantity's axes of samples; `size` is that of the numbers that it is the sum or difference of;
+        `start` are outputs (n, ...) rounded to float64: the other order takes them a rounding off.
 
         Raises:
-            OverflowError: it is too large for float64.
+            OverflowError: the quantity is too large for float64.
         """
         given = () if start is None else (start,)
         other_given = () if start is None else (np.nextafter(start, np.inf)[::-1],)

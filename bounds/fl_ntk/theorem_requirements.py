@@ -11,8 +11,8 @@ from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n,
 from ntkfl import gram, interruption
 from ntkfl.problem import Problem
 
-SETTLED = 1e-9  # relative change at which the width that B.8 makes the theorem ask for is taken as found
-MOST_TURNS = 1000  # until it has; b(m) grows as the root of ln m, so a handful is usual
+SETTLED = 1e-9  # relative change at which the iteration for the width with B.8 ends
+MOST_TURNS = 1000  # of the iteration at most; as b(m) grows as the root of ln m, a handful is usual
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from experiments.studies.running.measuring import Status
     from experiments.studies.study import Point
 
-SHORTEST = 1e-6  # seconds that a cell counts for at least: the time left is by the work left, not by the cells
+SHORTEST = 1e-6  # least seconds of a cell: the time left is estimated from the work left, not from the number of cells
 
 
 class StudyProgress(Reporter):
@@ -26,7 +26,7 @@ class StudyProgress(Reporter):
         self._seconds = seconds
         self._work = sum(self._weight(cell) for cell in plan.todo)
         self._worked = self._worked_first = 0.0
-        self._first = 0.0  # the time left is by what follows the first report
+        self._first = 0.0  # the time left is estimated from what follows the first report
         super().__init__(text=self.text, total=self._work)
 
     @property

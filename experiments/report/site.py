@@ -1,4 +1,4 @@
-"""A report in one call; and all its files, by their path in its folder: pages, style, script, figures."""
+"""All files of a report by their path in its folder (pages, style, script, figures), and the call that writes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files as resources

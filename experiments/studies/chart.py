@@ -12,9 +12,9 @@ COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 
 @dataclass(frozen=True)
 class Label:
-    """Of an axis: what it shows, and its unit ("1" for a pure number).
+    """What an axis shows, and its unit ("1" for a pure number).
 
-    names: those of the places 0, 1, 2, ... of an axis without numbers.
+    names: of the places 0, 1, 2, ... on an axis without numbers.
     """
 
     says: str

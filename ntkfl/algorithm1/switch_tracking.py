@@ -32,11 +32,11 @@ MARGIN = 1.25  # next round's reach over this round's: beyond it the round is do
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
-    """Up to which share of entries this is faster than products, for clients of so many samples; not positive: never.
+    """The share of entries up to which tracking is faster than products; where it is not positive, it never is.
 
-    From nanoseconds a neuron, sample and round, measured in float64: products take 1/15 a multiplication and 1.2 a
-    step, half of it in float32; counting pairs c/200; an entry takes 50, and as some of them are computed a step,
-    12 + c/7 a step, in both.
+    It follows from measured nanoseconds for each neuron, sample and round, in float64: products take 1/15 a
+    multiplication and 1.2 a step, half of it in float32; counting pairs takes c/200; an entry takes 50, and 12 + c/7
+    a step, since some are computed in every step, in float32 too.
 
     `samples` counts those of one client, `itemsize` the bytes of a number.
     """
@@ -47,7 +47,7 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
 
 
 def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
-    """What tracking holds for samples (N, c, d), and what more if all pairs of neuron and sample are entries."""
+    """Bytes that tracking holds for samples (N, c, d), and bytes more where all pairs are entries."""
     samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
     sums = (PIECES + 16) * samples  # of the pieces, and what else is held of each sample
     growing = 3  # while a piece's array is copied to one of twice its size
@@ -69,8 +69,8 @@ class Start(NamedTuple):
 class SwitchTracking:
     """Rounds of Algorithm 1 for clients of one size.
 
-    The network is read, and its `total` added to. `most` is the share of entries among all pairs of neuron and sample
-    up to which tracking is worth it.
+    The network's weights are read, and changes are added to its `total`. `most`: the share of entries among all
+    pairs of neuron and sample up to which tracking is worth it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SwitchTracking:
     ) -> None:
         self.network, self.linearised, self.most, self.pool = network, linearised, most, pool
         self.x, self.labels, self.grams = x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1)
-        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding may lose
+        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding can lose
         self.counted = np.empty_like(self.grams)  # G_ij N_ij
         self.passes, self.count = passes(x.dtype.name), packing.kernels().count
         chunks = len(network.weights)
@@ -153,7 +153,7 @@ class SwitchTracking:
         return Start(sum(sums), list(entries), max(shares))
 
     def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """Outputs' sums over the neurons of some chunks, their share of entries and, up to the most, the entries."""
+        """The sums of the outputs over some chunks' neurons, the share of entries, and, up to the most, the entries."""
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
         room, count = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
@@ -222,6 +222,6 @@ class SwitchTracking:
 
 
 def _shared(count: int, least: int = 1) -> list[range]:
-    """Ranges of so many things, at most PIECES of them, of at least so many each but for the last."""
+    """At most PIECES ranges over `count` things, each with a least number of them but for the last."""
     step = max(least, -(-count // PIECES))
     return [range(begin, min(begin + step, count)) for begin in range(0, count, step)]

@@ -71,7 +71,7 @@ class ConformanceCase:
             return cls(document, dict(arrays))
 
     def write(self, folder: Path) -> None:
-        """Put it into an empty folder; floats of the JSON are written so that they come back to the bit.
+        """Write the case into an empty folder; floats are read back from the JSON to the bit.
 
         Args:
             folder: an empty one.
@@ -138,13 +138,14 @@ class ConformanceCase:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """What must be returned of the model after every round: its tensors; of LoRA, whose factors are not unique, the
-        weight that they make.
+        """What an implementation returns after every round: the model's tensors.
+
+        LoRA's factors are not unique, so that the weight that they make is returned in their place.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 
     def result(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """That, of a vector (P,).
+        """What `results` asks for, from a vector (P,).
 
         Args:
             w: the model as a vector, shape (P,).
@@ -153,7 +154,7 @@ class ConformanceCase:
         return {"weight": adapted(own)} if self.model == "lora" else own
 
     def gradient(self, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of the loss of these samples at w, (P,): their mean, or their sum where `loss` says so.
+        """The gradient at w of the mean of these samples' losses, or of their sum where `loss` says so, (P,).
 
         Args:
             w: flat, (P,).

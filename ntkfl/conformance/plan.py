@@ -13,7 +13,7 @@ from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 @dataclass(frozen=True)
 class Setting:
-    """What clients train on, and how; `decay` is the rate's from round to round."""
+    """What clients train on, and how; every round multiplies the rate by `decay`."""
 
     problem: Problem
     rate: float
@@ -40,7 +40,7 @@ def case(
     draws: int = 0,
     noise: bool = False,
 ) -> ConformanceCase:
-    """A case of so many rounds."""
+    """A case of this method and setting, with what every client trains on in every round."""
     (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]

@@ -14,11 +14,11 @@ from ntkfl.estimate import Estimate
 
 
 def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """evaluate(mean of the networks) - mean of what it gives for them; negative where averaging helps.
+    """evaluate(mean of the networks) less the mean of evaluate(network); negative where averaging helps.
 
     Args:
         evaluate: the mean loss of a network.
-        networks: `TorchNetwork` of any module; `group_barrier` has `TwoLayer` ones with their rounding.
+        networks: `TorchNetwork`s of one shape; of `TwoLayer` networks `group_barrier` bounds the rounding too.
 
     Raises:
         ValueError: fewer than two networks, different shapes, or a value that is not finite.
@@ -29,7 +29,7 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
 
 
 def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], networks: Sequence[AnyNetwork]) -> float:
-    """1 - evaluate(mean of the networks) / mean of what it gives for them; may be negative.
+    """1 - evaluate(mean of the networks) / the mean of evaluate(network); may be negative.
 
     Args:
         evaluate: the accuracy of a network, from 0 to 1.

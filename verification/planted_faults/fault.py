@@ -32,7 +32,7 @@ class PlantedFault:
 
 
 def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:
-    """A fault in one of the ways that runs can go: noticed on two cases of each family that are run by all of them.
+    """A fault in one of the ways of computing a run: the statement that notices it runs its cases in all ways.
 
     Args:
         name: what is wrong.

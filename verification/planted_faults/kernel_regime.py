@@ -1,4 +1,4 @@
-"""Faults in the exact dynamics at infinite width and in what is known of the way there."""
+"""Faults in the exact dynamics at infinite width: its maps, rates, outputs and step limits."""
 
 from collections.abc import Callable
 from dataclasses import replace

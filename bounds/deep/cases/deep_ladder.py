@@ -37,7 +37,7 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 
 
 class Trained(NamedTuple):
-    """Of one network's runs alone, from the residual r_0, T rounds of K steps."""
+    """What the runs of one network show, from the residual r_0, in T rounds of K steps."""
 
     # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
     neuron: float
@@ -47,7 +47,7 @@ class Trained(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Of one network's runs and kernels; the last three as `Trained`."""
+    """What the runs and kernels of one network show; the last three fields are those of `Trained`."""
 
     kernel: float  # |H(0) - H_inf| over |H_inf|
     # limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of H(0)
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeepLadder(Rungs):
-    """Networks of WideNetwork's over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y."""
+    """One kind of network over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y."""
 
     problem: Problem  # of clients of equal weight
     setup: Setup  # of every run, eta_global 1
@@ -80,12 +80,12 @@ class DeepLadder(Rungs):
 
     @prepared
     def seen(self) -> list[list[Seen]]:
-        """Of every network, by width."""
+        """What every network shows, by width."""
         return self.in_rungs("seen", partial(self._row, kernels=True))
 
     @cached_property
     def trained(self) -> list[list[Trained]]:
-        """Of every network, by width, without its kernels: all that a second opinion on a violation asks for."""
+        """What the runs of every network show, by width, without kernels; a second opinion needs no more."""
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
     def _row(self, row: int, places: range, kernels: bool) -> Iterator[Any]:
@@ -100,7 +100,7 @@ class DeepLadder(Rungs):
         return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
-        """Of a field in the width; `biased` as of `slope`."""
+        """The exponent of a field in the width; `biased` as in `slope`."""
         return slope(self.sizes, self.samples(name), biased=biased)
 
     def tends_to(self, name: str) -> tuple[Estimate, Estimate]:
@@ -110,7 +110,7 @@ class DeepLadder(Rungs):
         return exponent, leading_coefficient(self.sizes, values, 0.0).log()
 
     def root_mean_square(self, name: str) -> Estimate:
-        """Of a field over the networks of each width, (widths,)."""
+        """The root mean square of a field over the networks of each width, (widths,)."""
         return Estimate.exact(np.array([np.sqrt((sample**2).mean()) for sample in self.samples(name)]))
 
     @cached_property

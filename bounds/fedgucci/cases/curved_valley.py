@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 Point = tuple[float, float]
 
-PIECES = 64  # of the segment, before the pieces that could hold the supremum are halved
+PIECES = 64  # into which the segment is cut at first; those that may hold the supremum are then halved
 FINE = 1e-9  # how closely, relative to its size, the supremum is enclosed
 DEEPEST, MOST_PIECES = 60, 1024
 
@@ -117,8 +117,9 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
 
 
 def _valley(seed: int) -> CurvedValley:
-    """Of any width; every third one is straight, where the repaired bound is sharp; half of the moved anchors are on
-    the valley's floor, half anywhere.
+    """A valley of any width; half of the moved anchors lie on its floor, half anywhere.
+
+    Every third valley is straight: there the repaired bound is sharp.
     """
     rng = np.random.default_rng([seed, 17])
     bend = 0.0 if seed % 3 == 0 else 1.0
@@ -137,7 +138,7 @@ def _valley(seed: int) -> CurvedValley:
 def _any_valley(
     amplitudes: tuple[float, float], period: float, parts: tuple[float, ...], floor: bool, near: bool
 ) -> CurvedValley:
-    """Points within two periods; the anchor moves to the floor or not, and near its place, by 2 at most, or not."""
+    """Points within two periods; `floor`: the anchor moves to the floor; `near`: by 2 at most."""
     x, y, moved_x, moved_y, model_x, model_y = parts
     to_x = x * period + moved_x if near else moved_x * period
     if floor:

@@ -1,4 +1,4 @@
-"""What the statements about networks drawn in a cube have in common on their cases: symbols' values and left sides."""
+"""Values of symbols, and left sides, that the statements about networks drawn in a cube share."""
 
 import math
 from functools import lru_cache
@@ -56,7 +56,7 @@ def barrier(case: CubeNetworks) -> Estimate:
 
 
 def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """Both, as the two parts of `with_loss`."""
+    """The gap and the barrier: the two left sides of `with_loss`."""
     return gap(case), barrier(case)
 
 

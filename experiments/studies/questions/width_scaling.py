@@ -1,7 +1,7 @@
 """Width scaling: with which power of the width does everything in training approach the kernel regime?
 
-One run of Algorithm 1 and its kernel regime a cell feed all quantities. The labels are y_m(0) + r_0 with one fixed r_0,
-and no two cells share neurons, so that what is left to vary is the width.
+A cell makes one run of Algorithm 1 and of its kernel regime, and takes all quantities from these. The
+labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so that only the width is left to vary.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def powers() -> list[tuple[Power, str]]:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """One answer an exponent, in the order of the catalogue; the two readings of Eq (18) last."""
+    """An answer for each exponent, in the order of the catalogue; the two readings of Eq (18) come last."""
     ladder = StoredLadder.of(cells, problem(), SETUP)
     for power, label in powers():
         yield power_on(ladder, power, label)

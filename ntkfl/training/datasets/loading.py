@@ -232,7 +232,7 @@ def _owners(
 
 
 def _kept(owner: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The samples that clients train on, ascending: of each client's the share, rounded up."""
+    """The samples that clients train on, ascending: this share of each client's samples, rounded up."""
     require_number("train_share", share, "lie in (0, 1]")
     order = generator(seed, SHARE).permutation(len(owner))
     kept = [own[: math.ceil(share * len(own))] for c in np.unique(owner) for own in [order[owner[order] == c]]]

@@ -24,15 +24,15 @@ from ntkfl.training.tree import flatten, unflatten
 
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
-LINEAR = 1e-10  # relative difference of a round from a linear map, from which on it is none
-SCALES = (1.0, 1e3)  # at which that is looked at
+LINEAR = 1e-10  # a round that differs from its linear map by more, relative to its size, is not linear
+SCALES = (1.0, 1e3)  # of the random states at which a round is compared with its map
 
 
 def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> LinearRound:
     """One round of a method on full batches of all clients and the sum of squares, as an exact linear map.
 
     A method's module may bring it, as `linear(method, blocks) -> LinearRound`, or say in NOT_LINEAR why there is none.
-    Of any other the engine's round is differentiated.
+    For any other method the engine's round is differentiated.
 
     With a momentum, which begins anew in every round, the engine's round is differentiated.
 
@@ -95,7 +95,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
 
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same maps, each vector of n numbers in the memory measured in what a residual of size 1 makes of it."""
+    """The same maps, with each vector of the memory divided by its size after a round from residuals of size 1."""
     sizes = np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
     return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
 
@@ -204,7 +204,7 @@ def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
 
 
 def _check(run: _Run, columns: np.ndarray) -> None:
-    """Refuse a round that is no linear map of random states, or none of their outputs and gradients."""
+    """Refuse a round that is not linear on random states, or that knows more of weights than outputs and gradients."""
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
     features = vectors * np.sqrt(np.maximum(values, 0))

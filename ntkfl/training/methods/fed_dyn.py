@@ -1,4 +1,4 @@
-"""FedDyn (Acar et al. 2021): a dual variable per client makes the fixed point that of the uniform mean of the F_i."""
+"""FedDyn (Acar et al. 2021): dual variables make minimisers of the uniform mean of the F_i fixed points."""
 
 from dataclasses import dataclass
 
@@ -86,7 +86,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum` says what it is not for
+    with np.errstate(divide="ignore", over="ignore"):  # where these are not positive and finite, it is not `known`
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 
@@ -121,5 +121,5 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     drift = np.hstack([np.zeros((n, n)), blocks.apply(blocks.clients.values, np.eye(n))])
     share = 1 / cohort + 1 / clients
     noise = np.stack([np.full(n, share), np.full(n, -alpha)])
-    nothing = np.zeros(n)  # no client adds to the move at other samples than its own
+    nothing = np.zeros(n)  # a client moves its own samples alone
     return DrawnRound(always, share * delta, -alpha * delta, 0 * delta, drift, noise, nothing, owner, cohort)

@@ -8,7 +8,7 @@ from ntkfl.training.tree import Params, stacked
 
 
 def side_by_side(network: Model, count: int) -> Model:
-    """So many copies of a network of one output, each with weights of its own, as a model of as many outputs.
+    """A model of `count` outputs: copies of a network of one output, each with weights of its own.
 
     Output s depends on the weights of copy s alone. A loss that is a sum over outputs, as `HalfSquares("sum")`, has the
     gradient of each copy's own loss for it, so that steps of sgd and weighted means train every copy as if it were
