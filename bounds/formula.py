@@ -1,6 +1,6 @@
 """A formula is written once, in sympy, and evaluated in balls: its value always comes with a rigorous enclosure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import add, mul
@@ -193,10 +193,6 @@ def _column(part: np.ndarray) -> np.ndarray:
     return part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
 
 
-def _dimensions(matrices: Iterable) -> set:
-    return {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
-
-
 def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[..., Any]:
     """A function of balls for object arrays of them too: what does not vary over an array is computed once."""
     return np.frompyfunc(function, arguments, 1)
@@ -222,58 +218,83 @@ class _Environment:
     matrices: dict[Any, Any]
 
 
-Value = Callable[[_Environment], Any]  # a ball, an array of balls, or a matrix of balls
+Value = Callable[[_Environment, list], Any]  # a ball, an array of balls, or a matrix of them, after the values before
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and its value given theirs."""
+    """An expression's symbols, and how the values of its parts follow from these and each other, its own last."""
 
     scalars: tuple
     matrices: tuple
-    value: Value
+    steps: tuple[Value, ...]
+
+    def value(self, environment: _Environment) -> Any:
+        """Of the expression; what occurs in several places is computed once."""
+        values: list[Any] = []
+        for step in self.steps:
+            values.append(step(environment, values))
+        return values[-1]
 
 
 @lru_cache(maxsize=COMPILED)
 def _compiled(expression: Any) -> _Compiled:
-    matrices = tuple(s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol))
-    scalars = tuple(expression.free_symbols - set(matrices) - _dimensions(matrices))
-    places = {symbol: place for place, symbol in enumerate(scalars)}
-    return _Compiled(scalars, matrices, _ball(expression, places))
+    places: dict[Any, int] = {}  # of the scalar symbols
+    numbers: dict[Any, int] = {}  # of all nodes
+    steps: list[Value] = []
+
+    def number(node: Any) -> int:
+        if node not in numbers:
+            if node.is_Symbol:
+                places.setdefault(node, len(places))
+            arguments = [number(argument) for argument in _arguments(node)]
+            steps.append(_step(node, arguments, places))
+            numbers[node] = len(steps) - 1
+        return numbers[node]
+
+    number(expression)
+    return _Compiled(tuple(places), tuple(node for node in numbers if isinstance(node, sp.MatrixSymbol)), tuple(steps))
 
 
-def _ball(node: Any, places: Mapping[Any, int]) -> Value:
-    """How the value of a sympy node follows from the values of the symbols; `places` are those of the scalar ones."""
+def _arguments(node: Any) -> tuple:
+    """What the value of a sympy node follows from."""
+    if isinstance(node, sp.MatrixSymbol | sp.Identity):
+        return ()
+    return node.args[:1] if _is_root(node) else node.args
+
+
+def _is_root(node: Any) -> bool:
+    return node.is_Pow and node.exp == sp.S.Half
+
+
+def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
+    """How the value of a sympy node follows from those of its arguments, whose numbers are given."""
     if isinstance(node, sp.MatrixSymbol):
-        return lambda environment: environment.matrices[node]
+        return lambda environment, values: environment.matrices[node]
     if node.is_Symbol:
         place = places[node]
-        return lambda environment: environment.scalars[place]
+        return lambda environment, values: environment.scalars[place]
     if node.is_Integer:
         whole = arb(int(node))
-        return lambda environment: whole
+        return lambda environment, values: whole
     if node.is_Rational:
         exact = flint.fmpq(int(node.p), int(node.q))
-        return lambda environment: arb(exact)  # rounded to the precision asked for
+        return lambda environment, values: arb(exact)  # rounded to the precision asked for
     if node is sp.pi:
-        return lambda environment: arb.pi()
+        return lambda environment, values: arb.pi()
     if node is sp.E:
-        return lambda environment: arb.const_e()
+        return lambda environment, values: arb.const_e()
     if node in (sp.zoo, sp.nan, sp.oo, -sp.oo):
         raise NotFinite(f"the formula is {node} whatever its symbols are: it has no value")
     if isinstance(node, sp.Identity):
-        return lambda environment: _Identity()
-    if node.is_Pow and node.exp == sp.S.Half:
-        (base,) = (_ball(argument, places) for argument in node.args[:1])
-        return lambda environment: _ROOTS(base(environment))
-    arguments = [_ball(argument, places) for argument in node.args]
-    combined = _combined(node)
+        return lambda environment, values: _Identity()
+    combined = _ROOTS if _is_root(node) else _combined(node)
     if not node.is_Matrix:
-        return lambda environment: combined(*[argument(environment) for argument in arguments])
+        return lambda environment, values: combined(*[values[argument] for argument in arguments])
 
-    def matrix(environment: _Environment) -> Any:
+    def matrix(environment: _Environment, values: list) -> Any:
         if node not in environment.matrices:
-            environment.matrices[node] = combined(*[argument(environment) for argument in arguments])
+            environment.matrices[node] = combined(*[values[argument] for argument in arguments])
         return environment.matrices[node]
 
     return matrix
