@@ -37,6 +37,14 @@ class Network:
         self.x, self.y = problem.x.astype(LONG), problem.y.reshape(problem.n, -1).astype(LONG)
         self.start, self.readout = np.asarray(hidden).astype(LONG), readout
         self.loss, self.shift = loss, shift
+        self._last: tuple[np.ndarray, np.ndarray] = self.start, self.x @ self.start.T
+
+    def inner(self, w: np.ndarray) -> np.ndarray:
+        """x w^T of all samples, (n, m), kept for the last W, which nobody changes in place: many batches begin there."""
+        last = self._last
+        if last[0] is not w:
+            last = self._last = w, self.x @ w.T
+        return last[1]
 
     def outputs(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f_W(x), (k, C)."""
@@ -44,12 +52,13 @@ class Network:
 
     def pull(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
         """-l' of these samples, (k, C); for squares the residual. `shift` is added to the outputs."""
-        return -self.loss.slope(self.outputs(w, self.x[samples]) + self.shift, self.y[samples])
+        outputs = np.maximum(self.inner(w)[samples], 0) @ self.readout.T
+        return -self.loss.slope(outputs + self.shift, self.y[samples])
 
     def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
         """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64."""
         x, readout, root = self.x[samples].astype(float), self.readout.astype(float), np.sqrt(shape)
-        on = (self.x[samples] @ w.T >= 0)[:, None, :] * readout  # (k, C, m)
+        on = (self.inner(w)[samples] >= 0)[:, None, :] * readout  # (k, C, m)
         pairs = np.einsum("iar,jbr->iajb", on, on, optimize=True)
         products = pairs * (np.outer(root, root) * (x @ x.T))[:, None, :, None]
         norm = np.linalg.norm(products.reshape(len(samples) * len(readout), -1), 2)
@@ -59,7 +68,7 @@ class Network:
         """W+, and sum_B eta_i |r_i|^2, r the pulls."""
         residual = self.pull(w, batch.samples)
         pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
-        on = self.x[batch.samples] @ w.T >= 0  # (k, m)
+        on = self.inner(w)[batch.samples] >= 0  # (k, m)
         change = (on * (pull @ self.readout)).T @ self.x[batch.samples]
         return w + change, (pull * residual).sum()
 
