@@ -40,7 +40,7 @@ class Network:
         self._last: tuple[np.ndarray, np.ndarray] = self.start, self.x @ self.start.T
 
     def inner(self, w: np.ndarray) -> np.ndarray:
-        """x w^T of all samples, (n, m), kept for the last W, which nobody changes in place: many batches begin there."""
+        """x w^T of all samples, (n, m), kept for the last W, where many batches begin; nobody may change W in place."""
         last = self._last
         if last[0] is not w:
             last = self._last = w, self.x @ w.T

@@ -149,13 +149,25 @@ def _patterns(x, i, draws, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         w -= np.outer(w @ x[i], x[i]) / (x[i] @ x[i])
         active = w @ x.T >= 0
         active[:, i] = True
-        distinct, counts = np.unique(active, axis=0, return_counts=True)
+        distinct, counts = _distinct(active)
         if len(distinct) > MOST_PATTERNS:
             distinct, counts = active[:MOST_PATTERNS], np.full(MOST_PATTERNS, draws / min(draws, MOST_PATTERNS))
         rows.append(distinct)
         weights.append(counts / draws)
         replicates.append(np.full(len(counts), replicate))
     return np.concatenate(rows).astype(float), np.concatenate(weights), np.concatenate(replicates)
+
+
+def _distinct(patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of booleans in lexical order, and how many there are of each: as numbers of 8 bytes where they
+    fit, which numpy sorts twenty times as fast as rows."""
+    if patterns.shape[1] > 64:
+        return np.unique(patterns, axis=0, return_counts=True)
+    bits = np.zeros((len(patterns), 8), np.uint8)
+    packed = np.packbits(patterns, axis=1)
+    bits[:, : packed.shape[1]] = packed
+    _, first, counts = np.unique(bits.view(">u8")[:, 0], return_index=True, return_counts=True)
+    return patterns[first], counts
 
 
 def _reach(pull, server_pull, own, share) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy import stats
 from ntkfl import data
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.finite_width.boundary_layer import kink_layers, pattern_change
+from ntkfl.finite_width.boundary_layer import _distinct, kink_layers, pattern_change
 from ntkfl.finite_width.kink_gathering import pairs_near_kinks
 from ntkfl.finite_width.width_correction import drift_correction
 from ntkfl.problem import Problem, Setup, Weights
@@ -28,6 +28,19 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
     exact = np.abs(outputs) / (np.sqrt(2 * np.pi) * sigma * length)
     assert np.abs(change.flips.value - exact).max() <= change.flips.error.max() + 0.02 * exact[-1]
     assert np.allclose(change.drift.value[:, 0, 0], -(length**2) * change.flips.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("samples", [1, 7, 8, 9, 63, 64, 65])
+def test_patterns_are_counted_as_rows_are(samples):
+    """Few patterns, many times each, that differ in the first sample, in the last, or in all."""
+    rng = np.random.default_rng(samples)
+    base = rng.random((5, samples)) < 0.5
+    base[1:3] = base[0]
+    base[1, 0] ^= True
+    base[2, -1] ^= True
+    patterns = base[rng.integers(5, size=300)]
+    for own, rows in zip(_distinct(patterns), np.unique(patterns, axis=0, return_counts=True), strict=True):
+        np.testing.assert_array_equal(own, rows)
 
 
 def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}  # width^2 numbers a layer
 NARROW = 3  # widths at which chance moves a network's run by a third of what tends to a limit
+FEWEST_WIDTHS = 6  # of a second opinion
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
@@ -87,6 +88,10 @@ class DeepLadder(Rungs):
     def trained(self) -> list[list[Trained]]:
         """What the runs of every network show, by width, without kernels; a second opinion needs no more."""
         return self.in_rungs("trained", partial(self._row, kernels=False))
+
+    def fresh(self) -> DeepLadder:
+        """Other networks, for a second opinion: without the two largest widths, which take two thirds of the time."""
+        return self._other(self.counts[: max(FEWEST_WIDTHS, len(self.counts) - 2)])
 
     def _row(self, row: int, places: range, kernels: bool) -> Iterator[Any]:
         seeds = self.seeds(row)[places.start : places.stop]
