@@ -1,11 +1,97 @@
 """A ReLU network's kernel moves by m^(-1/2), not by 1/m: neurons cross kinks, whichever layers are trained."""
 
-import sympy as sp
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.deep.cases.kink_ladder import KINK_LADDERS
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+
+from bounds import Change, Claim, Family, Form, Kind, Source, Statement
+from bounds.case import prepared
+from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
+from bounds.deep.cases.network_stack import NetworkStack
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.rungs import SPACING, Rungs
 from bounds.mutants import replaced
 from bounds.vocabulary import BEYOND
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
+from ntkfl.problem import Problem, Setup
+
+RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
+DRAWS = 8  # of B, each from 8 replicates of SAMPLING
+SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts, which are stratified
+
+
+@dataclass(frozen=True, eq=False)
+class KinkLadder(Rungs):
+    """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y."""
+
+    problem: Problem
+    setup: Setup
+    seed: int
+    # widths, counts, seed: as `Rungs`
+    widths: tuple[int, ...] = tuple(RUNGS)
+    counts: tuple[int, ...] = tuple(RUNGS.values())
+
+    @property
+    def layers(self) -> np.ndarray:
+        """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer.
+
+        Several independent draws of it, (draws, n, n).
+        """
+        return _layers(self.problem, self.setup)
+
+    @prepared
+    def along(self) -> list[list[float]]:
+        """<H(T) - H(0), B> / |B|^2 of every network, by width."""
+        return self.in_rungs("along", self._row)
+
+    def _row(self, row: int, places: range) -> Iterator[float]:
+        mean = self.layers.mean(axis=0)
+        direction, seeds = mean / (mean**2).sum(), self.seeds(row)[places.start : places.stop]
+        for stack in NetworkStack.of_seeds(RELU, self.problem, self.widths[row], seeds):
+            yield from (float((change * direction).sum()) for change in self._changes(stack))
+
+    @property
+    def multiple(self) -> Estimate:
+        """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
+        mean = self.layers.mean(axis=0)
+        drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())  # 1, but for what B is off
+        coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
+        error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
+        return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)
+
+    def _changes(self, stack: NetworkStack) -> Iterator[np.ndarray]:
+        from ntkfl.training.tree import row_of  # torch is slow to load
+
+        after = stack.run(self.problem, self.setup).after
+        for place, network in enumerate(stack.networks):
+            yield network.kernel(row_of(after, place)) - network.kernel(network.start)
+
+
+@lru_cache(maxsize=4)
+def _layers(problem: Problem, setup: Setup) -> np.ndarray:
+    limit = gram.deep(problem.x, depth=2)
+    draws = (pattern_change(problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
+    return np.array([network.drift.value[-1] for network in draws])
+
+
+KINK_LADDERS = Family(
+    f"sphere, n=12, d=8, N=2, {RELU}, widths {min(RUNGS)} to {max(RUNGS)}",
+    lambda seed: KinkLadder(equal_points(seed), SETUP, seed),
+    st.builds(
+        lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)),
+        st.integers(0, 99),
+    ),
+    trials=1,
+    needs=20,  # runs, not ladders
+    fixed=True,
+)
+
 
 third = sp.Symbol("mu_3", positive=True)  # of a standard Gaussian readout weight
 THIRD = 2 * sp.sqrt(2 / sp.pi)

@@ -1,11 +1,83 @@
 """X5: the power of the cube's side that the barrier goes with."""
 
-import sympy as sp
+from __future__ import annotations
 
-from bounds import Claim, Form, Kind, Source, Statement
-from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+
+from bounds import Claim, Family, Form, Kind, Source, Statement
+from bounds.case import Case
+from bounds.cases.cube_networks import CubeFamily
+from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
 from bounds.vocabulary import BEYOND
+from ntkfl.connectivity.barrier import largest_gap
+from ntkfl.connectivity.network import between
+from ntkfl.estimate import Estimate
+
+SIDES = tuple(0.1 * 2.0**-k for k in range(5))
+
+
+@dataclass(frozen=True)
+class SideLadder(Case):
+    """`pairs` draws in the unit cube, each with its own anchor and inputs, shrunk to cubes of the other sides.
+
+    Shrinking keeps the law: at side d the networks are uniform in the cube of that side. Rows of U_anc lie on the unit
+    sphere, or are 0.
+    """
+
+    seed: int
+    h: int = 8
+    l: int = 4  # noqa: E741 (the paper's name)
+    n: int = 1000
+    pairs: int = 6
+    sides: tuple[float, ...] = SIDES
+
+    @property
+    def n_runs(self) -> int:
+        """How many pairs of networks the ladder is made of."""
+        return self.pairs * len(self.sides)
+
+    def exponent(self, *, at_origin: bool) -> Estimate:
+        """The power of d that sup over alpha of E_x |z_x| goes with, with its interval."""
+        return _exponent(self, at_origin)
+
+    def fresh(self) -> SideLadder:
+        """The same ladder with other networks."""
+        return SideLadder(self.seed + 10_000, self.h, self.l, self.n, self.pairs, self.sides)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"h": self.h, "l": self.l, "n": self.n, "pairs": self.pairs, "d": f"{self.sides[0]}..{self.sides[-1]}"}
+
+
+@lru_cache(maxsize=16)
+def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
+    """The slope of the RMS over pairs, each pair being the same draw shrunk towards its anchor."""
+    unit = CubeFamily(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
+    cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
+    squares = np.zeros(len(ladder.sides))
+    for case in cases:
+        for rung, side in enumerate(ladder.sides):
+            first, second = (between(net, case.anchor, side) for net in case.networks)
+            squares[rung] += float(largest_gap(first, second, case.x).value.value) ** 2
+    against = slope(1 / np.array(ladder.sides), np.sqrt(squares / len(cases)))
+    return -against
+
+
+SIDE_LADDERS = Family(
+    f"cubes of sides {SIDES[0]:g} to {SIDES[-1]:.2g}",
+    SideLadder,
+    st.builds(SideLadder, st.integers(0, 2**16), st.integers(4, 24), st.integers(2, 6)),
+    trials=3,
+    needs=20,
+    most=3,
+)
+
 
 STATEMENTS = (
     Statement(

@@ -22,8 +22,8 @@ from bounds.deep.cases.deep_ladder import (
     rungs,
 )
 from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
-from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
 from bounds.deep.cases.step_ladder import StepLadder
+from bounds.deep.kinks import KINK_LADDERS, KinkLadder
 from ntkfl import gram
 from ntkfl.finite_width.boundary_layer import pattern_change
 from ntkfl.problem import Problem, Setup
@@ -193,7 +193,7 @@ def test_differences_of_a_ladder_of_steps_are_the_plain_loop_s(monkeypatch):
 
 
 def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
-    monkeypatch.setattr("bounds.deep.cases.kink_ladder.DRAWS", 2)
+    monkeypatch.setattr("bounds.deep.kinks.DRAWS", 2)
     problem, width = equal_points(0), 16
     ladder = KinkLadder(problem, SETUP, 3, (width, 2 * width, 4 * width), (2, 2, 2))
     mean, plain = ladder.layers.mean(axis=0), Plain(RELU, width, problem.x)

@@ -16,10 +16,10 @@ from bounds.fl_ntk.cases import finite_class
 from bounds.fl_ntk.cases.finite_class import FiniteClass
 from bounds.fl_ntk.cases.generalisation_case import LINEAR, SIGNS, TrainedOnSample, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
-from bounds.fl_ntk.cases.sample_ladder import SampleLadder
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
 from bounds.fl_ntk.cases.weight_ball import WeightBall
 from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
+from bounds.fl_ntk.t4_3 import SampleLadder
 from bounds.ladders.slopes import NoSlope
 from ntkfl import gram, kernel_regime
 from ntkfl.initialisation import draw
