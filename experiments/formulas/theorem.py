@@ -20,6 +20,7 @@ SIGNS = {"≤": r"\le", "≥": r"\ge", "→": r"\to", "±": r"\pm", "∞": r"\in
 SIGNS |= {sign: GREEK[name] for name, sign in greek_unicode.items()}
 MARKS = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "|": r"\textbar{}", "<": r"\textless{}"}
 MARKS |= {">": r"\textgreater{}", '"': "''"} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
+MARKS |= {sign: MARKS.get(sign, sign) + r"\allowbreak{}" for sign in "/#"}  # where a path may break
 
 
 def as_tex(statement: Statement) -> str:
