@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.case import Case
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
 from ntkfl import interruption, networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
@@ -20,13 +19,10 @@ from ntkfl.smooth_networks.window import Failed, Window, in_ball
 if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
     from torch import Tensor
 
-    from ntkfl.training.model import Model
-
 Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
-ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance to a fit; tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,29 +35,15 @@ class WindowedRun:
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedWindows(Case):
+class OrderedWindows(SmallNetwork):
     """A smooth network, and some windows: batches of any sizes, by one model or by two whose mean is taken."""
 
-    problem: Problem  # with labels near the outputs
-    spec: str  # of `ntkfl.networks.wide`
-    width: int
-    seed: int
     order: Order  # which samples come first in a window
     clients: int = 1  # models that train between means, each on its part of the samples
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
     longer: float = 1.0  # steps, and the server's step, times the one: above 1 they break the rules
     server: float = 1.0
     left_out: bool = False  # whether one sample is never visited
-
-    @cached_property
-    def model(self) -> Model:
-        """The network as torch computes it."""
-        return networks.wide(self.spec).model((self.problem.d,), self.width)
-
-    @cached_property
-    def params(self) -> Mapping[str, Tensor]:
-        """Where the windows begin."""
-        return self.model.initial(self.seed)
 
     @cached_property
     def found(self) -> NetworkCertificate:
@@ -102,7 +84,7 @@ class OrderedWindows(Case):
         import torch
 
         rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
-        start = theta = torch.cat([value.reshape(-1) for value in self.params.values()])
+        start = theta = self.start
         distance, moved = [self._to_fit(theta)], [0.0]
         for _ in range(WINDOWS):
             parts = np.array_split(samples, self.clients)
@@ -120,12 +102,12 @@ class OrderedWindows(Case):
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         while left:
             interruption.check()
-            residual = self._labels(np.array(left)) - self._outputs(theta, np.array(left))
+            residual = self.residuals(theta, np.array(left))
             by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(residual.numpy()))}
             chosen = by.get(self.order, by["largest"][::-1])[:size]
             batch = np.array(left)[chosen]
             pull = residual[torch.tensor(chosen.copy())]
-            theta = theta + self.longer * self.step * self._jacobian(theta, batch).T @ pull
+            theta = theta + self.longer * self.step * self.jacobian(theta, batch).T @ pull
             left = [i for i in left if i not in batch]
         return theta
 
@@ -135,30 +117,10 @@ class OrderedWindows(Case):
 
         everything, at = np.arange(self.problem.n), theta
         for _ in range(NEWTON):
-            j = self._jacobian(at, everything)
-            off = self._labels(everything) - self._outputs(at, everything) + j @ (at - theta)
+            j = self.jacobian(at, everything)
+            off = self.residuals(at, everything) + j @ (at - theta)
             at = theta + j.T @ torch.linalg.solve(j @ j.T, off)
         return float((at - theta).norm())
-
-    def _labels(self, samples: np.ndarray) -> Tensor:
-        import torch
-
-        return torch.tensor(self.problem.y[samples])
-
-    def _outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        import torch
-
-        return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
-
-    def _jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        import torch
-
-        return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]
-
-    def _named(self, theta: Tensor) -> dict[str, Tensor]:
-        sizes = [value.numel() for value in self.params.values()]
-        parts = zip(self.params.items(), theta.split(sizes), strict=True)
-        return {name: part.reshape(value.shape) for (name, value), part in parts}
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
@@ -169,15 +131,9 @@ def small_case(
     seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
 ) -> OrderedWindows:
     """Two to four samples; the residual, along the slowest direction of the kernel, is so many times the one needed."""
-    import torch
-
     rng = np.random.default_rng([seed, 17])
-    n, d = int(rng.integers(2, 5)), 4
-    x = rng.standard_normal((n, d))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    model = networks.wide(spec).model((d,), width)
-    params, inputs = model.initial(seed), torch.tensor(x)
-    outputs, j = model.outputs(params, inputs).numpy(), model.jacobian(params, inputs)[:, 0].numpy()
+    x = unit_rows(rng, int(rng.integers(2, 5)), 4)
+    params, outputs, j = at_start(spec, x, width, seed)
     slowest = np.linalg.eigh(j @ j.T)[1][:, 0]
     far = certify_network(networks.wide(spec), params, Problem(x, outputs + 1))
     size = residual * (far.needed_residual or 0.0)

@@ -1,0 +1,178 @@
+"""Cases: full rounds of federated averaging from a checkpoint of a smooth network, with clients of any weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from bounds import Family
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
+from ntkfl import networks
+from ntkfl.problem import Problem, Setup
+from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
+from ntkfl.smooth_networks.rounds import Rounds, RoundStart, inequalities
+from ntkfl.smooth_networks.window import Failed
+
+if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+    from torch import Tensor
+
+SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
+OWNER = np.array([0, 1, 1])
+ROUNDS = 12
+LOST = 1e-13  # of an output in a round, by float64; tested
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsRun:
+    """What ROUNDS rounds leave."""
+
+    size: np.ndarray  # phi before the first round and after each
+    moved: float  # how far any model, of the server or of a client, was from the checkpoint
+    # what float64 leaves open of each phi, of moved
+    size_off: float
+    moved_off: float
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedRounds(SmallNetwork):
+    """A smooth network, two clients with their weights, and rounds of theirs."""
+
+    setup: Setup  # the steps that are certified
+    shares: tuple[float, ...]
+    ball: float | None = None  # the radius in which the claim is made; None: the certificate's
+    # longer, farther: local steps, and the server's, of the run over those of the certificate
+    longer: float = 1.0
+    farther: float = 1.0
+    absent: bool = False  # whether the second client never takes part
+
+    @cached_property
+    def certificate(self) -> RoundsCertificate:
+        """What is certified of the network before these rounds."""
+        return certify_rounds(networks.wide(self.spec), self.params, self.problem, self.setup, shares=self.shares)
+
+    @property
+    def known(self) -> RoundStart:
+        """What is known of the first round.
+
+        Raises:
+            ArithmeticError: nothing is.
+        """
+        if self.certificate.start is None:
+            raise ArithmeticError(self.certificate.why)
+        return self.certificate.start
+
+    @property
+    def radius(self) -> float:
+        """rho; that of the certificate unless another is asked for.
+
+        Raises:
+            ArithmeticError: there is none.
+        """
+        if self.ball is None and self.certificate.rounds is None:
+            raise ArithmeticError(self.certificate.why)
+        return self.ball or self.certificate.rounds.ball  # type: ignore[union-attr]
+
+    @property
+    def turn(self) -> float:
+        """L_J in that ball."""
+        return self.certificate._curvature.of_all(self.radius)
+
+    @property
+    def judged(self) -> Rounds | Failed:
+        """Whether the inequalities hold in the ball of the claim."""
+        if self.ball is None and self.certificate.rounds is None:
+            return Failed(self.certificate.why)
+        return inequalities(self.known, self.turn, self.radius)
+
+    @cached_property
+    def run(self) -> RoundsRun:
+        """The rounds, by torch in float64."""
+        theta, sizes, moved = self.start, [self._size(self.start)], 0.0
+        eta, server = self.longer * self.setup.eta_local, self.farther * self.setup.eta_global
+        for _ in range(ROUNDS):
+            total = 0 * theta
+            for client, share in enumerate(self.shares):
+                mine, at = np.flatnonzero(self.problem.owner == client), theta
+                for _ in range(0 if self.absent and client else self.setup.local_steps):
+                    at = at + eta * self.jacobian(at, mine).T @ self.residuals(at, mine)
+                    moved = max(moved, float((at - self.start).norm()))
+                total = total + share * (at - theta)
+            theta = theta + server * total
+            moved = max(moved, float((theta - self.start).norm()))
+            sizes.append(self._size(theta))
+        heaviest = np.sqrt(max(self.shares) * self.setup.eta_local * self.setup.local_steps * self.problem.n)
+        return RoundsRun(np.array(sizes), moved, float(LOST * heaviest), ROUNDING * float(self.start.norm()))
+
+    def _size(self, theta: Tensor) -> float:
+        """phi = (r' D r)^(1/2), by the steps of a linear model: Q r is the sum of eta (I - eta K)^k r."""
+        total = 0.0
+        for client, share in enumerate(self.shares):
+            mine = np.flatnonzero(self.problem.owner == client)
+            j, r = self.jacobian(theta, mine), self.residuals(theta, mine)
+            left = r
+            for _ in range(self.setup.local_steps):
+                total += share * self.setup.eta_local * float(r @ left)
+                left = left - self.setup.eta_local * (j @ (j.T @ left))
+        return float(np.sqrt(total))
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        steps = {"K": self.setup.local_steps, "eta_local": self.setup.eta_local, "eta_global": self.setup.eta_global}
+        return {"network": self.spec, "m": self.width, "n": self.problem.n, "shares": self.shares} | steps
+
+
+def rounds_case(
+    seed: int,
+    residual: float,
+    spec: str,
+    width: int,
+    steps: int,
+    part: float,
+    shares: tuple[float, float] = (0.5, 0.5),
+    server: float = 1.0,
+    **broken: Any,
+) -> FederatedRounds:
+    """Three samples of two clients; the residual, along the slowest direction of K D, over the one that is needed.
+
+    part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
+    """
+    x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
+    params, outputs, j = at_start(spec, x, width, seed)
+    kernel, blocks = j @ j.T, [np.flatnonzero(OWNER == c) for c in range(2)]
+    longest = 1 / max(np.linalg.eigvalsh(kernel[np.ix_(mine, mine)])[-1] for mine in blocks)
+    setup = Setup(width=width, eta_local=float(part * longest), local_steps=steps, eta_global=server)
+    d = np.zeros_like(kernel)
+    for mine, share in zip(blocks, shares, strict=True):
+        step = np.eye(len(mine)) - setup.eta_local * kernel[np.ix_(mine, mine)]
+        powers = sum(np.linalg.matrix_power(step, k) for k in range(steps))
+        d[np.ix_(mine, mine)] = share * setup.eta_local * powers
+    values, vectors = np.linalg.eig(kernel @ d)
+    slowest = np.real(vectors[:, np.argmin(values.real)])
+    near = Problem(x, outputs + 1e-3 * slowest, OWNER, name="small smooth networks in rounds")
+    far = certify_rounds(networks.wide(spec), params, near, setup, shares=shares)
+    size = residual * (far.needed_residual or 0.0) if not far.certified else 1e-3 * residual
+    return FederatedRounds(replace(near, y=outputs + size * slowest), spec, width, seed, setup, shares, **broken)
+
+
+def _small(seed: int) -> FederatedRounds:
+    steps, part = ((1, 0.9), (2, 0.8), (4, 0.4), (6, 0.2))[seed % 4]
+    shares, server = ((0.5, 0.5), (0.4, 0.6), (0.7, 0.2))[seed % 3], (1.0, 1.3)[seed // 3 % 2]
+    return rounds_case(seed, (0.9, 0.2, 0.03)[seed // 2 % 3], SPECS[seed % len(SPECS)], 40, steps, part, shares, server)
+
+
+ANY_SMALL = st.builds(
+    rounds_case,
+    st.integers(0, 2**31),
+    st.floats(0.01, 0.95),
+    st.sampled_from(SPECS),
+    st.integers(8, 40),
+    st.integers(1, 6),
+    st.floats(0.1, 0.95),
+    st.tuples(st.floats(0.2, 0.8), st.floats(0.2, 0.8)),
+    st.floats(0.7, 1.4),
+)
+SMALL_ROUNDS = Family("small smooth networks in rounds", _small, ANY_SMALL, trials=24)

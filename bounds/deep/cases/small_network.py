@@ -1,0 +1,81 @@
+"""A small smooth network on a few samples, as torch computes it, with one vector of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.case import Case
+from ntkfl import networks
+from ntkfl.problem import Problem
+
+if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+    from torch import Tensor
+
+    from ntkfl.training.model import Model
+
+ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance; tested
+
+
+@dataclass(frozen=True, eq=False)
+class SmallNetwork(Case):
+    """The network that a seed draws, and labels near its outputs."""
+
+    problem: Problem
+    spec: str  # of `ntkfl.networks.wide`
+    width: int
+    seed: int
+
+    @cached_property
+    def model(self) -> Model:
+        """The network as torch computes it."""
+        return networks.wide(self.spec).model((self.problem.d,), self.width)
+
+    @cached_property
+    def params(self) -> Mapping[str, Tensor]:
+        """Where training begins."""
+        return self.model.initial(self.seed)
+
+    @cached_property
+    def start(self) -> Tensor:
+        """The same in one vector."""
+        import torch
+
+        return torch.cat([value.reshape(-1) for value in self.params.values()])
+
+    def residuals(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        """y - f."""
+        import torch
+
+        outputs = self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
+        return torch.tensor(self.problem.y[samples]) - outputs
+
+    def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        """Of the outputs on these samples."""
+        import torch
+
+        return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]
+
+    def _named(self, theta: Tensor) -> dict[str, Tensor]:
+        sizes = [value.numel() for value in self.params.values()]
+        parts = zip(self.params.items(), theta.split(sizes), strict=True)
+        return {name: part.reshape(value.shape) for (name, value), part in parts}
+
+
+def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Random inputs of length 1, (n, d)."""
+    x = rng.standard_normal((n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def at_start(spec: str, x: np.ndarray, width: int, seed: int) -> tuple[Mapping[str, Tensor], np.ndarray, np.ndarray]:
+    """The parameters of a seed, the outputs (n,) and their Jacobian."""
+    import torch
+
+    model = networks.wide(spec).model((x.shape[1],), width)
+    params, inputs = model.initial(seed), torch.tensor(x)
+    return params, model.outputs(params, inputs).numpy(), model.jacobian(params, inputs)[:, 0].numpy()
