@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,9 @@ from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = [
     "ConvexLoss",
@@ -90,6 +93,7 @@ def kernel_regime(
     step_factors: Sequence[float] | None = None,
     matrix_free: Literal[True, "float64", "float32"],
     memmap: Path | None = None,
+    cluster: "Client | None" = None,
 ) -> MatrixFreeRegime: ...
 
 
@@ -107,6 +111,7 @@ def kernel_regime(
     loss: str | ConvexLoss | None = None,
     matrix_free: bool | Literal["auto", "float64", "float32"] = False,
     memmap: Path | None = None,
+    cluster: "Client | None" = None,
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -137,6 +142,8 @@ def kernel_regime(
         memmap: a file that holds the tiles in place of memory. Its room is taken before the work; a file of the same
             samples, kernel and entries is gone on with after a kill, and read when it is whole; one row in 256 is
             computed again, to see that the kernel is the same.
+        cluster: a `distributed.Client` of a Dask cluster whose workers hold the tiles, each some rows, in place of this
+            process; the numbers are the same to the bit. Workers that die are replaced by the others.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -145,7 +152,8 @@ def kernel_regime(
             averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
             beside a server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss
             together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a window, a
-            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
+            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a worker).
+        ClusterStopped: a cluster that is lost, or has no workers or others' code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
 
@@ -157,7 +165,7 @@ def kernel_regime(
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap)
+    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster)
     another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
     if loss is not None:
         if another:
@@ -181,6 +189,7 @@ def base_regime(
     matrix_free: bool | str,
     ima: MovingWindow | None = None,
     memmap: Path | None = None,
+    cluster: "Client | None" = None,
 ) -> KernelRegime:
     """Algorithm 1 with the Gram matrix whole, or by tiles, of which products and blocks are asked for alone.
 
@@ -192,9 +201,14 @@ def base_regime(
         raise ValueError(
             f"memmap is {memmap} with matrix_free = {matrix_free!r}; a file is for True, 'float64' or 'float32'"
         )
+    if cluster is not None and (memmap is not None or matrix_free in (False, "auto")):
+        raise ValueError(
+            f"a cluster with matrix_free = {matrix_free!r} and memmap = {memmap}; it is for True, 'float64' or "
+            "'float32', and its workers hold the tiles: leave out the file"
+        )
     if not ima and (gram is None or callable(gram)):
         kernel = infinite if gram is None else in_float64(gram)
-        if tiles := tiles_of(problem, kernel, matrix_free, memmap):
+        if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster):
             return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
     elif matrix_free not in (False, "auto"):
         not_for = "a moving window" if ima else "a matrix for gram"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,6 +24,9 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.limit.skipped_rounds import Progress, SeriesState, bounded_powers, summed
 from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["CurvePoint", "LimitCurves", "limit_curves"]
 
@@ -104,6 +107,7 @@ def limit_curves(
     participation: float = 1.0,
     tiles: bool | str = True,
     memmap: Path | None = None,
+    cluster: Client | None = None,
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> LimitCurves:
@@ -125,12 +129,15 @@ def limit_curves(
             draws. For methods whose server takes the clients' mean displacement alone.
         tiles: True, "float64" or "float32".
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`.
+        cluster: whose workers hold the tiles, as there.
         keep: a file of the run; it is written, and read where it is there.
         progress: is told how many rounds, or terms of a series, are done, of how many.
 
     Raises:
         ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run, or in no folder; a
-            participation outside (0, 1], or below 1 with a method whose mean over draws is not this.
+            participation outside (0, 1], or below 1 with a method whose mean over draws is not this; a cluster with
+            a file of tiles.
+        ClusterStopped: as `ntkfl.kernel_regime`; `keep` has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -145,7 +152,9 @@ def limit_curves(
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = infinite if gram is None else in_float64(gram)
-    held = tiles_of(problem, kernel, tiles, memmap)
+    if cluster is not None and memmap is not None:
+        raise ValueError(f"memmap is {memmap}, with a cluster whose workers hold the tiles; leave out one of them")
+    held = tiles_of(problem, kernel, tiles, memmap, cluster)
     assert held is not None
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
     step = first._local_limit() / 2 if eta_local is None else eta_local
@@ -229,8 +238,8 @@ def _run(
 
 def _mark(regime: MatrixFreeRegime, said: str) -> str:
     """The key that identifies a run, by which a file of another run is refused; the last row stands for the kernel."""
-    digest, problem = hashlib.sha256(said.encode()), regime.problem
-    for part in (problem.x, problem.y, problem.owner, regime.tiles.slabs[-1][-1]):
+    digest, problem, tiles = hashlib.sha256(said.encode()), regime.problem, regime.tiles
+    for part in (problem.x, problem.y, problem.owner, tiles[np.array([len(tiles) - 1])].astype(tiles.dtype)):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 

@@ -10,6 +10,7 @@ import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.choices import KeptRuns
+from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster
 from experiments.console.durations import duration
 from experiments.console.interruptible import if_stopped
 from experiments.console.study_pages import answer_lines, dry_lines, option_lines, status_lines
@@ -71,12 +72,10 @@ def run(
     ],
     out: KeptRuns = None,
     processes: Annotated[int | None, typer.Option(min=1, help="how many, on this machine (as many as cores)")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="run on a Dask cluster: its address, tcp://HOST:PORT or tls://HOST:PORT")
-    ] = None,
-    tls_ca: Annotated[str | None, typer.Option(help="the cluster's certificate authority, a .pem file")] = None,
-    tls_cert: Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")] = None,
-    tls_key: Annotated[str | None, typer.Option(help="this client's key, a .pem file")] = None,
+    scheduler: Scheduler = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     until_resolved: Annotated[
         float | None,
         typer.Option(
@@ -100,17 +99,14 @@ def run(
 
     limit_to_one_thread(os.environ)  # before numpy and jax are imported: as in worker processes
     from experiments.studies.grid import chosen_grid
-    from experiments.studies.running.dask_cluster import Cluster
     from experiments.studies.study_folder import StudyFolder
     from experiments.studies.whole_run import measured_until
 
     with bad_input():
         grid = chosen_grid(name, axis_options(context.args))
-        if scheduler is None and (tls_ca or tls_cert or tls_key):
-            raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT")
         if scheduler is not None and processes is not None:
             raise ValueError("--processes is of this machine; with --scheduler its workers measure, leave it out")
-        cluster = None if scheduler is None else Cluster(scheduler, tls_ca, tls_cert, tls_key)
+        cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         if out is None and not dry_run:
             raise ValueError("give the folder that keeps the cells: --out DIR")
         folder = None if out is None else StudyFolder(out)

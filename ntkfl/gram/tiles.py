@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -30,6 +31,7 @@ SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underf
 SAME = 1e-6  # of the largest entry: what entries of a file may be off by, computed again
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+Value = TypeVar("Value")
 Fill = Callable[[np.ndarray, int, int], None]  # of rows start to end of the columns 0 to end
 
 
@@ -68,10 +70,10 @@ class Tiles:
                 semi-definite.
         """
         x = finite_array("x", x)
-        ends = [(start, min(start + SLAB, len(x))) for start in range(0, len(x), SLAB)]
+        ends = slab_rows(len(x))
         room = tiles_room if memmap else tiles_bytes
         require("the tiles of the Gram matrix", lambda n: room(n, dtype), n=len(x))
-        fill = _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
+        fill = filler(kernel, x, dtype)
         file = None if memmap is None else TilesFile.of(memmap, _mark(kernel, x, dtype), ends, dtype)
         slabs = []
         for number, (start, end) in enumerate(ends):
@@ -83,10 +85,24 @@ class Tiles:
             fill(slabs[-1], start, end)
             if file is not None:
                 file.keep(number)
-        return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1))
+        return cls(tuple(slabs), STORED[dtype], stored_kernel_error(kernel, x, dtype))
 
     def __len__(self) -> int:
-        return self.slabs[-1].shape[1]
+        return len(self.of_kernel)
+
+    @property
+    def rows(self) -> Sequence[tuple[int, int]]:
+        """First and end of each slab."""
+        return [(slab.shape[1] - len(slab), slab.shape[1]) for slab in self.slabs]
+
+    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> list[Value]:
+        """What a function of each slab and these arguments gives, in the slabs' order.
+
+        Args:
+            function: of a slab and the arguments.
+            arguments: the same for all slabs.
+        """
+        return list(_interruptible(self.slabs, function, *arguments))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,8 +117,7 @@ class Tiles:
     @cached_property
     def norm(self) -> float:
         """|H|_F of what is stored, rounded upward."""
-        square = sum((1 + (rows != columns)) * float(np.vdot(part, part)) for rows, columns, part in self._tiles())
-        return float(np.sqrt(square)) * (1 + 2 * len(self) * UNIT)
+        return float(np.sqrt(sum(self.of_slabs(_square)))) * (1 + 2 * len(self) * UNIT)
 
     @property
     def error(self) -> float:
@@ -125,7 +140,12 @@ class Tiles:
     @property
     def largest_own(self) -> float:
         """The largest entry of the diagonal."""
-        return float(max(np.diagonal(slab, slab.shape[1] - len(slab)).max() for slab in self.slabs))
+        return float(max(own.max() for own in self.of_slabs(_own)))
+
+    @property
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        return float(sum(own.sum() for own in self.of_slabs(_own)))
 
     @property
     def product_rounding(self) -> float:
@@ -134,40 +154,85 @@ class Tiles:
         return 1.01 * additions * UNIT * self.norm
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        if len(self.slabs) == 1:
-            return _slab_product(self.slabs[0], v)
-        product = np.zeros(v.shape)
-        # BLAS shares a thin product badly among threads; the sum's order is that of the slabs, whatever their threads
-        with worker_threads() as count, ThreadPoolExecutor(count) as workers:
-            for slab, part in zip(self.slabs, workers.map(partial(_slab_product, v=v), self.slabs), strict=True):
-                interruption.check()
-                product[: slab.shape[1]] += part
-        return product
+        return added(None, slab_products(self.slabs, v))
 
     def __getitem__(self, at: np.ndarray | tuple[np.ndarray, ...]) -> Float[np.ndarray, "p q"]:
         rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
         block = np.empty((len(rows), len(columns)))
-        for slab in self.slabs:
-            end = slab.shape[1]
-            start = end - len(slab)
-            own, before = (rows >= start) & (rows < end), columns < end
-            block[np.ix_(own, before)] = slab[np.ix_(rows[own] - start, columns[before])]
-            above, own = rows < start, (columns >= start) & before
-            block[np.ix_(above, own)] = slab[np.ix_(columns[own] - start, rows[above])].T
+        for (start, end), (below, above) in zip(self.rows, self.of_slabs(_pieces, rows, columns), strict=True):
+            block[np.ix_(*_below(start, end, rows, columns))] = below
+            block[np.ix_(*_above(start, end, rows, columns))] = above.T
         return block
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         require("the whole Gram matrix", lambda n: 8 * n * n, n=len(self))
-        whole = np.empty(self.shape)
-        for rows, columns, part in self._tiles():
-            whole[rows, columns], whole[columns, rows] = part, part.T
-        return whole
+        return self[np.arange(len(self))]
 
-    def _tiles(self) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """Rows, columns and float64 entries of each tile of the lower triangle; those on the diagonal are whole."""
-        for slab in self.slabs:
-            interruption.check()
-            yield from _tiles_of_slab(slab)
+
+def slab_rows(n: int) -> list[tuple[int, int]]:
+    """First and end of each slab of n samples."""
+    return [(start, min(start + SLAB, n)) for start in range(0, n, SLAB)]
+
+
+def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
+    """What fills slabs with the kernel's entries, and refuses entries that no such matrix has."""
+    return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
+
+
+def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
+    """What each slab contributes to the first rows of the product, in their order, whatever their threads."""
+    if len(slabs) == 1:
+        yield _slab_product(slabs[0], v)
+        return
+    with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS shares a thin product badly
+        yield from workers.map(partial(_slab_product, v=v), slabs)
+
+
+def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
+    """A sum of earlier slabs' contributions, if any, and of these after it: the order is that of all slabs."""
+    total = before
+    for part in parts:
+        interruption.check()
+        longer = part.copy()
+        if total is not None:
+            longer[: len(total)] += total
+        total = longer
+    assert total is not None  # there is a slab
+    return total
+
+
+def _interruptible(slabs: Sequence[np.ndarray], function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
+    for slab in slabs:
+        interruption.check()
+        yield function(slab, *arguments)
+
+
+def _square(slab: np.ndarray) -> float:
+    """|.|_F^2 of a slab and its mirror image."""
+    return sum((1 + (rows != columns)) * float(np.vdot(part, part)) for rows, columns, part in _tiles_of_slab(slab))
+
+
+def _own(slab: np.ndarray) -> Float[np.ndarray, " m"]:
+    """A slab's part of the diagonal."""
+    return np.diagonal(slab, slab.shape[1] - len(slab)).astype(float)
+
+
+def _below(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows and columns of a block a slab has."""
+    return (rows >= start) & (rows < end), columns < end
+
+
+def _above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which its mirror image above the diagonal has."""
+    return rows < start, (columns >= start) & (columns < end)
+
+
+def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A slab's entries of a block, and those of its mirror image, transposed."""
+    start, end = slab.shape[1] - len(slab), slab.shape[1]
+    own, before = _below(start, end, rows, columns)
+    over, mirrored = _above(start, end, rows, columns)
+    return slab[np.ix_(rows[own] - start, columns[before])], slab[np.ix_(columns[mirrored] - start, rows[over])]
 
 
 def _tiles_of_slab(slab: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
@@ -251,6 +316,11 @@ def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarra
     if kernel is not infinite:
         return np.zeros(len(x))
     return np.sqrt((3 * x.shape[1] + 24) * UNIT) * np.linalg.norm(x, axis=1)  # as in `infinite_estimate`
+
+
+def stored_kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, " n"]:
+    """The same of tiles: float32 holds fewer digits, and the compiled pass computes no more than those."""
+    return kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1)
 
 
 def tiles_bytes(n: int, dtype: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,7 @@ from scipy.sparse.linalg import LinearOperator, lobpcg
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
+from ntkfl.gram.dask_tiles import DaskTiles, has_room
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
@@ -32,6 +33,9 @@ from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summ
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
 PRODUCTS, SEARCHED = 60, 40  # of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
@@ -40,11 +44,13 @@ OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
 
 
-def tiles_of(problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None) -> Tiles | None:
-    """The Gram matrix as `kernel_regime(..., matrix_free=how, memmap=memmap)` wants it; None: whole.
+def tiles_of(
+    problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None, cluster: Client | None = None
+) -> Tiles | None:
+    """The Gram matrix as `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)` wants it; None: whole.
 
     Raises:
-        ValueError: another `how`; too little memory; as `Tiles.of`.
+        ValueError: another `how`; too little memory; as `Tiles.of`. ClusterStopped: as `DaskTiles.on`.
     """
     if how not in (False, True, "auto", "float64", "float32"):
         raise ValueError(f"matrix_free is {how!r}; it is False, True, 'auto', 'float64' or 'float32'")
@@ -55,18 +61,26 @@ def tiles_of(problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | N
         raise ValueError("matrix_free takes labels of several columns, but no problem per_output(): give that itself")
     sizes = np.bincount(problem.owner).astype(float)
     clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
+    held_elsewhere = memmap is not None or cluster is not None
 
     def needs(dtype: str, n: int) -> float:
         return (
-            (tiles_room if memmap else tiles_bytes)(n, dtype)
+            (tiles_room if held_elsewhere else tiles_bytes)(n, dtype)
             + clients * (n / problem.n) ** 2
             + 8 * 8 * problem.y.size * n / problem.n
         )
 
-    wide = needs("float64", n) <= left_for(needs("float64", n))
-    dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide else "float32")
+    def wide() -> bool:
+        """Whether float64 tiles fit."""
+        if cluster is not None:
+            return has_room(cluster, *problem.x.shape, "float64")
+        return needs("float64", n) <= left_for(needs("float64", n))
+
+    dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide() else "float32")
     hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
     require(f"the rounds with {dtype} tiles", lambda n: needs(dtype, n), hint=hint, n=n)
+    if cluster is not None:
+        return DaskTiles.on(cluster, kernel, problem.x, dtype)
     return Tiles.of(kernel, problem.x, dtype, memmap)
 
 
@@ -386,7 +400,7 @@ class MatrixFreeRegime(LinearRegime):
         own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
         entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
-        trace = float(sum(np.trace(slab, slab.shape[1] - len(slab)) for slab in self.tiles.slabs)) + self.tiles.error
+        trace = self.tiles.trace + self.tiles.error
         rounded = entry * norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
         energy = np.array([state.energy_error for state in run])[:, None]
         length = np.array([norm(state.moved) for state in run])[:, None]

@@ -47,6 +47,24 @@ def test_tiles_in_a_file_give_the_same(tmp_path):
     assert refused.exit_code == 2 and "has no tiles of these samples" in refused.stderr
 
 
+def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
+    from distributed import LocalCluster
+
+    alone, shared = tmp_path / "a.json", tmp_path / "b.json"
+    options = {"threads_per_worker": 1, "processes": False, "protocol": "tcp", "dashboard_address": ":0"}
+    with LocalCluster(n_workers=2, **options) as cluster:
+        there = ("--scheduler", cluster.scheduler_address)
+        for file, *words in ((alone,), (shared, *there)):
+            result = run(*SMALL, "--json", file, *words)
+            assert result.exit_code == 0, result.output
+        assert alone.read_text() == shared.read_text()
+        both = run(*SMALL, *there, "--memmap", tmp_path / "tiles.bin")
+        assert both.exit_code == 2 and "with a cluster whose workers hold the tiles" in both.stderr
+    with LocalCluster(n_workers=0, **options) as cluster:
+        empty = run(*SMALL, "--scheduler", cluster.scheduler_address, "--state", tmp_path / "run.npz")
+    assert empty.exit_code == 2 and "has no workers; start some" in empty.stderr and "nothing is kept" in empty.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -55,6 +73,8 @@ def test_tiles_in_a_file_give_the_same(tmp_path):
         (("--state", "run.txt"), "it must end in .npz"),
         (("--plot", "a.gif"), "pictures are .png or .svg"),
         (("--clients", 99), "99 clients cannot share 60 samples"),
+        (("--scheduler", "127.0.0.1:8786"), "it must be tcp://HOST:PORT or tls://HOST:PORT"),
+        (("--tls-ca", "ca.pem"), "go with --scheduler tls://HOST:PORT"),
         (("--method", "moon"), "has no exact linear limit"),
     ],
 )

@@ -7,6 +7,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import Everything, setting, takes_options
+from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
 from experiments.console.interruptible import if_stopped
 from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, picture_kind, reserved
@@ -38,6 +39,10 @@ def limit(
     memmap: Annotated[
         Path | None, typer.Option(help="a file that holds the tiles in place of memory; a killed build goes on from it")
     ] = None,
+    scheduler: Scheduler = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     participation: Annotated[
         float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
     ] = 1.0,
@@ -53,8 +58,9 @@ def limit(
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
     fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
-    run. Error bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are
-    neither one-hot nor +-1 have no accuracy.
+    run. With --scheduler the workers of a Dask cluster hold the tiles, each some rows, and no number changes. Error
+    bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are neither one-hot nor +-1
+    have no accuracy.
     """
     import numpy as np
 
@@ -68,6 +74,7 @@ def limit(
         kind = None if plot is None else picture_kind(plot)
         if state is not None and state.suffix != ".npz":
             raise ValueError(f"state is {state}; it must end in .npz")
+        cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
         chosen = method_options(option)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
@@ -79,7 +86,7 @@ def limit(
             is_kept = state is not None and state.exists()
             return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
 
-        with if_stopped(kept), ProgressBar("steps") as bar, bad_input():
+        with client_of(cluster, kept) as client, if_stopped(kept), ProgressBar("steps") as bar, bad_input():
             curves = limit_curves(
                 problem,
                 rounds[rounds <= setup.rounds],
@@ -90,6 +97,7 @@ def limit(
                 participation=participation,
                 tiles=True if tiles == "auto" else tiles,
                 memmap=memmap,
+                cluster=client,
                 keep=state,
                 progress=lambda done, total: bar.show(done, total, method or "rounds"),
             )

@@ -1,0 +1,53 @@
+"""The options that name a Dask cluster, of every command that can use one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import STATUS
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from experiments.studies.running.dask_cluster import Cluster
+
+Scheduler = Annotated[
+    str | None, typer.Option(help="run on a Dask cluster: its address, tcp://HOST:PORT or tls://HOST:PORT")
+]
+TlsCa = Annotated[str | None, typer.Option(help="the cluster's certificate authority, a .pem file")]
+TlsCert = Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")]
+TlsKey = Annotated[str | None, typer.Option(help="this client's key, a .pem file")]
+
+
+def chosen_cluster(
+    scheduler: str | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None
+) -> "Cluster | None":
+    """The cluster that these options name; None: none.
+
+    Raises:
+        ValueError: TLS files without an address; as `Cluster`.
+    """
+    from experiments.studies.running.dask_cluster import Cluster
+
+    if scheduler is None and (tls_ca or tls_cert or tls_key):
+        raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT")
+    return None if scheduler is None else Cluster(scheduler, tls_ca, tls_cert, tls_key)
+
+
+@contextmanager
+def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["Client | None"]:
+    """A client of the cluster, if there is one; a cluster that is lost ends the program, which says what is kept."""
+    if cluster is None:
+        yield None
+        return
+    from experiments.studies.running.measuring import RunStopped
+    from ntkfl.gram.dask_tiles import ClusterStopped
+
+    try:
+        with cluster.client() as client:
+            yield client
+    except (RunStopped, ClusterStopped) as error:
+        typer.echo(f"error: {error}\n{kept()}", err=True)
+        raise typer.Exit(STATUS) from None

@@ -1,0 +1,270 @@
+"""Tiles whose rows are held by the workers of a Dask cluster; a product goes through them once, in the rows' order."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.gram.tiles import (
+    STORED,
+    Kernel,
+    Tiles,
+    Value,
+    added,
+    filler,
+    slab_products,
+    slab_rows,
+    stored_kernel_error,
+    tiles_bytes,
+    tiles_room,
+)
+from ntkfl.memory import TooLittleMemory, available, require
+from ntkfl.problem import finite_array
+
+if TYPE_CHECKING:
+    from distributed import Client, Future, Worker
+
+SECONDS_BETWEEN_LOOKS = 2.0  # at the workers that are left, while a product is waited for
+LOOKS_WITHOUT_WORKERS = 5  # after which no worker is expected to come back
+
+Rows = Sequence[tuple[int, int]]
+
+
+class ClusterStopped(RuntimeError):
+    """A Dask cluster that can compute no more: out of reach, without workers, or with other code."""
+
+
+class _Worker(NamedTuple):
+    """What a worker says of itself."""
+
+    code: str
+    machine: str
+    holds: float  # bytes that it may still take before Dask writes to the disk or ends it
+    left: float  # bytes that its machine can still give
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DaskTiles(Tiles):
+    """A symmetric matrix as `Tiles` is, to the bit, with its slabs on other machines.
+
+    Each worker has consecutive slabs, of nearly as many entries as another's. The rows of a worker that dies are
+    computed again by others.
+    """
+
+    slabs: tuple[np.ndarray, ...] = ()
+    client: Client
+    shares: tuple[Future, ...]
+    entries: str
+
+    @classmethod
+    def on(cls, client: Client, kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str = "float64") -> DaskTiles:
+        """The kernel of all pairs of samples, computed by the workers that the cluster has now.
+
+        Raises:
+            ValueError: too little memory on a worker; as `Tiles.of`.
+            ClusterStopped: no worker, one with other code, or no cluster any more.
+        """
+        x = finite_array("x", x)
+        shares = _shares(client, len(x), x.shape[1], dtype)
+        with _said(client):
+            asked = partial(
+                client.submit, _built, _sent(client, x), kernel, dtype, pure=False, allow_other_workers=True
+            )
+            futures = tuple(asked(own, workers=[address]) for address, own in shares.items())
+        tiles = cls(
+            client=client,
+            shares=futures,
+            entries=dtype,
+            rounding=STORED[dtype],
+            of_kernel=stored_kernel_error(kernel, x, dtype),
+        )
+        for future in futures:  # what a kernel is refused for is said now
+            _awaited(client, future)
+        return tiles
+
+    @property
+    def rows(self) -> Rows:
+        """First and end of each slab."""
+        return slab_rows(len(self))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What the entries are stored in."""
+        return np.dtype(self.entries)
+
+    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> list[Value]:
+        """What a function of each slab and these arguments gives, in the slabs' order."""
+
+        with _said(self.client):
+            submit = self.client.submit
+            asked = [submit(_of_share, share, function, arguments, pure=False) for share in self.shares]
+        return [value for future in asked for value in _awaited(self.client, future)]
+
+    def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        with _said(self.client):
+            sent, submit = _sent(self.client, v), self.client.submit
+            total: Any = None
+            for part in [submit(_products, share, sent, pure=False) for share in self.shares]:
+                total = submit(added, total, part, pure=False)  # a chain: the sum's order is that of one process
+        return _awaited(self.client, total)
+
+
+def has_room(client: Client, n: int, d: int, dtype: str) -> bool:
+    """Whether the workers have room for the tiles of n samples of d features."""
+    try:
+        return bool(_shares(client, n, d, dtype))
+    except TooLittleMemory:
+        return False
+
+
+def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
+    """The rows of the slabs that each worker is to hold, by its address; it has room for them."""
+    workers, rows = _workers(client), slab_rows(n)
+    sizes = np.array([(end - start) * end for start, end in rows], float)
+    whose = ((np.cumsum(sizes) - sizes / 2) / sizes.sum() * len(workers)).astype(int)
+    shares: dict[str, Rows] = {}
+    machines: dict[str, list[tuple[str, float]]] = {}
+    for number, (address, worker) in enumerate(sorted(workers.items())):
+        own = np.flatnonzero(whose == number)
+        if not own.size:
+            continue
+        shares[address] = [rows[i] for i in own]
+        part = float(sizes[own].sum() / sizes.sum())
+        _require(f"the rows of tiles on the worker {address}", [part], worker.holds, n, d, dtype)
+        machines.setdefault(worker.machine, []).append((address, part))
+    for machine, held in machines.items():
+        left = min(workers[address].left for address, _ in held)
+        _require(f"the rows of tiles on {machine}", [part for _, part in held], left, n, d, dtype)
+    return shares
+
+
+def _require(what: str, parts: list[float], limit: float, n: int, d: int, dtype: str) -> None:
+    """These parts of the tiles, with the samples and what a slab takes for each of them, are within the limit."""
+
+    def needs(n: int) -> float:
+        room = tiles_room(n, dtype)
+        return sum(part * (tiles_bytes(n, dtype) - room) + room + 8 * 2 * n * d for part in parts)
+
+    require(what, needs, limit, "more machines take less each", n=n)
+
+
+def _workers(client: Client) -> dict[str, _Worker]:
+    """Each worker by its address.
+
+    Raises:
+        ClusterStopped: there is none, or one that does not compute as this process does.
+    """
+    with _said(client):
+        workers = client.run(_worker, on_error="return")
+    if not workers:
+        raise ClusterStopped(f"{_name(client)} has no workers; start some: dask worker ADDRESS --nthreads 1")
+    same = "give it the same checkout, Python and packages, and start it anew"
+    for address, worker in workers.items():
+        if isinstance(worker, Exception):
+            raise ClusterStopped(f"the worker {address} cannot begin: {type(worker).__name__}: {worker}; {same}")
+        if worker.code != _code():
+            raise ClusterStopped(f"the worker {address} has another version of ntkfl or numpy; {same}")
+    return workers
+
+
+def _awaited(client: Client, future: Future) -> Any:
+    """What a task gives.
+
+    Raises:
+        ValueError: what a worker refuses. ClusterStopped: it gives nothing.
+    """
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    alone = 0
+    while alone < LOOKS_WITHOUT_WORKERS:
+        interruption.check()
+        done = future.done()
+        try:
+            return future.result(timeout=None if done else SECONDS_BETWEEN_LOOKS)
+        except KilledWorker:
+            raise ClusterStopped(
+                "the rows of tiles ended every worker that was given them: too little memory there, or a kernel that "
+                "ends its process"
+            ) from None
+        except (CancelledError, CommClosedError):  # the second: it was lost while the numbers were on their way
+            raise ClusterStopped(f"the connection to {_name(client)} is lost") from None
+        except ValueError:
+            raise
+        except Exception as error:
+            if done or not isinstance(error, TimeoutError):
+                raise ClusterStopped(f"a worker cannot compute its rows: {type(error).__name__}: {error}") from error
+        with _said(client):
+            alone = 0 if client.nthreads() else alone + 1
+    raise ClusterStopped(f"no worker of {_name(client)} is left")
+
+
+def _sent(client: Client, array: np.ndarray) -> Future:
+    """An array for the workers, which the scheduler keeps: what is scattered is lost with the workers that have it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return client.submit(_same, array, pure=False)
+
+
+@contextmanager
+def _said(client: Client) -> Iterator[None]:
+    """Within it, whatever dask raises means that there is no scheduler any more."""
+    try:
+        yield
+    except Exception as error:
+        raise ClusterStopped(f"the connection to {_name(client)} is lost: {error}") from error
+
+
+def _name(client: Client) -> str:
+    return f"the Dask scheduler at {client.scheduler.address if client.scheduler else 'an address that is closed'}"
+
+
+# --- on a worker
+
+
+def _worker(dask_worker: Worker) -> _Worker:
+    memory, used = dask_worker.memory_manager, dask_worker.monitor.get_process_memory()
+    holds = (memory.memory_target_fraction or 1) * memory.memory_limit - used if memory.memory_limit else float("inf")
+    return _Worker(_code(), platform.node(), max(0.0, holds), available())
+
+
+@cache
+def _code() -> str:
+    """Tells versions of what computes entries and products from others."""
+    digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {version('numba')}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> list[np.ndarray]:
+    """The slabs of these rows."""
+    fill = filler(kernel, np.require(x, requirements="W"), dtype)  # what is sent cannot be written, as numba wants it
+    slabs = [np.empty((end - start, end), dtype) for start, end in rows]
+    for slab, (start, end) in zip(slabs, rows, strict=True):
+        fill(slab, start, end)
+    return slabs
+
+
+def _of_share(slabs: list[np.ndarray], function: Callable[..., Value], arguments: tuple[object, ...]) -> list[Value]:
+    return [function(slab, *arguments) for slab in slabs]
+
+
+def _products(slabs: list[np.ndarray], v: Float[np.ndarray, "n k"]) -> list[np.ndarray]:
+    return list(slab_products(slabs, v))
