@@ -204,6 +204,8 @@ def layers_of(
 
 
 def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
+    from ntkfl.training.models.wide_networks import SIDE
+
     if params is None:
         raise ValueError(f"params are missing; {network.name} has none of its own, network.model(...).initial(0) draws")
     phi = ACTIVATIONS[network.activation]
@@ -214,8 +216,10 @@ def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: i
     layers: list[Layer] = []
     for number in range(1, network.depth):
         key = f"layer{number}"
-        weight = _taken(given, f"{key}.weight")
-        bias = _taken(given, f"{key}.bias") if network.bias else None
+        channels = len(layers[-1].weight) if layers else None
+        square = (SIDE, SIDE) if network.kind == "conv" else ()
+        weight = _taken(given, f"{key}.weight", (None, channels, *square))
+        bias = _taken(given, f"{key}.bias", (len(weight),)) if network.bias else None
         scales = inside[f"{key}.weight"], inside.get(f"{key}.bias", 0.0)
         image = None
         if network.kind == "conv":
@@ -284,8 +288,8 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
             trained = {value.requires_grad for value in part.parameters()}
             if len(trained) > 1:
                 raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
-            bias = None if part.bias is None else _taken(given, f"{where}.bias")
-            weight = _taken(given, f"{where}.weight")
+            bias = None if part.bias is None else _taken(given, f"{where}.bias", part.bias.shape)
+            weight = _taken(given, f"{where}.weight", part.weight.shape)
             if image:
                 weight = weight.reshape(len(weight), -1)
             elif (reordered := _pixels_first(weight, layers)) is not weight:
@@ -387,11 +391,19 @@ def _activation(part: nn.Module) -> str | None:
     return {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
 
 
-def _taken(params: dict[str, Any], name: str) -> np.ndarray:
-    """The parameter of this name in float64, which is taken out."""
+def _taken(params: dict[str, Any], name: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
+    """The parameter of this name in float64, which is taken out; it must have this shape, where None is any length."""
     if name not in params:
         raise ValueError(f"params have no {name!r}; found: {', '.join(params) or 'none'}")
-    return finite_array(f"the parameter {name!r}", params.pop(name))
+    value = finite_array(f"the parameter {name!r}", params.pop(name))
+    if shape is not None and (
+        value.ndim != len(shape) or any(b not in (None, a) for a, b in zip(value.shape, shape, strict=True))
+    ):
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(
+            f"the parameter {name!r} has shape {value.shape}; the network's is ({wanted}{',' * (len(shape) == 1)})"
+        )
+    return value
 
 
 def _require_all_taken(params: dict[str, Any]) -> None:

@@ -328,6 +328,27 @@ def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
         certify_network(network, params, Problem(np.eye(4), np.zeros(4)))
 
 
+@pytest.mark.parametrize("shape", [(3, 18), (3, 9, 2, 1), (3, 2, 9, 1), (2, 3, 3, 3), (3, 2, 3, 3, 1)])
+def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refused(shape):
+    """In a module's convolution of 2 channels, and in one of any width."""
+    layers = nn.Unflatten(1, (2, 4, 4)), nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    net = nn.Sequential(*layers, nn.Linear(3, 1)).double()
+    problem = Problem(np.random.default_rng(0).standard_normal((3, 32)), np.zeros(3))
+    given = {name: value.detach() for name, value in net.named_parameters()}
+    certify_network(net, given, problem)
+    why = re.escape(f"the parameter '1.weight' has shape {shape}; the network's is (3, 2, 3, 3)")
+    with pytest.raises(ValueError, match=why):
+        certify_network(net, given | {"1.weight": given["1.weight"].reshape(shape)}, problem)
+    free, images = wide("conv:3:erf"), Problem(np.eye(16)[:3], np.zeros(3))
+    drawn = free.model((16,), 2).initial(0)
+    certify_network(free, drawn, images)
+    weight = drawn["layer2.weight"]  # (2, 2, 3, 3)
+    for other in (weight.reshape(2, 18), weight.reshape(2, 2, 9, 1), weight.reshape(1, 4, 3, 3)):
+        why = re.escape(f"'layer2.weight' has shape {tuple(other.shape)}; the network's is (any, 2, 3, 3)")
+        with pytest.raises(ValueError, match=why):
+            certify_network(free, drawn | {"layer2.weight": other}, images)
+
+
 def test_weights_that_do_not_fit_are_refused():
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     given = {name: value.detach() for name, value in net.named_parameters()}
@@ -346,9 +367,9 @@ def test_weights_that_do_not_fit_are_refused():
         (net, given | {"more": torch.zeros(1)}, "params have more, which the network has not"),
         (net, {name: value for name, value in given.items() if name != "2.bias"}, "params have no '2.bias'"),
         (net, given | {"0.bias": torch.full((30,), np.nan)}, re.escape("the parameter '0.bias'[0] is nan")),
-        (net, given | {"0.bias": torch.zeros(1)}, r"the bias of layer 0 has shape \(1,\); it must be \(30,\)"),
-        (net, given | {"0.bias": torch.zeros(1, 30)}, r"the bias of layer 0 has shape \(1, 30\)"),
-        (net, given | {"2.weight": torch.zeros(30)}, r"the weight of layer 2 has shape \(30,\); it must be a matrix"),
+        (net, given | {"0.bias": torch.zeros(1)}, r"'0.bias' has shape \(1,\); the network's is \(30,\)"),
+        (net, given | {"0.bias": torch.zeros(1, 30)}, r"'0.bias' has shape \(1, 30\); the network's is \(30,\)"),
+        (net, given | {"2.weight": torch.zeros(30)}, r"'2.weight' has shape \(30,\); the network's is \(30, 30\)"),
         (wide("fc:3:erf"), None, "params are missing"),
         (tied, None, "layer 2 has the weights of layer 0"),
         (half, None, "layer 0 trains its weight or its bias alone"),
