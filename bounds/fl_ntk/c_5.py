@@ -1,16 +1,131 @@
 """Lemma C.5: the Rademacher complexity of the networks near an initial one."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.fl_ntk.cases.weight_ball import WEIGHT_BALLS, WeightBall
+from bounds import Change, Claim, Family, Form, Kind, Source, Statement
+from bounds.case import Case, described
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
 from bounds.mutants import power, replaced
+from bounds.strategies import labels, unit_data
 from bounds.symbols import R, delta, m, n, sigma
 from bounds.vocabulary import FL_NTK
+from ntkfl import gram
+from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem
+from ntkfl.initialisation import draw as gaussian
+from ntkfl.problem import Problem, Weights
+
+EPS = np.finfo(float).eps
+MOST_SAMPLES = 10  # all 2^n signs are gone through
+
+
+@dataclass(frozen=True, eq=False)
+class WeightBall(Case):
+    """F = {f(U, ., a): |u_r - u_r(0)| <= R for every r, |U - U(0)|_F <= B}, on the samples of a problem.
+
+    Raises:
+        ValueError: more than MOST_SAMPLES samples.
+    """
+
+    problem: Problem
+    weights: Weights
+    sigma: float
+    radius: float
+    budget: float
+    delta: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.problem.n > MOST_SAMPLES:
+            raise ValueError(
+                f"n is {self.problem.n}; all 2^n signs are gone through, so it must be at most {MOST_SAMPLES}"
+            )
+
+    @property
+    def width(self) -> int:
+        """m."""
+        return len(self.weights.hidden)
+
+    @cached_property
+    def rademacher(self) -> Estimate:
+        """R_S(F), between the mean over all signs e of what one member reaches, and a bound on every member.
+
+        With Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i the initial features give <U - U(0), Z(e)>, at most
+        B |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The
+        member found moves along Z(e), every row cut to length R. f(U(0), .) has mean 0 over the signs in both.
+        """
+        x, (hidden, a), m, n = self.problem.x, self.weights, self.width, self.problem.n
+        signs = 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
+        active = gram.activations(x, hidden)
+        z = hidden @ x.T
+        before = np.maximum(z, 0)
+        norms, reached = np.empty(len(signs)), np.empty(len(signs))
+        for index, sign in enumerate(signs):
+            features = (a[:, None] * active.T * sign) @ x / np.sqrt(m)
+            lengths = np.linalg.norm(features, axis=1)
+            norms[index] = np.linalg.norm(lengths)
+            scale = self.budget / max(norms[index], 1e-300)
+            scale = scale * np.minimum(1, self.radius / np.maximum(scale * lengths, 1e-300))
+            change = np.maximum(z + (scale[:, None] * features) @ x.T, 0) - before
+            reached[index] = (a @ change) @ sign / np.sqrt(m)
+        size = np.linalg.norm(x, axis=1)
+        near = (np.abs(z) <= self.radius * size * (1 + 1e-12) + 1e-13).sum(axis=0) @ size
+        # A pattern decided by rounding changes a feature by |x_i| / sqrt(m); the sums below are of m n terms.
+        doubt = self.budget * float(gram.doubtful(x, hidden) @ size) / np.sqrt(m)
+        above = self.budget * norms.mean() + self.radius / np.sqrt(m) * near + doubt
+        rounding = 4 * (m + n + 8) * EPS * (np.abs(z).sum() / np.sqrt(m) + self.budget * size.sum())
+        below = max(0.0, reached.mean() - rounding)  # U(0) is a member
+        return Estimate.between(below / n, (above + rounding) / n, "a member found, and a bound on all")
+
+    def redrawn(self, seed: int) -> WeightBall:
+        """The same class around another Gaussian network."""
+        return replace(self, weights=gaussian(self.width, self.problem.d, seed, self.sigma))
+
+    describe = described("problem", "n", "width", R="radius", B="budget")
+
+
+def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
+    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reaches`, B from .5 to 1 of it.
+
+    R and B come from another stream than the weights.
+    """
+    rng = np.random.default_rng([seed, 6])
+    n, d, width = int(rng.integers(3, 6)), 4, int(rng.choice([2048, 4096]))
+    x = rng.normal(size=(n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    sigma = float(2 ** rng.uniform(-2, 2))
+    reach = sigma * np.exp(rng.uniform(*np.log(reaches)))
+    problem = Problem(x, np.zeros(n), name=f"sphere(n={n}, d={d})")
+    budget = float(reach * rng.uniform(0.5, 1))
+    return WeightBall(problem, gaussian(width, d, seed, sigma), sigma, float(reach / np.sqrt(width)), budget)
+
+
+@st.composite
+def _any_ball(draw: DrawFn, *_: Any) -> WeightBall:
+    """Such classes of any R and B, around small networks at any few points."""
+    x = draw(unit_data(n=(1, 5), d=(1, 4)))
+    problem = Problem(x, draw(labels(len(x))), name="drawn")
+    width, seed = draw(st.integers(1, 256)), draw(st.integers(0, 2**16))
+    sigma, radius, budget = (10.0 ** draw(st.floats(-2, 1)) for _ in range(3))
+    return WeightBall(
+        problem, gaussian(width, x.shape[1], seed, sigma), sigma, radius, budget, draw(st.floats(0.01, 0.5))
+    )
+
+
+# R so small that the initial features decide, and R up to where the bound's term in R^2 does.
+WEIGHT_BALLS = (
+    Family("networks near initialisation, R sqrt(m) up to sigma/10", _ball, _any_ball, ((0.001, 0.1),), trials=60),
+    Family("networks near initialisation, R sqrt(m) up to 10 sigma", _ball, _any_ball, ((0.1, 10.0),), trials=40),
+)
+
 
 B = sp.Symbol("B", positive=True)
 LOG = 2 * sp.log(2 / delta)

@@ -22,7 +22,7 @@ from bounds.deep.cases.deep_ladder import (
     rungs,
 )
 from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
-from bounds.deep.cases.step_ladder import StepLadder
+from bounds.deep.centralised import StepLadder
 from bounds.deep.kinks import KINK_LADDERS, KinkLadder
 from ntkfl import gram
 from ntkfl.finite_width.boundary_layer import pattern_change
@@ -173,7 +173,7 @@ def test_pooled_data_take_the_step_on_the_mean_over_clients():
 
 
 def test_differences_of_a_ladder_of_steps_are_the_plain_loop_s(monkeypatch):
-    monkeypatch.setattr("bounds.deep.cases.step_ladder.RUNGS", 3)
+    monkeypatch.setattr("bounds.deep.centralised.RUNGS", 3)
     problem = equal_points(4)
     ladder = StepLadder(problem, ERF, 6, 9)
     plain, expected = Plain(ERF, 6, problem.x), []

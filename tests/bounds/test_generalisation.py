@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Form, Options, Outcome
+from bounds.fl_ntk import c_4
 from bounds.fl_ntk.c_4 import STATEMENTS as C_4
+from bounds.fl_ntk.c_4 import FiniteClass
 from bounds.fl_ntk.c_5 import STATEMENTS as C_5
+from bounds.fl_ntk.c_5 import WeightBall
 from bounds.fl_ntk.c_11 import STATEMENTS as C_11
-from bounds.fl_ntk.cases import finite_class
-from bounds.fl_ntk.cases.finite_class import FiniteClass
 from bounds.fl_ntk.cases.generalisation_case import LINEAR, SIGNS, TrainedOnSample, sample_families
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
-from bounds.fl_ntk.cases.weight_ball import WeightBall
 from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
 from bounds.fl_ntk.t4_3 import SampleLadder
 from bounds.ladders.slopes import NoSlope
@@ -79,7 +79,7 @@ def test_drawn_signs_bracket_what_all_signs_give(monkeypatch):
     for seed in range(8):
         case = FiniteClass(5, 50, 0.4, 9, Loss(), seed)
         exact = float(case.rademacher.value)
-        monkeypatch.setattr(finite_class, "ENUMERATED", 0)
+        monkeypatch.setattr(c_4, "ENUMERATED", 0)
         drawn = FiniteClass(5, 50, 0.4, 9, Loss(), seed).rademacher
         monkeypatch.undo()
         assert "draws" in drawn.method
