@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
@@ -24,6 +25,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
+from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import Problem, Setup
 
@@ -311,6 +313,9 @@ def random_rounds(
     batch_size: int | None = None,
     shuffled: bool = False,
     noise: float = 0.0,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    cohorts: Sequence[Sequence[int]] | None = None,
 ) -> RandomRegime:
     """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
 
@@ -333,12 +338,17 @@ def random_rounds(
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; 0. It needs each
             displacement to be below the norm at which private training clips.
+        eta_local: a schedule in place of the setup's, by round, the last one for all that follow.
+        eta_global: likewise.
+        cohorts: the clients of round 0, 1, ..., by number (one of them, or several), in place of drawn ones, again from
+            the first when all have had their turn.
 
     Raises:
-        ValueError: as `kernel_regime`; a method whose clients remember where noise is drawn, or do more than plain
-            steps; a participation outside (0, 1], a batch_size below 1, a noise that is negative or not finite;
-            shuffled passes without a batch_size, of another method, in batches that do not divide a client's samples,
-            or with too many orders to be counted.
+        ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or one that is not there, or come
+            with a participation; a schedule that is empty or holds what is no step; a method whose clients remember
+            where noise is drawn, train one after the other, or do more than plain steps; a participation outside
+            (0, 1], a batch_size below 1, a noise that is negative or not finite; shuffled passes without a batch_size,
+            of another method, in batches that do not divide a client's samples, or with too many orders to be counted.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -356,6 +366,9 @@ def random_rounds(
         batch_size=batch_size,
         shuffled=shuffled,
         noise=noise,
+        eta_local=eta_local,
+        eta_global=eta_global,
+        cohorts=cohorts,
     )
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
@@ -379,26 +392,95 @@ def random_of_method(
     method: str,
     options: Mapping[str, Any],
     *,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    cohorts: Sequence[Sequence[int]] | None = None,
     participation: float = 1.0,
-    batch_size: int | None = None,
-    shuffled: bool = False,
-    noise: float = 0.0,
+    **drawn: Any,
 ) -> RandomRegime:
     """The random rounds of a method with the same data, Gram matrix and steps; what is decomposed is used again.
 
     Raises:
         ValueError: as `random_rounds`. It warns of nothing, and so spares the search for the limit.
     """
+    from ntkfl.training.methods import with_eta_global
+
+    if eta_local is None and eta_global is None and cohorts is None:
+        return _of_one_round(regime, method, options, participation=participation, **drawn)
+    steps = regime.setup
+    local, server = _schedule("eta_local", eta_local, steps), _schedule("eta_global", eta_global, steps)
+    if eta_global is not None and "server_rate" in options:
+        raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
+    turns = [()] if cohorts is None else _turns(cohorts, regime.problem.n_clients, participation)
+    settled = max(len(local), len(server)) - 1
+
+    @lru_cache(len(turns) + 1)
+    def of_steps(setup: Setup, given: tuple[int, ...]) -> RandomRegime:
+        return _of_one_round(regime.at(setup), method, options, participation=participation, given=given, **drawn)
+
+    def of_round(number: int) -> RandomRegime:
+        eta_local, eta_global = (etas[min(number, len(etas) - 1)] for etas in (local, server))
+        setup = replace(steps, eta_local=eta_local, eta_global=eta_global)
+        return of_steps(setup, turns[number % len(turns)])
+
+    for rate in set(server):  # what is wrong is said now, not in a late round
+        with_eta_global(method, options, rate)
+    last = of_round(settled)
+    shared = (last.problem, last.setup, last.gram, last.kernel)
+    return ScheduledRegime(
+        *shared, mean=last.mean, noise=last.noise, of_round=of_round, settled=settled, period=len(turns)
+    )
+
+
+def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[float, ...]:
+    if steps is None:
+        return (getattr(setup, name),)
+    if isinstance(steps, Real | str) or not len(steps):
+        raise ValueError(f"{name} is {steps!r}; a schedule is a sequence of at least one step")
+    return tuple(
+        getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps
+    )  # which says what a step may be
+
+
+def _turns(cohorts: Sequence[Sequence[int]], clients: int, participation: float) -> list[tuple[int, ...]]:
+    if participation != 1:
+        raise ValueError(
+            f"participation is {participation:g} and cohorts are given; either clients are drawn, or named"
+        )
+    turns = [tuple(np.atleast_1d(cohort).tolist()) for cohort in cohorts]
+    for cohort in turns or [()]:
+        if (
+            not cohort
+            or not all(isinstance(client, int) for client in cohort)
+            or len(set(cohort)) < len(cohort)
+            or not set(cohort) <= set(range(clients))
+        ):
+            raise ValueError(f"a cohort is {list(cohort)}; it must name some of the clients 0 to {clients - 1}, once")
+    return turns
+
+
+def _of_one_round(
+    regime: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    participation: float = 1.0,
+    batch_size: int | None = None,
+    shuffled: bool = False,
+    noise: float = 0.0,
+    given: tuple[int, ...] = (),
+) -> RandomRegime:
+    """Random rounds that are all alike: what `random_of_method` makes its rounds of."""
     from ntkfl.training.engine.local_plan import LocalWork, cohort_size
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 
     regime, options = _server_step_in_options(regime, method, options)
-    cohort = cohort_size(regime.problem.n_clients, participation)
+    cohort = len(given) or cohort_size(regime.problem.n_clients, participation)
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
-    built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort)
+    built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort, given=given)
     if shuffled:
         if batch_size is None:
             raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,13 @@ class CohortWeights:
         if absent == 0:
             return cls(sizes / sizes.sum(), np.zeros((clients, clients)))
         return cls._by_size(sizes, cohort)
+
+    @classmethod
+    def given(cls, sizes: Float[np.ndarray, " N"], cohort: Sequence[int], weighting: str) -> CohortWeights:
+        """The weights of a cohort that is not drawn."""
+        taking_part, together = np.zeros(len(sizes)), list(cohort)
+        taking_part[together] = 1 if weighting == "uniform" else np.asarray(sizes)[together]
+        return cls(taking_part / taking_part.sum(), np.zeros((len(sizes), len(sizes))))
 
     @classmethod
     def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:

@@ -9,22 +9,17 @@ a noise to its displacement, that is to its move and to its memory: p sum_c J_c 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.limit.mean_square import RadiusOfMoments
 from ntkfl.limit.random_regime import Noise, RandomRegime
-from ntkfl.memory import require
 
-BASIS, RESTARTS, PRECISE = 80, 40, 1e-10  # of the search for the radius
 Map = Float[np.ndarray, "n 2n"]  # of (r, m)
 
 
@@ -41,27 +36,31 @@ class DrawnRound:
     weights: Float[np.ndarray, " n"]  # of each sample's client
     owner: Float[np.ndarray, " n"]  # of each sample
     cohort: int  # clients that are drawn, without replacement
+    given: tuple[int, ...] = ()  # who takes part, where that is not drawn
 
     @cached_property
     def clients(self) -> int:
         """How many there are."""
         return int(self.owner.max()) + 1
 
-    @property
-    def chances(self) -> tuple[float, float]:
-        """p and q, with which a client and a pair of two are drawn."""
-        clients, s = self.clients, self.cohort
-        return s / clients, s * (s - 1) / (clients * (clients - 1)) if clients > 1 else 1.0
-
     @cached_property
-    def together(self) -> Float[np.ndarray, "2n 2n"]:
-        """The sum over all clients of what they add to the move, then to the memories."""
-        return np.concatenate([self.moves + self._weight_of_client.sum() * self.shared, self.changes])
+    def chance(self) -> Float[np.ndarray, " N"]:
+        """That of each client to take part."""
+        if not self.given:
+            return np.full(self.clients, self.cohort / self.clients)
+        return np.isin(np.arange(self.clients), self.given).astype(float)
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "2n 2n"]:
         """Move and change of the memories in the mean over the draws."""
-        return self.chances[0] * self.together + np.concatenate([self.always, np.zeros_like(self.always)])
+        always = np.concatenate([self.always, np.zeros_like(self.always)])
+        return self._summed(self.chance) + always
+
+    def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
+        """So many times what each client adds to the move, then to the memories."""
+        own = times[self.owner][:, None]
+        shared = times @ self._weight_of_client * self.shared
+        return np.concatenate([own * self.moves + shared, own * self.changes])
 
     @cached_property
     def _weight_of_client(self) -> np.ndarray:
@@ -73,13 +72,17 @@ class DrawnRound:
         With Y the rows of own maps and w P the shared ones, sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T keeps the
         entries of Y Z Y^T of one client's rows, and the mixed terms are rows of Y Z P^T times their client's weight.
         """
-        p, q = self.chances
+        clients, s = self.clients, self.cohort
+        if self.given or s == clients:
+            return np.zeros_like(second)
+        p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # with which a client and a pair are drawn
+        together = self._summed(np.ones(clients))
         own, shared = np.concatenate([self.moves, self.changes]), np.concatenate([self.shared, 0 * self.shared])
         owner, weights = np.tile(self.owner, 2), np.tile(self.weights, 2)
         within = np.where(owner[:, None] == owner, own @ second @ own.T, 0)
         mixed = weights[:, None] * (own @ second @ shared.T)
         within += mixed + mixed.T + (self._weight_of_client**2).sum() * (shared @ second @ shared.T)
-        return (q - p**2) * self.together @ second @ self.together.T + (p - q) * within
+        return (q - p**2) * together @ second @ together.T + (p - q) * within
 
     def in_the_mean(self, pull: float) -> LinearRound:
         """The round in the mean over the draws."""
@@ -104,14 +107,14 @@ class DrawnMoments:
     def mean(self) -> Float[np.ndarray, "s s"]:
         """M."""
         matrix = np.eye(len(self.gram) + self._n)
-        matrix[:, self._known] += self._lifted(self.drawn.mean)
+        matrix[:, self.known] += self._lifted(self.drawn.mean)
         return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         """What the draws of a round add to the covariance, where E z z^T = second before it."""
         if self.noise.nothing_drawn:
             return np.zeros_like(second)
-        second = second[np.ix_(self._known, self._known)]
+        second = second[np.ix_(self.known, self.known)]
         return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
 
     def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
@@ -125,7 +128,7 @@ class DrawnMoments:
             both = np.concatenate([owned, n + owned])
             own = self.noise.of_batches(client, begun[np.ix_(both, both)])
             scale = drawn.noise[:, owned].ravel()
-            added[np.ix_(both, both)] += drawn.chances[0] * np.outer(scale, scale) * np.tile(own, (2, 2))
+            added[np.ix_(both, both)] += drawn.chance[client] * np.outer(scale, scale) * np.tile(own, (2, 2))
         return added
 
     @property
@@ -133,66 +136,13 @@ class DrawnMoments:
         return len(self.drawn.always)
 
     @cached_property
-    def _known(self) -> np.ndarray:
+    def known(self) -> np.ndarray:
         """Where the samples' residuals and the memories stand."""
         return np.concatenate([np.arange(self._n), len(self.gram) + np.arange(self._n)])
 
     def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
         """What moves and changes of the memories do to residuals and memories."""
         return np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnMeanSquare:
-    """What the mean square does in the long run: the radius of the map of Z, which keeps positive matrices positive."""
-
-    moments: DrawnMoments
-    rests: bool  # whether part of the residual lies where H is 0
-
-    @cached_property
-    def rate(self) -> float:
-        """Root of the radius; a ValueError where the search for it does not end."""
-        mean, size = self.moments.mean, len(self.moments.mean)
-        upper = np.triu_indices(size)
-
-        def following(entries: np.ndarray) -> np.ndarray:
-            interruption.check()
-            z = np.zeros((size, size))
-            z[upper] = entries
-            z += np.triu(z, 1).T
-            return (mean @ z @ mean.T + self.moments.added(z))[upper]
-
-        count = len(upper[0])
-        if count <= BASIS + 2:
-            return float(np.sqrt(np.abs(np.linalg.eigvals(np.array([following(e) for e in np.eye(count)]))).max()))
-        require("the rate of random rounds", lambda n: 8.0 * (BASIS + 10) * count * (2 * n / size) ** 2, n=size // 2)
-        operator = LinearOperator((count, count), matvec=following, dtype=float)
-        options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
-        try:
-            values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
-        except ArpackError as error:
-            raise ValueError(
-                "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
-                "root_mean_square has any round"
-            ) from error
-        return float(np.sqrt(np.abs(values[0])))
-
-    @property
-    def grows(self) -> bool:
-        """Whether some mean square is known to grow."""
-        with suppress(ValueError):
-            return self.rate > 1 + 1e-9
-        return False
-
-    @property
-    def stable(self) -> bool:
-        """Whether every mean square goes to 0."""
-        return not self.rests and self.rate < 1
-
-    @property
-    def limit(self) -> float:
-        """How many times as far the server may go: not known."""
-        return float("nan")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -205,9 +155,8 @@ class DrawnMemoryRegime(RandomRegime):
     drawn: DrawnRound
 
     @cached_property
-    def mean_square(self) -> DrawnMeanSquare:  # type: ignore[override]
-        moments = DrawnMoments(self.drawn, self.gram, self.noise)
-        return DrawnMeanSquare(moments, bool(self.mean.unreachable.shape[1]))
+    def mean_square(self) -> RadiusOfMoments:  # type: ignore[override]
+        return RadiusOfMoments(self._following, self._size(self.problem.n), bool(self.mean.unreachable.shape[1]))
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows:
@@ -219,22 +168,21 @@ class DrawnMemoryRegime(RandomRegime):
             )
         return 0.0
 
-    def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        gram = self.gram if gram is None else gram
-        n, points = len(initial), len(gram)
-        require("the covariance of random rounds", lambda n: 8.0 * 12 * (n + points) ** 2, n=n)
-        moments = DrawnMoments(self.drawn, gram, self.noise)
-        mean = np.concatenate([initial, np.zeros((points, initial.shape[1]))])  # further points' means are not used
-        covariance = np.zeros((initial.shape[1], points + n, points + n))
-        while True:
-            yield mean[:n], covariance[:, :points, :points]
-            interruption.check()
-            following = []
-            for k, own in enumerate(covariance):
-                second = own + np.outer(mean[:, k], mean[:, k])
-                after = moments.mean @ own @ moments.mean.T + moments.added(second)
-                following.append((after + after.T) / 2)
-            covariance, mean = np.array(following), moments.mean @ mean
+    def _size(self, points: int) -> int:
+        return points + self.problem.n  # memories are kept as coefficients
+
+    def _next(
+        self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " 2n"], gram: Float[np.ndarray, "p p"]
+    ) -> Float[np.ndarray, "s s"]:
+        moments = self._moments_of_samples if gram is self.gram else DrawnMoments(self.drawn, gram, self.noise)
+        second = covariance.copy()
+        second[np.ix_(moments.known, moments.known)] += np.outer(mean, mean)
+        after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
+        return (after + after.T) / 2
+
+    @cached_property
+    def _moments_of_samples(self) -> DrawnMoments:
+        return DrawnMoments(self.drawn, self.gram, self.noise)
 
 
 def drawn_memory_regime(
@@ -250,6 +198,7 @@ def drawn_memory_regime(
             f"noise is {gaussian:g}; of {mean.method} the memories would keep the server's noise too, which is not "
             "computed here. Leave it out, or take a method without memory"
         )
+    drawn = replace(drawn, given=blocks.given)
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
     noise = Noise(blocks, blocks.weights("uniform"), mean.round.pull, batch)
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)

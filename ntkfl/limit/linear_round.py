@@ -35,6 +35,7 @@ class Blocks:
         cohort: clients that each round draws, without replacement; None: all.
         client_steps: K_c of each client, (N,), where they differ; `steps` is then the largest.
         factors: of eta_local in the first, second, ... local step, the last one for all that follow; (): all 1.
+        given: the clients of the round where they are not drawn; then `cohort` is how many there are.
     """
 
     gram: Float[np.ndarray, "n n"]
@@ -44,6 +45,7 @@ class Blocks:
     cohort: int | None = None
     client_steps: tuple[int, ...] = ()
     factors: tuple[float, ...] = ()
+    given: tuple[int, ...] = ()
 
     def weights(self, weighting: str) -> CohortWeights:
         """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", if all
@@ -53,6 +55,8 @@ class Blocks:
             weighting: "size" or "uniform".
         """
         sizes = np.array([len(owned) for owned in self.clients.members])
+        if self.given:
+            return CohortWeights.given(sizes, self.given, weighting)
         return CohortWeights.of(sizes, self.cohort or len(sizes), weighting)
 
     def shares(self, weighting: str) -> Float[np.ndarray, " n"]:

@@ -8,9 +8,12 @@ weight, added to the mean, moves the outputs by a noise of covariance s^2 H. Hen
 Cov z <- B Cov z B^T + J (H Noise H + s^2 H) J^T.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -355,23 +358,36 @@ class RandomRegime(Regime):
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ..."""
         gram = self.gram if gram is None else gram
-        points, outputs, parts = len(gram), initial.shape[1], 1 + self.mean.round.memory
-        size = points * parts
-        need = 8 * (2 * outputs + 5) * (size / len(initial)) ** 2  # bytes, for each pair of samples
-        require("the covariance of random rounds", lambda n: need * n**2, n=len(initial))
-        mean, remembered = initial, self.mean._empty(initial)
-        covariance = np.zeros((outputs, size, size))
-        while True:
-            yield mean, covariance[:, :points, :points]
+        n, points, outputs, size = len(initial), len(gram), initial.shape[1], self._size(len(gram))
+        need = 8 * (2 * outputs + 10) * (size / n) ** 2  # bytes, for each pair of samples
+        require("the covariance of random rounds", lambda n: need * n**2, n=n)
+        mean, covariance = np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((outputs, size, size))
+        for regime in self._in_rounds():
+            yield mean[:n], covariance[:, :points, :points]
             interruption.check()
-            covariance = np.stack([self._next(matrix, mean[:, k], gram) for k, matrix in enumerate(covariance)])
-            mean, remembered, _ = self.mean._next(mean, remembered)
+            covariance = np.stack([regime._next(own, mean[:, k], gram) for k, own in enumerate(covariance)])
+            mean = regime.mean.mapped(mean)
+
+    def _in_rounds(self) -> Iterator[RandomRegime]:
+        """The regime whose steps round 0, 1, ... has."""
+        return repeat(self)
+
+    def _size(self, points: int) -> int:
+        """Of the state whose covariance is followed: residuals at the points of a kernel, and what is remembered."""
+        return points * (1 + self.mean.round.memory)
+
+    def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        """E z z^T after a round, from that before it, without Gaussian noise."""
+        quiet = replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
+        return quiet._next(second, np.zeros(self.mean._size), self.gram)
 
     def _next(
-        self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " n"], gram: Float[np.ndarray, "p p"]
+        self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " m"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
-        noise, n = self.noise, len(mean)
-        if noise.nothing_drawn and not noise.gaussian:
+        """The covariance after a round of these steps, from that before it and the mean of r and the memory."""
+        noise, n = self.noise, self.problem.n
+        mean = mean[:n]
+        if noise.nothing_drawn and not noise.gaussian and not covariance.any():
             return covariance  # 0 it is, and stays
         known, (kept, jump) = gram[:, :n], self.mean.round.numbers
 
@@ -405,6 +421,11 @@ def random_regime(
         ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean.
     """
     round_ = mean.round
+    if round_.in_turn is not None:
+        raise ValueError(
+            f"{mean.method} has no exact second moments here: its clients train one after the other. Cohorts of one "
+            "client each of fedavg, in turn, train the same models, a round of which is a client of this one"
+        )
     if round_.server is None:
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "

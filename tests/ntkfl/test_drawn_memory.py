@@ -1,5 +1,6 @@
 """SCAFFOLD and FedDyn with drawn clients: every sequence of cohorts, trained in the weights, is the judge."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -113,6 +114,35 @@ def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, si
 
 
 @EACH
+@pytest.mark.parametrize("turns", [None, [(0,), (1, 2)]], ids=["drawn", "in turn"])
+@quietly
+def test_every_sequence_adds_up_to_it_where_steps_and_clients_change_by_round(method, options, turns):
+    problem, setup = ragged((1, 2, 1), seed=4), Setup(eta_local=0.4, local_steps=2)
+    rates = {"eta_local": (0.3, 0.1), "eta_global": (1.2, 0.5) if method == "scaffold" else (1.0,)}
+    options = {k: v for k, v in options.items() if k != "server_rate"}
+    clients = {"participation": 0.67} if turns is None else {"cohorts": turns}
+    regime = random_rounds(problem, setup, None, method, options, batch_size=1, **rates, **clients)
+    judge, states = Batched(problem, setup), [(np.zeros(problem.n), [np.zeros(problem.n)] * 3, np.zeros(problem.n))]
+    for t in range(3):
+        judge.setup = replace(setup, eta_local=rates["eta_local"][min(t, 1)])
+        now = options | ({"server_rate": rates["eta_global"][min(t, 1)]} if method == "scaffold" else {})
+        choices = [c for c in judge.choices(2) if turns is None]
+        if turns is not None:
+            cohort = turns[t % 2]
+            taken = product(*(product(range(len(problem.clients()[c])), repeat=2) for c in cohort))
+            choices = [tuple(zip(cohort, samples, strict=True)) for samples in taken]
+        chances = np.array([1 / np.prod([len(problem.clients()[c]) ** 2 for c, _ in choice]) for choice in choices])
+        states = [
+            (chance * p, getattr(judge, method)(state, choice, **now))
+            for p, state in (states if t else [(1.0, states[0])])
+            for chance, choice in zip(chances / chances.sum(), choices, strict=True)
+        ]
+        weights, ends = np.array([p for p, _ in states]), np.array([judge.features @ s[0] for _, s in states])
+        assert np.abs(regime.outputs(t + 1) - weights @ ends).max() <= 1e-12
+        assert np.abs(regime.covariance(t + 1) - np.cov(ends.T, bias=True, aweights=weights)).max() <= 1e-12
+
+
+@EACH
 @settings(deadline=None, max_examples=4)
 @given(
     sizes=st.lists(st.integers(1, 2), min_size=1, max_size=3),
@@ -163,7 +193,7 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
     """rho(T1 + T2) = l where ((l - T1)^-1 T2) has radius 1, T1 being diagonal in the eigenvectors of the mean."""
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
-    moments = regime.mean_square.moments
+    moments = regime._moments_of_samples
     values, basis = np.linalg.eig(moments.mean)
     back, second = np.linalg.inv(basis), np.eye(len(values))
     for _ in range(400):

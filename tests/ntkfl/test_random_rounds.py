@@ -44,7 +44,10 @@ def sequences(size, batch, steps, shuffled=False):
 
 
 def choices(problem, method, options, cohort, batch, setup, shuffled=False):
-    """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement."""
+    """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement.
+
+    `cohort` is how many clients are drawn, or who takes part.
+    """
     h, clients = gram.infinite(problem.x), problem.clients()
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
     every_client = []
@@ -60,16 +63,17 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
                 a = a + eta * (drawn[:, None] * (np.eye(len(owned)) - own @ a) - pull * a)
             maps.append(a)
         every_client.append(maps)
-    for chosen in itertools.combinations(range(len(clients)), cohort):
+    drawn = isinstance(cohort, int)
+    cohorts = list(itertools.combinations(range(len(clients)), cohort)) if drawn else [cohort]
+    for chosen in cohorts:
         sizes = np.array([len(clients[c]) for c in chosen], float)
-        weights = np.full(cohort, 1 / cohort) if method == "fl-ntk" else sizes / sizes.sum()
+        weights = np.full(len(chosen), 1 / len(chosen)) if method == "fl-ntk" else sizes / sizes.sum()
         outcomes = list(itertools.product(*(every_client[c] for c in chosen)))
-        cohorts = len(list(itertools.combinations(range(len(clients)), cohort)))
         for outcome in outcomes:
             mean = np.zeros((n, n))
             for c, weight, a in zip(chosen, weights, outcome, strict=True):
                 mean[np.ix_(clients[c], clients[c])] += weight * a
-            yield 1 / (cohorts * len(outcomes)), mean
+            yield 1 / (len(cohorts) * len(outcomes)), mean
 
 
 def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
@@ -182,6 +186,112 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
 def test_too_many_orders_are_refused():
     with pytest.raises(ValueError, match=r"a client has 16 samples in batches of 1: .* independent batches take any"):
         random_rounds(ragged((16,)), Setup(), batch_size=1, shuffled=True)
+
+
+def scheduled(options):
+    """Schedules of both steps and the options without a step of the server; of FedNova and FedProx's limit but one."""
+    rates = {"eta_local": (0.3, 0.05, 0.2)}
+    if "server_rate" not in options and "momentum" not in options:
+        return options, rates
+    return {k: v for k, v in options.items() if k != "server_rate"}, rates | {"eta_global": (1.3, 0.6)}
+
+
+@EACH
+@pytest.mark.parametrize("cohorts", [None, [(0,), (2, 1)], [(1,), (0,), (2,)]], ids=["drawn", "pairs", "alone"])
+@quietly
+def test_every_choice_adds_up_to_it_where_steps_and_clients_change_by_round(method, options, cohorts):
+    problem, setup, batch = ragged((2, 1, 3), d=9, seed=4), Setup(eta_local=0.4, local_steps=2), 1
+    options, rates = scheduled(options)
+    clients = {"participation": 0.67} if cohorts is None else {"cohorts": cohorts}
+    regime = random_rounds(problem, setup, None, method, options, batch_size=batch, **rates, **clients)
+    n, mean = problem.n, np.concatenate([problem.y, np.zeros(problem.n)])
+    second, largest, cycle = np.outer(mean, mean), 0.0, []
+    for t in range(6):
+        own = regime.covariance(t) + np.outer(regime.residual(t), regime.residual(t))
+        largest = max(largest, np.abs(own - second[:n, :n]).max(), np.abs(regime.residual(t) - mean[:n]).max())
+        assert np.abs(regime.gram @ regime._coefficients(problem.y[:, None], np.array([t]))[0, :, 0] + mean[:n]
+                      - problem.y).max() <= 1e-12  # fmt: skip
+        local, rate = rates["eta_local"], rates.get("eta_global", (1.0,))
+        steps = replace(setup, eta_local=local[min(t, len(local) - 1)])
+        now = options | ({"server_rate": rate[min(t, len(rate) - 1)]} if "eta_global" in rates else {})
+        cohort = 2 if cohorts is None else cohorts[t % len(cohorts)]
+        maps = list(round_maps(problem, method, now, cohort, batch, steps))
+        mean = sum(chance * m @ mean for chance, m in maps)
+        second = sum(chance * m @ second @ m.T for chance, m in maps)
+        cycle.append(sum(chance * np.kron(m, m) for chance, m in maps))
+    assert largest <= 1e-13
+    period = len(cohorts or [()])
+    whole = np.linalg.multi_dot([np.eye(4 * n * n), *cycle[6 - period :][::-1], np.eye(4 * n * n)])
+    assert regime.rate ** (2 * period) == pytest.approx(np.abs(np.linalg.eigvals(whole)).max(), rel=1e-7)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.8])
+def test_one_client_after_the_other_is_cyclic_training(rate):
+    problem, setup = ragged((2, 3, 1), seed=5), Setup(eta_local=0.3, local_steps=3)
+    cyclic = kernel_regime(problem, setup, None, "cyclic", {"server_rate": rate})
+    regime = random_rounds(problem, setup, None, "fedavg", {"server_rate": rate}, cohorts=range(3))
+    points, rounds = np.random.default_rng(1).standard_normal((2, problem.d)), np.arange(5)
+    assert np.abs(regime.outputs(3 * rounds) - cyclic.outputs(rounds)).max() <= 1e-14
+    assert np.abs(regime.predict(points, 3 * rounds) - cyclic.predict(points, rounds)).max() <= 1e-14
+    assert not regime.covariance(9).any()
+    assert regime.rate**3 == pytest.approx(cyclic.rate, rel=1e-8)
+
+
+@pytest.mark.parametrize(("method", "options"), [("fedavg", {}), ("fedavgm", {"momentum": 0.6}), ("scaffold", {})])
+def test_rounds_of_the_engine_with_a_schedule_are_these(method, options):
+    problem, setup = ragged((3, 3), seed=2), Setup(width=60, eta_local=0.5, local_steps=3, rounds=6)
+    weights, rate = draw(setup.width, problem.d, 0), Exponential(0.5, 0.7)
+    built = build(method, HalfSquares("sum"), **options)
+    run = replace(wide_federation(problem, setup, weights, method=built, linearised=True), schedule=rate)
+    state = run.start()
+    for _ in range(setup.rounds):
+        state = run.round(state).state
+    h, start = gram.finite(problem.x, weights.hidden), weights.outputs(problem.x)
+    regime = random_rounds(problem, setup, h, method, options, eta_local=[rate(t) for t in range(6)])
+    trained = run.model.outputs(state.model, run.data.x).numpy()
+    assert np.abs(regime.outputs(6, start) - trained).max() <= 1e-12
+    assert (
+        np.abs(regime.outputs(6, start) - random_rounds(problem, setup, h, method, options).outputs(6, start)).max()
+        > 1e-2
+    )
+
+
+def test_noise_after_a_schedule_rests_where_the_last_steps_say():
+    problem, setup = ragged((2, 1, 3), d=12, seed=2), Setup(eta_local=0.3)
+    drawn = {"participation": 0.67, "batch_size": 2, "noise": 0.2}
+    last = random_rounds(problem, setup, None, "fedavgm", {"momentum": 0.5}, **drawn)
+    regime = random_rounds(problem, setup, None, "fedavgm", {"momentum": 0.5}, eta_local=(0.05, 0.9, 0.3), **drawn)
+    assert regime.stationary_mean_square() == last.stationary_mean_square()
+    assert regime.root_mean_square(900) ** 2 == pytest.approx(last.stationary_mean_square(), rel=1e-7)
+    assert abs(regime.root_mean_square(3) / last.root_mean_square(3) - 1) > 1e-2
+    quiet = {"cohorts": [(0,), (1,), (2,)], "batch_size": 1}
+    assert random_rounds(problem, setup, None, "fedavg", **quiet).stationary_mean_square() == 0
+    with pytest.raises(ValueError, match=r"is not known where .* noise is added and cohorts take turns"):
+        random_rounds(problem, setup, None, "fedavg", noise=0.1, **quiet).stationary_mean_square()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "asked", "message"),
+    [
+        ("fedavg", {}, {"cohorts": [(0,), ()]}, r"a cohort is \[\]; it must name some of the clients 0 to 1, once"),
+        ("fedavg", {}, {"cohorts": []}, r"a cohort is \[\]; it must name some"),
+        ("fedavg", {}, {"cohorts": [(0, 0)]}, r"a cohort is \[0, 0\]; .* once"),
+        ("fedavg", {}, {"cohorts": [(2,)]}, r"a cohort is \[2\]; it must name some of the clients 0 to 1"),
+        ("fedavg", {}, {"cohorts": [(0.5,)]}, r"a cohort is \[0.5\]; it must name some of the clients 0 to 1"),
+        ("fedavg", {}, {"cohorts": [(0,)], "participation": 0.5}, "participation is 0.5 and cohorts are given"),
+        ("fedavg", {}, {"eta_local": []}, r"eta_local is \[\]; a schedule is a sequence of at least one step"),
+        ("fedavg", {}, {"eta_local": 0.3}, "eta_local is 0.3; a schedule is a sequence of at least one step"),
+        ("fedavg", {}, {"eta_local": [0.3, -1.0]}, "eta_local is -1.0; it must be a positive finite number"),
+        ("fedavg", {}, {"eta_global": [float("nan")]}, "eta_global is nan; it must be a positive finite number"),
+        ("fedavg", {"server_rate": 2.0}, {"eta_global": [1.0]}, "eta_global is a schedule and server_rate 2.0"),
+        ("feddyn", {"alpha": 1.0}, {"eta_global": [1.0, 2.0]}, "eta_global is 2; feddyn has no server_rate"),
+        ("cyclic", {}, {"cohorts": [(0,)]}, "one after the other. Cohorts of one client each of fedavg, in turn"),
+        ("moon", {}, {"eta_local": [0.3]}, "moon has no exact linear limit"),
+    ],
+)
+def test_schedules_and_cohorts_that_are_none_are_refused(method, options, asked, message):
+    with pytest.raises(ValueError, match=message):
+        random_rounds(ragged((2, 2)), Setup(), None, method, options, **asked)
 
 
 def weight_moments(features, problem, method, options, drawn, setup, noise, rounds):
@@ -473,7 +583,7 @@ def refuses(*arguments, **options):
         ("fedavg", {}, {"participation": 0.0}, r"participation is 0; it must lie in \(0, 1\]"),
         ("fedavg", {}, {"participation": float("nan")}, r"participation is nan; it must lie in \(0, 1\]"),
         ("fedavg", {}, {"batch_size": 0}, "batch_size is 0; it must be a positive integer"),
-        ("cyclic", {}, {"participation": 0.5}, "cyclic has no exact second moments here: its clients remember"),
+        ("cyclic", {}, {"participation": 0.5}, "cyclic has no exact second moments here: its clients train one after"),
         ("moon", {}, {"participation": 0.5}, "moon has no exact linear limit"),
         ("fedprox", {"mu": -1.0}, {"participation": 0.5}, "mu is -1; it must be 0 or more"),
     ],

@@ -1,0 +1,83 @@
+"""Random rounds whose steps or clients change from round to round as was set in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.limit.mean_square import MeanSquare, RadiusOfMoments
+from ntkfl.limit.random_regime import RandomRegime
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScheduledRegime(RandomRegime):
+    """Rounds that are each of a regime of its own; made by `random_rounds`, which validates.
+
+    `rate` and `stable` are those of the rounds that go on for ever, in the mean over a cycle of cohorts.
+
+    Args:
+        of_round: the regime of round 0, 1, ...
+        settled: the round from which on they repeat.
+        period: after so many rounds.
+
+    Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.
+    """
+
+    of_round: Callable[[int], RandomRegime]
+    settled: int
+    period: int
+
+    @cached_property
+    def mean_square(self) -> MeanSquare | RadiusOfMoments:  # type: ignore[override]
+        last = self.of_round(self.settled)
+        if not last.noise.blocks.given:
+            return last.mean_square
+
+        def following(second: np.ndarray) -> np.ndarray:
+            for number in range(self.period):
+                second = self.of_round(self.settled + number)._following(second)
+            return second
+
+        return RadiusOfMoments(following, self._size(self.problem.n), bool(last.mean.unreachable.shape[1]), self.period)
+
+    def stationary_mean_square(self, initial_outputs=None) -> float:
+        if self.mean_square.grows:
+            return float("inf")
+        if self.mean_square.stable:
+            if not self.noise.gaussian:
+                return 0.0
+            if not self.noise.blocks.given:
+                return self.of_round(self.settled).stationary_mean_square(initial_outputs)
+        raise ValueError(
+            "what the mean square tends to is not known where part of the residual stays after scheduled rounds, or "
+            "noise is added and cohorts take turns; root_mean_square has any round"
+        )
+
+    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
+        return self._means(initial, t)[0]
+
+    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
+        return self._means(initial, t)[1]
+
+    def _means(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """The means of r(t) and c_t of these rounds."""
+        states = np.empty((2, len(t), *initial.shape))
+        residual, memory, moved = initial, self.mean._empty(initial), np.zeros_like(initial)
+        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+            for now, regime in zip(range(int(t.max(initial=-1)) + 1), self._in_rounds(), strict=False):
+                interruption.check()
+                states[0, t == now], states[1, t == now] = residual, moved
+                residual, memory, move = regime.mean._next(residual, memory)
+                moved = moved + move
+        return states
+
+    def _in_rounds(self) -> Iterator[RandomRegime]:
+        return map(self.of_round, count())
+
+    def _size(self, points: int) -> int:
+        return self.of_round(0)._size(points)
