@@ -11,29 +11,28 @@ from verification.judging.families import families as judged_on
 # Processor seconds of each statement's default cases, drawn until they decide, beside what starting takes. They are a
 # hint by which work is handed out, the longest first; no verdict depends on them. What statements share counts with one
 # of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
-USUAL = 0.4  # of those left out of LONG
+USUAL = 0.2  # of those left out of LONG
 LONG: dict[str, float] = {
-    "deep/centralised": 44,  # with the ladders of deep networks that four others share
-    "fl-ntk/B.12": 16,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/Eq18": 16,  # with the ladder of widths that twenty others share
-    "deep/kinks": 17,
-    "alignment/conjecture": 6,
-    "fl-ntk/method-limits": 12,
-    "fl-ntk/C.7-error": 10,
-    "fl-ntk/B.3": 9,
-    "fl-ntk/Alg1-update": 9,
-    "fl-ntk/W-gram": 8,
+    "deep/centralised": 22,  # with the ladders of deep networks that four others share
+    "fl-ntk/B.12": 14,  # with the runs at small steps that most of appendix B and C is checked on
+    "fl-ntk/Eq18": 13,  # with the ladder of widths that twenty others share
+    "deep/kinks": 12,
+    "alignment/conjecture": 5,
+    "fl-ntk/method-limits": 8,
+    "fl-ntk/C.7-error": 4,
+    "fl-ntk/B.3": 7,
+    "fl-ntk/Alg1-update": 6,
+    "fl-ntk/W-gram": 6,
     "fedgucci/X3": 5,
-    "fl-ntk/X.13b": 6,
-    "fl-ntk/any-order": 9,
-    "deep/linearised": 6,
-    "deep/centralised-steps": 6,
-    "fl-ntk/averaging-maps": 4,  # with two others on its cases
-    "fl-ntk/L6.1": 5,
+    "fl-ntk/X.13b": 5,
+    "fl-ntk/any-order": 7,
+    "deep/linearised": 4,
+    "deep/centralised-steps": 3,
+    "fl-ntk/averaging-maps": 3,  # with two others on its cases
+    "fl-ntk/L6.1": 1,
     "fl-ntk/client-divergence": 3,
-    "deep/kernel": 4,
-    "fl-ntk/convex-loss": 4,
-    "fedgucci/F9": 4,
+    "fl-ntk/convex-loss": 3,
+    "fedgucci/F9": 2,
     "deep/any-order": 3,
     "fl-ntk/block-conditioning": 3,
     "fl-ntk/Eq3-4": 2,
