@@ -212,11 +212,11 @@ class RandomRegime(Regime):
     def step_limits(self) -> StepLimits:
         """The server rate below which the mean square of all that moves falls; the eta_local at which clients contract.
 
-        NaN where the method has no server rate.
+        NaN where the method has no server rate; where clients shuffle, of whose passes no limit is known.
         """
         given = self.mean.round.server_rate
         limit = float("nan") if given is None else given * self.mean_square.limit
-        return StepLimits(limit, self._local_limit(self.noise.pull))
+        return StepLimits(limit, self.mean._local_limit(self.noise.pull))
 
     @cached_property
     def step_warning(self) -> str | None:

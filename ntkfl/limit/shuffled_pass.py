@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.linear_round import Blocks, Vectors
 from ntkfl.limit.round_modes import ClientModes
 
 WORK = 1e9  # numbers that the sets of a client may take
@@ -128,7 +128,7 @@ def _after(
 class ShuffledBlocks(Blocks):
     """Blocks whose local steps are passes over shuffled samples; made by `shuffled_blocks`.
 
-    The clients' vectors are those of their mean responses, which do not commute with H_cc.
+    The clients' vectors are those of their mean responses, which do not commute with H_cc: `clients.values` are NaN.
     """
 
     passes: tuple[ShuffledPass, ...] = ()  # of each client
@@ -143,6 +143,15 @@ class ShuffledBlocks(Blocks):
             )
         assert self.responses is not None
         return self.responses
+
+    def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
+        """As of `Blocks`, for values at the eigenvectors of the mean responses; a ValueError for those of H_cc."""
+        if np.isnan(values).any():
+            raise ValueError(
+                "over shuffled passes a client's block of H and its mean response have no eigenvectors in common; a "
+                "linear round may apply blocks.response() alone"
+            )
+        return super().apply(values, vectors)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
         """A ValueError: no method that asks for it has moments over shuffled passes."""
@@ -162,6 +171,6 @@ def shuffled_blocks(blocks: Blocks, batch: int) -> ShuffledBlocks:
         passes.append(ShuffledPass.of(blocks.gram[np.ix_(owned, owned)], step, batch))
         responses[owned], basis = np.linalg.eigh(passes[-1].after(blocks.steps))
         vectors.append(basis)
-    clients = ClientModes(blocks.clients.members, tuple(vectors), blocks.clients.values)
+    clients = ClientModes(blocks.clients.members, tuple(vectors), np.full(len(blocks.gram), np.nan))
     given = {name: getattr(blocks, name) for name in Blocks.__dataclass_fields__} | {"clients": clients}
     return ShuffledBlocks(**given, passes=tuple(passes), responses=responses)

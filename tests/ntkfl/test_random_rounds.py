@@ -183,6 +183,25 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
         random_rounds(ragged((3, 3)), Setup(), None, method, options, shuffled=True, **drawn)
 
 
+@quietly
+def test_eigenvalues_of_blocks_do_not_meet_eigenvectors_of_passes(tmp_path):
+    """Passes diverge at a fraction of the step at which full batches do, and a round that mixes the two is refused."""
+    problem = ragged((4, 4), d=9, seed=2)
+    limit = kernel_regime(problem, Setup(), None, "fedavg").step_limits.eta_local
+    passes = random_rounds(problem, Setup(eta_local=0.9 * limit), batch_size=1, shuffled=True)
+    assert np.isnan(passes.step_limits.eta_local) and passes.rate > 1
+    mixed = tmp_path / "mixed.py"
+    mixed.write_text(
+        "from ntkfl.limit.linear_round import averaging\n"
+        "from ntkfl.training.method import Method\n\nNAME = 'mixed'\n\n\n"
+        "def method(objective):\n    return Method(NAME, objective)\n\n\n"
+        "def linear(method, blocks):\n    return averaging(blocks, 0.1 / (1 + blocks.clients.values))\n"
+    )
+    assert random_rounds(problem, Setup(), None, str(mixed), batch_size=1).deviation(2).any()
+    with pytest.raises(ValueError, match=r"have no eigenvectors in common; a linear round may apply blocks.response"):
+        random_rounds(problem, Setup(), None, str(mixed), batch_size=1, shuffled=True)
+
+
 def test_too_many_orders_are_refused():
     with pytest.raises(ValueError, match=r"a client has 16 samples in batches of 1: .* independent batches take any"):
         random_rounds(ragged((16,)), Setup(), batch_size=1, shuffled=True)
