@@ -230,7 +230,7 @@ class _Compiled:
     steps: tuple[Value, ...]
 
     def value(self, environment: _Environment) -> Any:
-        """Of the expression; what occurs in several places is computed once."""
+        """The value of the expression; what occurs in several places is computed once."""
         values: list[Any] = []
         for step in self.steps:
             values.append(step(environment, values))

@@ -93,7 +93,7 @@ def find(*words: str) -> tuple[Statement, ...]:
 
 
 def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "") -> tuple[Told, ...]:
-    """Those of one paper that have all words of a text in their ids, titles, sources, left sides or notes.
+    """The statements of one paper that have all words of a text in their ids, titles, sources, left sides or notes.
 
     Args:
         statements: any, or their cards.
@@ -122,7 +122,7 @@ def _said(statement: Statement | Card) -> str:
 
 
 def named(word: str, known: Mapping[str, Thing]) -> tuple[Thing, ...]:
-    """Of the things known by the ids of statements, the one of this id, or all of this paper.
+    """The thing of this id, or all things of this paper, out of those known by statements' ids.
 
     Raises:
         KeyError: an unknown id, with the nearest.

@@ -86,7 +86,7 @@ def federated_clients(
 
 
 def _gradient(network: TwoLayer, x: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the mean cross-entropy, for both layers."""
+    """The gradient of the mean cross-entropy, for both layers."""
     sides = x @ network.hidden.T
     active = np.maximum(sides, 0)
     outputs = active @ network.readout.T

@@ -112,7 +112,7 @@ class Search:
 
     @property
     def _names(self) -> list[str]:
-        """Of the numbers that are searched for."""
+        """The names of the numbers that are searched for."""
         own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, Tiles)]
         return [*(["eta_local"] if self.eta_local is None else []), *own]
 
@@ -149,12 +149,12 @@ class Search:
 
 
 def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
-    """Those of a positive semi-definite matrix, ascending, that are no rounding of 0."""
+    """The eigenvalues of a positive semi-definite matrix, ascending, that are no rounding of 0."""
     return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
 
 
 def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[float, float]]:
-    """Of H u(H_D) at server rate 1: eigenvalues that a quarter of all are below, or two, ..., and the largest."""
+    """Quartiles of the eigenvalues of H u(H_D) at server rate 1, each with the largest eigenvalue."""
     regime = of_method(at, method, {"server_rate": 1.0, **options})
     response = regime.round.response
     if isinstance(regime, MatrixFreeRegime):

@@ -222,7 +222,7 @@ def _moments(
     mean: Float[np.ndarray, "n C"],
     covariance: Float[np.ndarray, "C n n"],
 ) -> tuple[float, float, float]:
-    """Of a client's displacement: the norm of the mean, trace and top eigenvalue of the covariance."""
+    """The norm of the mean of a client's displacement, and trace and top eigenvalue of its covariance."""
     parts = [scaled @ of_output[np.ix_(owned, owned)] @ scaled.T for of_output in covariance]
     top = max(float(np.linalg.eigvalsh(part)[-1]) for part in parts)
     return float(np.linalg.norm(scaled @ mean[owned])), float(sum(map(np.trace, parts))), max(top, 0.0)

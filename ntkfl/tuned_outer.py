@@ -159,7 +159,7 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
 
 
 def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) -> float:
-    """Of one output, by the orthonormal basis of Arnoldi's iteration."""
+    """The least residual of one output, by the orthonormal basis of Arnoldi's iteration."""
     size = float(np.linalg.norm(start))
     if not size:
         return 0.0

@@ -115,7 +115,7 @@ def verdicts_of_claims(
 
 
 def _worth(seen: tuple[Check, list[str]]) -> tuple[bool, bool, int]:
-    """Of two looks, the second cut short say: the whole one, else one that refutes the form, else that of more."""
+    """How much a look is worth: a whole one most, then one that refutes the form, then one of more trials."""
     (check, missing), trials = seen, seen[0].tally.trials
     return not missing, check.tally.refuted(trials), trials
 

@@ -83,7 +83,7 @@ def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
 
 
 def meta_json(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
-    """Both tables in full, every mutant and every form."""
+    """The two tables in full, every mutant and every form."""
     limit = {"violated_probability_at_most": alarms.at_most, "level": 0.975}
     totals = {name: alarms.total(name) for name in ("runs", "violated", "unresolved", "uncounted")}
     return {"mutants": [asdict(mutant) for mutant in mutants], "false_alarms": totals | limit | asdict(alarms)}

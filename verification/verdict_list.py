@@ -215,7 +215,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def _known(verdict: Verdict) -> str:
-    """Of a violation that nobody is surprised by, that it is known, and from where."""
+    """The words that a violation is known, and from where."""
     if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
         return ""
     return READ_AS.get(_nature(verdict), "as recorded")
@@ -231,7 +231,7 @@ def _not_computed(verdict: Verdict) -> str:
 
 
 def _only_seen(verdict: Verdict) -> str:
-    """That a violation was seen and nothing could redo it, and whether a search saw it, which then decides nothing."""
+    """The words that nothing could redo a violation, and whether a search saw it, which then decides nothing."""
     if verdict.standing is not Standing.SEEN:
         return ""
     return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"

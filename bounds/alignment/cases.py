@@ -49,7 +49,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def distances(self) -> list[list[Fraction]]:
-        """Of every unit of the first network from every unit of the second, squared, exactly."""
+        """Squared distances of every unit of the first network from every unit of the second, exactly."""
         rows = [_rows(network) for network in self.networks]
         return [
             [sum(((a - b) ** 2 for a, b in zip(first_row, two, strict=True)), Fraction()) for two in rows[1]]
@@ -67,7 +67,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def greedy_cost(self) -> Fraction:
-        """Of the order in which each unit of the first network, one after the other, takes the nearest that is left."""
+        """The cost of the order in which each unit of the first network in turn takes the nearest unit that is left."""
         left = list(range(len(self.distances)))
         order = []
         for row in self.distances:

@@ -55,7 +55,7 @@ def exact(value: Fraction) -> Estimate:
 
 
 def _sum(seed: int) -> BoundedSum:
-    """Of 1 to 40 variables, every skewness, every t up to the largest value the sum can take."""
+    """A sum of 1 to 40 variables of any skewness, with any t up to the largest value that the sum can take."""
     rng = np.random.default_rng(seed)
     count, bound = int(rng.integers(1, 41)), Fraction(int(rng.integers(1, 9)), 4)
     t = count * bound * Fraction(int(rng.integers(1, 33)), 32)

@@ -39,7 +39,7 @@ class NetworkPair(Case):
 
     @property
     def networks(self) -> tuple[TwoLayer, TwoLayer]:
-        """Both."""
+        """The two networks."""
         return self.first, self.second
 
     @cached_property

@@ -37,7 +37,7 @@ class StepLadder(Case):
 
     @property
     def setup(self) -> Setup:
-        """Of the first rung."""
+        """The setup of the first rung."""
         return Setup(eta_local=self.largest, local_steps=STEPS, rounds=ROUNDS)
 
     @property

@@ -39,7 +39,7 @@ def _as_printed(case: CubeNetworks) -> Estimate:
 
 
 def _measure(case: CubeNetworks) -> Estimate:
-    """Both terms of the anchor's readout together: |v_anc . J|."""
+    """The two terms of the anchor's readout together: |v_anc . J|."""
     kinks = kink_terms(case, ALPHAS)
     return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
 

@@ -77,7 +77,7 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 
 
 def _largest_activation(case: CubeNetworks) -> float:
-    """Of any unit on any input at either end; below 0 no unit is active on the whole segment, and all outputs are 0."""
+    """The largest pre-activation of a unit on an input at either end; below 0 all outputs on the segment are 0."""
     return max(float((case.x @ network.hidden.T).max()) for network in pair(case))
 
 

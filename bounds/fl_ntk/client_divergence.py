@@ -41,7 +41,7 @@ class DivergenceLadder(Rungs):
 
     @prepared
     def seen(self) -> list[list[tuple[float, float]]]:
-        """Of each network, for each width: mean_c |w_c - u'|/sqrt(m), and mean_c |w_c - u'| over |u' - u|."""
+        """For each network and width, mean_c |w_c - u'|/sqrt(m), and mean_c |w_c - u'| over |u' - u|."""
         return self.in_rungs(
             "seen", lambda row, places: [self._run(self.widths[row], self.seeds(row)[i]) for i in places]
         )

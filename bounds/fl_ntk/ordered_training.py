@@ -84,7 +84,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def rounding(self) -> float:
-        """Of distances to W*: of long precision, and what float64 leaves open about W*."""
+        """What long precision, and float64's W*, leave open of distances to W*."""
         point, nearest = self.fit
         return float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
 

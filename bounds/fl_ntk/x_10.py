@@ -44,7 +44,7 @@ def _watched(ladder: WidthLadder) -> list[int]:
 
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
-    """Of the geometric mean over networks of max_t |.|_2: the remainders are heavy-tailed, a few would rule the RMS."""
+    """The slope of the geometric mean over networks of max_t |.|_2: a few heavy tails would rule the RMS."""
     lengths = [np.linalg.norm(path, axis=2).max(axis=1) for path in paths]
     return slope(ladder.sizes, np.exp([np.log(length).mean() for length in lengths]), biased=biased)
 

@@ -52,7 +52,7 @@ def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
 
 
 def _mean(samples: np.ndarray) -> Estimate:
-    """Of the networks, with 99% t-intervals for all rounds together."""
+    """The mean over the networks, with 99% t-intervals for all rounds together."""
     count, rounds = samples.shape
     quantile = stdtrit(count - 1, 1 - 0.005 / rounds)
     return Estimate(

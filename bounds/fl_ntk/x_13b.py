@@ -16,7 +16,7 @@ FINITE = 0.02  # what the next power of the step may still do to an exponent
 
 
 def _power(values: np.ndarray) -> Estimate:
-    """Of the step, in values (etas, starts)."""
+    """The power of the step in values (etas, starts)."""
     fitted = -slope(1 / STEP_SIZES, list(values), biased=False)
     return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite step")
 

@@ -49,7 +49,7 @@ STUDY = Study(
 
 
 def grid_of(work: int, count: int) -> Grid:
-    """So many cells of so much work."""
+    """A grid of so many cells, each of so much work."""
     return chosen_grid(SPEC, {"work": str(work), "numbers": ",".join(map(str, range(count)))})
 
 

@@ -215,7 +215,7 @@ class _Latex(LatexPrinter):
     _print_log = _print_exp = _print_erf = _print_Max = _print_Min = _function
 
     def _print_Trace(self, expr: sp.Basic) -> str:
-        """Of a number, the number."""
+        """The trace; of a number, the number."""
         inside = self._print(expr.arg)
         return inside if expr.arg.shape == (1, 1) else r"\text{tr}" + in_parentheses(inside)
 

@@ -61,7 +61,7 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """Of a matrix and its transpose, the one written with fewer transposes is the one to name."""
+    """How many transposes are written: of a matrix and its transpose the one with fewer is named."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 

@@ -65,7 +65,7 @@ def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -
 
 
 def _rise(curve: np.ndarray) -> float:
-    """Of the least-squares line through the last third, from its first round to its last."""
+    """The rise of the least-squares line through the last third, from its first round to its last."""
     if len(curve) < 6:
         raise ValueError(f"the curve has {len(curve)} rounds; a plateau needs 6 or more")
     end = curve[-(len(curve) // 3) :]

@@ -44,7 +44,7 @@ def _run(keys: str, seed: int) -> Run:
 
 
 def _score(done: Run, params: Params) -> Score:
-    """Of the run's model with other parameters."""
+    """The score of the run's model with other parameters."""
     x, y = done.federation.data.x_test, done.federation.data.y_test
     assert x is not None and y is not None  # image sets have test samples
     return evaluate(lambda some: done.model.outputs(params, some), x, y)

@@ -72,11 +72,11 @@ class ThreeModels:
         return evaluate(outputs, x, y)
 
     def corners(self) -> list[Score]:
-        """Of the three."""
+        """The scores of the three models."""
         return [self.score(vector) for vector in self.vectors()]
 
     def centre(self) -> Score:
-        """Of their mean."""
+        """The score of their mean."""
         return self.score(self.vectors().mean(0))
 
     def rise(self, parts: int = 12) -> float:

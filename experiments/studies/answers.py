@@ -165,7 +165,7 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
 
 
 def half_width(values: np.ndarray, level: float) -> float:
-    """Of Student's interval of a mean, from two values or more.
+    """Half the width of Student's interval of a mean, from two values or more.
 
     Args:
         values: one a seed, two or more.

@@ -122,7 +122,7 @@ class StudyFolder:
 
     @property
     def version(self) -> str:
-        """Of the code in the last run."""
+        """The version of the code in the last run."""
         return self._read()["version"]
 
     def write_answers(self, grid: Grid, answers: Sequence[Answer]) -> None:

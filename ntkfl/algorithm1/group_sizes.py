@@ -28,7 +28,7 @@ def in_weight_space(samples: int, d: int) -> bool:
 def clients_at_once(
     n_clients: int, per_client: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
 ) -> int:
-    """Of how many clients the arrays fit, beside four numbers for each weight of the global network.
+    """The number of clients whose arrays fit, beside four numbers for each weight of the global network.
 
     Raises:
         ValueError: one client alone does not fit.

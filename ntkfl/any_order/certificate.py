@@ -223,7 +223,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def universal_step_limits(self) -> Float[np.ndarray, " N"]:
-        """Of each client the steps that no patterns at all can make too long: 2 / (|a|^2 |X_c|^2)."""
+        """Each client's longest step that no patterns at all can make too long: 2 / (|a|^2 |X_c|^2)."""
         return np.array([_limit(bound) for _, bound in self._client_bounds])
 
     @cached_property
@@ -453,7 +453,7 @@ class _Kept:
     above: np.ndarray | float = 0.0
 
     def distance(self, left: Estimate) -> Estimate:
-        """Of the outputs to what minimises the loss, of targets less outputs."""
+        """The distance of the outputs to what minimises the loss, from targets less outputs."""
         shape, span = left.value.shape, [np.broadcast_to(end, self.shape) for end in (self.below, self.above)]
         change = np.clip(-left.value, *(end.reshape(shape) for end in span))
         size = np.abs(left.value) + np.abs(change)

@@ -113,7 +113,7 @@ class MethodCertificate(LaterModels):
 
     @property
     def norms(self) -> tuple[StateNorm, ...]:
-        """That of the smallest ball, and that of the fastest rate where it is another; none where none contracts."""
+        """The norms of the smallest ball and of the fastest rate, which may be one; none where none contracts."""
         return self._norms
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
@@ -314,7 +314,7 @@ def _remembered(name: str, problem: Problem, given: np.ndarray | None) -> np.nda
 
 
 def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple[StateNorm, ...] | str:
-    """Of the norms that are tried that of the smallest ball, and that of the fastest rate; or why there is none."""
+    """The norm of the smallest ball and the norm of the fastest rate, of those tried; or why none contracts."""
     spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
     if not spectral < 1:
         return (

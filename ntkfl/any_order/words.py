@@ -25,14 +25,14 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
 
 
 def not_reached(training: str) -> str:
-    """That nothing is proved of this training."""
+    """The sentence that nothing is proved of this training."""
     return f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
 
 
 def not_certified(
     needed: float | None, residual: float, training: str = "any order", what: str = "residual |y - f|"
 ) -> tuple[str, str]:
-    """That nothing is proved, and which residual would do."""
+    """The sentences that nothing is proved, and which residual would do."""
     return (
         not_reached(training),
         f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."

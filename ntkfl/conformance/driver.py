@@ -100,7 +100,7 @@ def described(error: BaseException) -> str:
 
 
 def say(path: Path, value: Any) -> None:
-    """Put it there at once, so that who waits never reads half of it."""
+    """Write the text at once, so that a waiting process never reads half of it."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(value), encoding="utf-8")
     os.replace(part, path)

@@ -50,7 +50,7 @@ def on_head(w: W, z: Tensor) -> Tensor:
 
 
 def logits(w: W, x: Tensor) -> Tensor:
-    """Of inputs, (b, C)."""
+    """The logits of inputs, (b, C)."""
     return on_head(w, features(w, x))
 
 
@@ -66,7 +66,7 @@ def plus(w: W, v: W, scale: float = 1.0) -> W:
 
 
 def gradient(loss: Loss, w: W) -> W:
-    """Of the loss, at w."""
+    """The gradient of the loss at w."""
     leaf = {name: value.clone().requires_grad_() for name, value in w.items()}
     gradients = torch.autograd.grad(loss(leaf), list(leaf.values()), allow_unused=True)
     return {name: torch.zeros_like(w[name]) if g is None else g for name, g in zip(w, gradients, strict=True)}
@@ -304,7 +304,7 @@ def fed_gucci(
     of_client: dict[int, list[W]] = {}
 
     def direction(loss: Loss, w: W) -> W:
-        """Of the released code: an anchor's gradient at w is still there when that of the second pass is added."""
+        """The step of the released code: the second pass adds to an anchor's gradient at w, which is still there."""
         sharpened = sharp(rho)(loss, w) if rho else gradient(loss, w)
         uncleared = released and rho and loss.__name__ == "along"
         return plus(sharpened, gradient(loss, w)) if uncleared else sharpened

@@ -83,7 +83,7 @@ def _precision(values: Trajectory) -> str:
 
 
 class Outcome(StrEnum):
-    """Of a case, or of a method as a whole."""
+    """What was seen of a case, or of a method as a whole."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -93,7 +93,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """Of one case. precision: float64 or float32, as the answer said; "": there is none. remark: a fault, in words."""
+    """The verdict on one case.
+
+    precision: float64 or float32, as the answer said; "": there is no answer. remark: a fault, in words.
+    """
 
     case: str
     outcome: Outcome
@@ -106,7 +109,7 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class MethodVerdict:
-    """Of a method: of its cases, and what explains every answer of those that differ.
+    """The verdict on a method: on its cases, and what explains every answer of those that differ.
 
     Args:
         outcome: the worst of its cases'.

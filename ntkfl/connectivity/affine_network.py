@@ -46,7 +46,7 @@ class AffineTwoLayer:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the two layers' weights, without biases."""
+        """The shapes of the two layers' weights, without biases."""
         return {"hidden": self.hidden.shape, "readout": self.readout.shape}
 
     @property

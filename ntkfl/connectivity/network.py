@@ -73,7 +73,7 @@ class TwoLayer:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the two layers' weights."""
+        """The shapes of the two layers' weights."""
         return {"hidden": self.hidden.shape, "readout": self.readout.shape}
 
     @property

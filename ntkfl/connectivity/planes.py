@@ -40,7 +40,7 @@ class Plane:
         return self.origin + s * self.first + t * self.second
 
     def coordinates(self, vector: Float[np.ndarray, " S"]) -> Float[np.ndarray, " 2"]:
-        """Those of the nearest point of the plane.
+        """The coordinates of the nearest point of the plane.
 
         Args:
             vector: the weights, shape (S,).

@@ -85,7 +85,7 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
 
 
 def _exponent(values: Sequence[float | np.ndarray]) -> int:
-    """Of the power of two next to the largest."""
+    """The exponent of the power of two next to the largest entry."""
     return int(np.frexp(max(float(np.abs(value).max()) for value in values))[1])
 
 

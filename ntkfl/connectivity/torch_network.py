@@ -54,7 +54,7 @@ class TorchNetwork:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the weights, by name."""
+        """The shapes of the weights, by name."""
         return {name: tuple(value.shape) for name, value in self._weights()}
 
     def vector(self) -> Float[np.ndarray, " S"]:

@@ -60,7 +60,7 @@ class Smooth(ABC):
 
     @abstractmethod
     def moments(self, t: _Arcsine) -> _Moments:
-        """Both moments in closed form."""
+        """The two moments in closed form."""
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
         """The error carried along is that of h and g."""
@@ -77,7 +77,7 @@ class Smooth(ABC):
         return Rows(self.units(rows) * self.roots(rows), self.growth * rows.error + 20 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """Both moments; the pairs of equal rows stay equal exactly."""
+        """The two moments; the pairs of equal rows stay equal exactly."""
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
         # The error of the cosine enters as the formulas have it, or by Price's theorem, d E[f f] / dc = E[f' f'], and

@@ -135,7 +135,7 @@ def _row_blocks(h: np.ndarray) -> Iterator[slice]:
 
 @lru_cache(maxsize=16)
 def _by_balls(entries: bytes) -> Estimate:
-    """Of the matrix with these entries; kept, since statements about one network ask for the same one again."""
+    """The smallest eigenvalue of the matrix with these entries; kept, as statements about one network share it."""
     h = np.frombuffer(entries)
     h = h.reshape(isqrt(h.size), -1)
     with precision():

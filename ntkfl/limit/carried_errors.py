@@ -40,7 +40,7 @@ class Margins:
 
     @classmethod
     def of(cls, tiles: Tiles, work: Blocks, round: LinearRound) -> "Margins":
-        """Those of a round.
+        """The margins of a round.
 
         Raises:
             ValueError: a round that is something else, or steps for which no bound is proved.
@@ -130,7 +130,7 @@ class Carried(Protocol):
     """What the bounds of a run are, from the sums of what was wrong, and what a round adds to these."""
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
-        """Of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
+        """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         """What a round adds to the sums."""

@@ -67,7 +67,7 @@ class DrawnRound:
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
-        """That of move and change over the draws of a round, where E z z^T = second before it; at no cost per client.
+        """The covariance of move and change over the draws of a round, where E z z^T = second before it.
 
         With Y the rows of own maps and w P the shared ones, sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T keeps the
         entries of Y Z Y^T of one client's rows, and the mixed terms are rows of Y Z P^T times their client's weight.

@@ -75,7 +75,7 @@ class Gains(NamedTuple):
 
     @classmethod
     def of(cls, feedback: Feedback, clients: ClientModes, errors: LocalErrors, rounds: int) -> "Gains":
-        """Those of so many rounds.
+        """The gains of so many rounds.
 
         Raises:
             ValueError: the resolvent may be infinite on the circle: no bound is proved.

@@ -27,7 +27,7 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> "list[Lanczos]":
-        """So many steps from each start, fewer where the space is exhausted, whose products are taken together.
+        """A run from each start, whose products are taken together; it is shorter where the space is exhausted.
 
         Every vector is made orthogonal to all before, twice.
         """

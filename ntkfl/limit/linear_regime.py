@@ -57,7 +57,7 @@ class ResidualModes:
 
 
 def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
-    """Of the residual in each mode and what a server remembers of it, for eigenvalues of P^(1/2) H P^(1/2)."""
+    """The maps of a mode's residual and of what a server remembers of it, for eigenvalues of P^(1/2) H P^(1/2)."""
     assert round.server is not None
     columns = []
     for unit in np.eye(1 + round.memory):

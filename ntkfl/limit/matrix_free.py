@@ -334,7 +334,7 @@ class MatrixFreeRegime(LinearRegime):
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
-        """Of a round: the interval of `left_estimate`."""
+        """A function of the round: the interval of `left_estimate`."""
         initial, margins = self._initial_residual(initial_outputs), self._margins
         local, response = margins.local, self.round.response
         if response is None or self.round.memory or self.round.in_turn is not None:

@@ -170,7 +170,7 @@ class MeanSquare:
         return self._trace(second.reshape(driven.shape))
 
     def _trace(self, second: np.ndarray) -> float:
-        """Of F second F^T."""
+        """The trace of F second F^T."""
         return float(np.einsum("ni,ij,nj->", self.modes, (second + second.T) / 2, self.modes, optimize=True))
 
     def _noise(self, second: np.ndarray) -> np.ndarray:

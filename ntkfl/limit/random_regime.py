@@ -93,7 +93,7 @@ class Noise:
         return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
 
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """That of the mean displacement given r, in the mean over r with E r r^T = second. Symmetric.
+        """The covariance of the mean displacement given r, in the mean over r with E r r^T = second; symmetric.
 
         sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T, V_c of the batches.
         """

@@ -29,7 +29,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], problem: Problem, memory: float | None = None) -> Checkpoint:
-        """Both passes, the kernel, and the norms of layers.
+        """The forward and the backward pass, the kernel, and the norms of layers.
 
         Raises:
             ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.

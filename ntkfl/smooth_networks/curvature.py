@@ -126,7 +126,7 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 
 def _map_norm(layer: Layer) -> float:
-    """Of a convolution: from W as a matrix, or the sum over the places of the square, whichever is less."""
+    """The norm of a convolution: from W as a matrix, or the sum over the places of the square, whichever is less."""
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
     if layer.image is None:
         return whole
@@ -135,7 +135,7 @@ def _map_norm(layer: Layer) -> float:
 
 
 def sizes_of_each(done: Pass) -> Sizes:
-    """Of each output of each sample."""
+    """The sizes of each output of each sample."""
     outputs = done.outputs.value.shape[1]
     lengths = [np.repeat(done.input_lengths(k), outputs) for k in range(len(done.layers))]
     before = [rows.norm(axis=2).hi.reshape(-1) for rows in done.before]
@@ -144,7 +144,7 @@ def sizes_of_each(done: Pass) -> Sizes:
 
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
-    """Of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
+    """The sizes of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
     lengths = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []

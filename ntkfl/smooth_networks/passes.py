@@ -53,7 +53,7 @@ class Pass:
         return _small_product(_reshaped(rows, (-1, rows.value.shape[2])))
 
     def gradients(self, layer: int) -> Estimate:
-        """Of all outputs in the W and b of a convolution, (n, C, m (side^2 k + 1))."""
+        """The gradients of all outputs in the W and b of a convolution, (n, C, m (side^2 k + 1))."""
         of, b, rows = self.layers[layer], self.before[layer], self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
@@ -116,7 +116,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
 
 
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
-    """Both passes for these samples."""
+    """The forward and the backward pass of these samples."""
     first = layers[0].image
     if first is not None:  # rows have channels one after the other
         x = x.reshape(len(x), -1, first.pixels).transpose(0, 2, 1).reshape(len(x), -1)

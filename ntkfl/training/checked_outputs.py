@@ -70,7 +70,7 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
 
 
 def _gradients(outputs: Tensor, params: Params) -> dict[str, Tensor | None]:
-    """Of a sum of all outputs with weights, as a plain one does not depend on anything after a softmax."""
+    """The gradients of a weighted sum of all outputs; the plain sum after a softmax is constant."""
     if not outputs.requires_grad:
         return dict.fromkeys(params)
     weights = torch.cos(1 + torch.arange(outputs.numel(), device=outputs.device)).to(outputs.dtype)

@@ -220,7 +220,7 @@ class ServerRule:
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
-        """That state with what takes the model's or the data's shape: class anchors in feature space, say.
+        """The state with what takes the model's or the data's shape: class anchors in feature space, say.
 
         Args:
             state: as of `initial`.

@@ -102,7 +102,7 @@ class SGD(Optimizer):
             _assign(state["taken"], state["taken"] + 1, active)
 
     def _size(self, value: Tensor, state: Tree, rate: float) -> Tensor | float:
-        """Of the step that comes, a number or one a row of `value`."""
+        """The size of the next step, a number or one a row of `value`."""
         if not self.factors:
             return rate
         factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)

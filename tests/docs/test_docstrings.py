@@ -15,6 +15,7 @@ SHAPED = re.compile(
     r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
 )  # an annotation that says the shape, or is no array
 SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")  # as "(n, C)", "a number"
+NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")  # a docstring that begins so leaves its noun to the name
 SOURCE = re.compile(r"^Source:.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 OPENED = re.compile(
     rf"docs/proofs/\w+\.md#[\w-]+|arXiv:\d{{4}}\.\d{{4,5}}|https://|doi:10\.|\b({'|'.join(papers())})/[A-Z\w]"
@@ -110,6 +111,21 @@ def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> I
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_say_what_they_must_and_no_more(package):
     assert not [fault for entry in documented(package) for fault in faults(*entry)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_first_sentence_has_a_subject_of_its_own(package):
+    begun = {}
+    for path in (ROOT / package).rglob("*.py"):
+        nodes = (node for _, node in definitions(ast.parse(path.read_text(encoding="utf-8")).body))
+        texts = {f"{path.relative_to(ROOT)}:{node.lineno}": ast.get_docstring(node) or "" for node in nodes}
+        begun |= {place: text[:60] for place, text in texts.items() if NO_SUBJECT.match(text)}
+    assert not begun
+
+
+@pytest.mark.parametrize("text, refused", [("Of the outputs.", True), ("That, of a vector.", True), ("Offset.", False)])
+def test_a_missing_subject_is_seen(text, refused):
+    assert bool(NO_SUBJECT.match(text)) == refused
 
 
 @pytest.mark.parametrize(

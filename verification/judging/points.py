@@ -231,7 +231,7 @@ def rank_correlation(first: np.ndarray, other: np.ndarray) -> float:
 
 
 def _root_mean_square(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row, with its standard error to first order."""
+    """The root mean square of each row, with its standard error to first order."""
     rows = values.reshape(len(values), -1)
     root, count = np.sqrt((rows**2).mean(axis=1)), rows.shape[1]
     return root, (rows**2).std(axis=1, ddof=min(1, count - 1)) / (2 * root * np.sqrt(count))

@@ -74,7 +74,7 @@ class KernelLadder(Case):
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """Of the client's block, over all rungs."""
+        """The smallest eigenvalue of the client's block, over all rungs."""
         with precision():
             blocks = (ball_matrix(kernel[: self.own, : self.own]) for kernel in self.kernels)
             smallest = [enclosure(symmetric_eigenvalues(block)[0]) for block in blocks]

@@ -43,7 +43,7 @@ class DeepRows(Case):
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of different samples, the earlier one first."""
+        """The pairs of different samples, the earlier one first."""
         return np.triu_indices(len(self.x), 1)
 
     @cached_property
@@ -55,7 +55,7 @@ class DeepRows(Case):
 
     @cached_property
     def least_sine(self) -> float:
-        """Of the angle of the two rows that are nearest to parallel."""
+        """The sine of the angle of the two rows that are nearest to parallel."""
         return float(np.sin(gram.angles(self.x)[self.pairs]).min())
 
     def kernel(self, depth: int, activation: str) -> Estimate:

@@ -78,7 +78,7 @@ class DeepRun(Case):
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """Of the kernel, certified."""
+        """The smallest eigenvalue of the kernel, certified."""
         return gram.smallest_eigenvalue(self.kernel)
 
     describe = described("problem", "network", "N", "K", seed="setup.seed")

@@ -55,7 +55,7 @@ class SmallNetwork(Case):
         return torch.tensor(self.problem.y[samples]) - outputs
 
     def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """Of the outputs on these samples."""
+        """The Jacobian of the outputs on these samples."""
         import torch
 
         return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]

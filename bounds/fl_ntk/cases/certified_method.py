@@ -69,14 +69,14 @@ class MethodRun:
                 self.server = sum(self.own[1:], self.own[0]) / LONG(len(part))
 
     def gradient(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Of half the sum of squares."""
+        """The gradient of half the sum of squares."""
         z = self.x[members] @ w.T
         self.frozen &= bool(((z > 0).T == self.patterns[:, members]).all())
         left = self.y[members] - np.maximum(z, 0) @ self.signs
         return -((z > 0) * left[:, None]).T @ self.x[members] * self.signs[:, None]
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Of the server's model, (k,)."""
+        """The outputs of the server's model, (k,)."""
         return np.maximum(x @ self.w.T, 0) @ self.signs
 
     def residual(self) -> float:

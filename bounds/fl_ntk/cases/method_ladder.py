@@ -62,7 +62,7 @@ class MethodLadder(WidthLadder):
 
     @cached_property
     def trained(self) -> list[list[np.ndarray]]:
-        """Of every network, for each width: y - y_m(t) under each of METHODS, (methods, T+1, n)."""
+        """The residuals y - y_m(t) of every network, for each width, under each of METHODS, (methods, T+1, n)."""
         return self.in_rungs("trained", self._row)
 
     def _row(self, row: int, places: range) -> Iterable[np.ndarray]:
@@ -89,7 +89,7 @@ class MethodLadder(WidthLadder):
 
     @property
     def rounding(self) -> float:
-        """Of an entry of y - y_m(t) at the largest width, generously: that of sums over neurons, in every step."""
+        """A generous bound of the rounding of an entry of y - y_m(t) at the largest width, by sums over neurons."""
         steps = self.setup.rounds * self.setup.local_steps * self.widths[-1] ** 1.5 * np.finfo(float).eps
         longest = float(np.linalg.norm(self.problem.x, axis=1).max())
         return steps * (self.setup.sigma * np.sqrt(self.problem.d) * longest + float(np.abs(self.problem.y).max()))

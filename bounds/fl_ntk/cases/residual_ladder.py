@@ -58,7 +58,7 @@ class ResidualLadder(Case):
 
     @prepared
     def distances(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of each network: |w_r(t).x_i| at these rounds, (6, m, n), and its own |r(t)|, (6,)."""
+        """For each network |w_r(t).x_i| at these rounds, (6, m, n), and its own |r(t)|, (6,)."""
         return [self._run(seed) for seed in range(self.seed, self.seed + NETWORKS)]
 
     def _run(self, seed: int) -> tuple[np.ndarray, np.ndarray]:

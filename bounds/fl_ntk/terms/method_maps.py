@@ -30,7 +30,7 @@ def method_maps(
     mutants: tuple[Mutant, ...],
     uses: tuple[str, ...],
 ) -> Statement:
-    """That the linearised network under each method, and the library's kernel regime, have this residual.
+    """The statement that the linearised network under each method, and its kernel regime, have this residual.
 
     Beside the factor the mutants change the power of eta_l and the number of rounds.
     """

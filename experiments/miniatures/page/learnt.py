@@ -30,7 +30,7 @@ class Found:
 
 
 def sentences(results: Sequence[Result]) -> list[str]:
-    """Those about miniatures that are among the results."""
+    """The sentences about miniatures that are among the results."""
     everything = Found(results)
     said = [
         *(_counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected),

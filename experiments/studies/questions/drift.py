@@ -70,7 +70,7 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Both bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
+    """The two bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
     limit, beta = cells.limit.transpose("beta", ...), cells.beta.to_numpy().astype(float)
     shape = (-1, *[1] * (limit.ndim - 1))
     most, least = (1 + beta / 2).reshape(shape), np.array([1 + overshoot(b) for b in beta]).reshape(shape)

@@ -80,7 +80,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Both quantities against the width, six methods a panel, and the exponents that were found."""
+    """The two quantities against the width, six methods a panel, and the exponents that were found."""
     methods = [str(method) for method in cells.method.to_numpy()]
     panels: list[Panel] = []
     for name in QUANTITIES:

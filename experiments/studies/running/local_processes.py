@@ -48,7 +48,7 @@ class InProcess:
 
 
 class LocalProcesses:
-    """So many worker processes, of one thread each; they start with the first cells and end with the block."""
+    """Worker processes of one thread each; they start with the first cells and end with the block."""
 
     def __init__(self, spec: str, store: CellStore, count: int) -> None:
         self._spec, self._store, self._count = spec, store, count

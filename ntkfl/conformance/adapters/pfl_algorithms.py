@@ -49,7 +49,7 @@ class Network(torch.nn.Module):
             self.load_state_dict(first)
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Of a batch."""
+        """The loss of a batch."""
         if self.kind == "line":
             losses = (x @ self.w - y) ** 2 / 2
         else:
@@ -91,7 +91,7 @@ class Rate(HyperParam, TrainingProcessCallback):
         self.models: list[dict[str, np.ndarray]] = []
 
     def value(self) -> float:
-        """Of the round that is next."""
+        """The rate of the next round."""
         return self.case.rates[min(self.number, self.case.rounds - 1)]
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:

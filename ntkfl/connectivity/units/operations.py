@@ -105,7 +105,7 @@ def _reduced(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _product(first: str, second: str) -> Rule:
-    """Of matrices, vectors, and batches of matrices; what is added to it is called self."""
+    """The rule of products of matrices, vectors and batches of matrices; what is added to one is called self."""
 
     def rule(call: Call, axes: list[Axis]) -> list[Axis]:
         a, b = call.axes(first), call.axes(second)

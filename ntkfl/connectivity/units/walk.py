@@ -178,7 +178,7 @@ class _Walk(TorchDispatchMode):
 
 
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an operation, by name, with defaults."""
+    """The arguments of an operation, by name, with defaults."""
     declared = func._schema.arguments
     defaults = {argument.name: argument.default_value for argument in declared if argument.has_default_value()}
     given = defaults | dict(zip((argument.name for argument in declared), args, strict=False)) | dict(kwargs)

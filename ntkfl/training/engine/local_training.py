@@ -60,7 +60,7 @@ class Batches:
         self.places = plan.real[0].sum(axis=1).tolist() if alone else [longest] * steps
 
     def at(self, step: int) -> Batch:
-        """That of step 0, 1, ..."""
+        """The batch of step 0, 1, ..."""
         places = slice(self.places[step])
         index = self.index[:, step, places]
         return Batch(self.data.x[index], self.data.y[index], self.real[:, step, places])

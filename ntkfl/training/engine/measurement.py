@@ -60,7 +60,7 @@ def _mean_accuracy(federation: Federation, stacked: Params) -> float:
 
 
 def _personal_accuracy(federation: Federation, state: State) -> float:
-    """Of clients' own predictions, each on the test samples as its own classes would weight them.
+    """The accuracy of clients' own predictions, each on the test samples as its own classes would weight them.
 
     Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy is weighted so.
     """
