@@ -120,6 +120,7 @@ def _measured(value: float, error: float) -> str:
 
 
 def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[str, bytes]]:
+    from experiments.pictures import themed
     from experiments.studies.chart import COLUMNS, table
     from experiments.studies.drawing import save
 
@@ -129,7 +130,7 @@ def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[st
         for chart in charts:
             stem = f"{_folder(study)}/{slug(chart.name).replace('_', '-')}"
             paths = {path.suffix: path for path in save(chart, Path(drawn))}
-            files |= {f"{stem}{suffix}": paths[suffix].read_bytes() for suffix in (".svg", ".csv")}
+            files |= {f"{stem}.svg": themed(paths[".svg"].read_bytes()), f"{stem}.csv": paths[".csv"].read_bytes()}
             width, height = _size(paths[".svg"])
             rows = [[_number(cell) for cell in row] for row in table(chart)]
             figures.append(

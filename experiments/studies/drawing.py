@@ -30,7 +30,7 @@ WITHIN = 300.0  # from end to end of a log axis that has numbers as ticks, not p
 FEW, MANY = 6, 12  # places named on a log axis; more than so many are no grid, and the axis has its powers of ten
 COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
 MARKERS = "osD^vPX"
-OVER = ("#FFFFFF", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap
+OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
 DASHES = {"theory": "--", "bound": ":"}
 SCRIPTS = re.compile(r"(?<![\w$^])([^\W\d_])(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+))?(?!\w)")
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
@@ -207,7 +207,7 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap, acros
     for place, series in enumerate(panel.over):
         style = "o" if series.role == "measured" else ("--", ":", "-.")[place % 3]
         color = OVER[place % len(OVER)]
-        lines += axes.plot(series.x, series.y, style, color=color, lw=1.6, ms=3, mec="black", mew=0.4)
+        lines += axes.plot(series.x, series.y, style, color=color, lw=1.6, ms=3, mec="#101010", mew=0.4)
     _scale(axes, panel.x, panel.y, False, panel.x_values)
     axes.grid(False)
     axes.set_xlim(edges[0][0], edges[0][-1])
@@ -215,7 +215,7 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap, acros
     axes.set_title(shown(panel.title, across - MARGIN))
     if lines:
         names = _entries(panel, across).values()
-        below.legend(lines, names, loc="upper center", borderaxespad=0, facecolor="#777777", labelcolor="white")
+        below.legend(lines, names, loc="upper center", borderaxespad=0, facecolor="#777777", labelcolor=OVER[0])
 
 
 def _edges(centres: Sequence[float], log: bool) -> np.ndarray:

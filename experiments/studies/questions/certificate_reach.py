@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.studies.answers import along, exponent, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.series import WIDTHS, places
+from experiments.studies.series import WIDTHS, places, power_line
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from ntkfl import data
 from ntkfl.problem import Problem
@@ -32,6 +32,7 @@ SHARE = 0.98  # of the residual that a look asks for: what the next one has
 ROUNDING = 1e-9  # of a distance, generous
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"
+POWER = 0.5  # of the width, of the residual that certifies
 
 
 def parts(name: str) -> tuple[int, str, bool]:
@@ -159,8 +160,7 @@ def _added(layers: tuple[Layer, ...], moved: list[np.ndarray]) -> tuple[Layer, .
 
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The power of the width, of smooth networks in NTK parametrisation; and that a fit is as near as is certified."""
-    names = [str(name) for name in cells.network.to_numpy()]
-    smooth = [name for name in names if parts(name)[1] != KINKED and not parts(name)[2]]
+    smooth = [name for name in map(str, cells.network.to_numpy()) if _has_power(name)]
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
     logs = values.copy(data=np.log(values.to_numpy()))
@@ -174,7 +174,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
             f"; what the look at the start had asked for was {1 / seen.max():.2g} to {1 / seen.min():.2g} times that"
         )
     claim = "first certified |y - f| ~ m^(1/2), smooth networks in NTK parametrisation"
-    yield exponent(claim, SOURCE, 0.5, widths, along(scaled, "width"), note=note)
+    yield exponent(claim, SOURCE, POWER, widths, along(scaled, "width"), note=note)
     claim = "distance of the nearest fit <= the certified distance"
     yield upper(claim, SOURCE, cells["nearest"], cells["distance"], ROUNDING * cells["nearest"])
 
@@ -182,10 +182,13 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 def charts(cells: Cells) -> Iterable[Chart]:
     """The first certified residual over the width, a panel for each number of samples."""
     y, names = Label("first certified |y - f|", log=True), [str(name) for name in cells.network.to_numpy()]
-    panels = [
-        Panel(f"n = {n}", WIDTHS, y, tuple(_series(name, cells["first"].sel(network=name, n=n)) for name in names))
-        for n in cells.n.to_numpy()
-    ]
+    panels = []
+    for n in cells.n.to_numpy():
+        measured = [_series(name, cells["first"].sel(network=name, n=n)) for name in names]
+        theory = [
+            power_line(POWER, line.x, line.y[-1], of=line.name) for line in measured if line.x and _has_power(line.name)
+        ]
+        panels.append(Panel(f"n = {n}", WIDTHS, y, (*measured, *theory)))
     yield Chart(
         "certificate-reach",
         f"Digits, the mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "
@@ -193,6 +196,12 @@ def charts(cells: Cells) -> Iterable[Chart]:
         "The residual that certifies grows with the width and falls with the depth and the number of samples.",
         tuple(panels),
     )
+
+
+def _has_power(name: str) -> bool:
+    """Whether theory gives the network's residual a power of the width: smooth, in NTK parametrisation."""
+    _, activation, standard = parts(name)
+    return activation != KINKED and not standard
 
 
 def _series(name: str, values: Numbers) -> Series:

@@ -84,4 +84,8 @@ def test_planted_laws_hold_and_others_are_violated():
     assert power.outcome is Outcome.VIOLATED and near.outcome is Outcome.VIOLATED
     (chart,) = STUDY.charts(planted(STUDY, cell))
     assert [panel.title for panel in chart.panels] == ["n = 50", "n = 200"]
-    assert [series.name for series in chart.panels[1].series] == list(STUDY.axes[0].values)
+    series = chart.panels[1].series
+    assert [line.name for line in series if line.role == "measured"] == list(STUDY.axes[0].values)
+    theory = {line.of: line for line in series if line.role == "theory"}
+    assert set(theory) == set(STUDY.axes[0].values) - {"fc:3:erf:standard", "fc:2:relu"}
+    assert all(line.y[-1] / line.y[0] == pytest.approx((1024 / 128) ** 0.5) for line in theory.values())
