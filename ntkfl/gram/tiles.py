@@ -28,6 +28,7 @@ UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
+EXTREME = 2.0**240  # or one over it: beyond, squares of entries and cubes of steps in error bounds leave float64
 SAME = 1e-6  # of the largest entry: what entries of a file may be off by, computed again
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
@@ -295,19 +296,22 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 
 def _require_room(largest: float, dtype: str) -> None:
-    if largest > (most := float(np.finfo(dtype).max)):
+    if largest > (most := min(float(np.finfo(dtype).max), EXTREME)):
+        other = "take float64 tiles, or " if STORED[dtype] and largest <= EXTREME else ""
         raise ValueError(
-            f"the kernel has entries up to {largest:.3g}; {dtype} holds up to {most:.3g}: take float64 "
-            "tiles, or divide the samples by a number"
+            f"the samples are too large: the kernel has entries up to {largest:.3g}, and {dtype} tiles take up to "
+            f"{most:.3g}; {other}divide the samples by a number"
         )
 
 
 def _require_size(largest: float, dtype: str) -> None:
-    """Entries that float32 keeps to its usual relative error."""
-    if STORED[dtype] and largest < SMALL:
+    """Entries that float32 keeps to its usual relative error, and error bounds to theirs."""
+    least = SMALL if STORED[dtype] else 1 / EXTREME
+    if largest < least and (largest or STORED[dtype]):
+        other = "take float64 tiles, or " if STORED[dtype] and largest >= 1 / EXTREME else ""
         raise ValueError(
-            f"the kernel has no entry above {largest:.3g}; {dtype} tiles need one of {SMALL:.3g}: take float64 tiles, "
-            "or multiply the samples by a number"
+            f"the samples are too small: the kernel has no entry above {largest:.3g}, and {dtype} tiles need one of "
+            f"{least:.3g}; {other}multiply the samples by a number"
         )
 
 

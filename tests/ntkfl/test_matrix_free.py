@@ -278,11 +278,48 @@ def test_tiles_that_do_not_fit_are_refused_before_the_work(monkeypatch):
         kernel_regime(problem, STEPS, matrix_free="float64")
 
 
-def test_entries_that_float32_does_not_hold_are_refused():
+@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
+@pytest.mark.parametrize(
+    ("factor", "dtype", "said"),
+    [
+        (1e20, "float32", r"float32 tiles take up to 3\.4e\+38; take float64 tiles, or divide the samples by a number"),
+        (1e150, "float32", r"float32 tiles take up to 3\.4e\+38; divide the samples by a number"),
+        (1e150, "float64", r"float64 tiles take up to 1\.77e\+72; divide the samples by a number"),
+    ],
+)
+def test_entries_that_tiles_or_their_error_bounds_do_not_hold_are_refused(kernel, factor, dtype, said):
     problem = ragged([3, 5])
-    large = replace(problem, x=problem.x * 1e20)
-    with pytest.raises(ValueError, match=r"float32 holds up to 3\.4e"):
-        kernel_regime(large, STEPS, matrix_free="float32")
+    large = replace(problem, x=problem.x * factor)
+    with pytest.raises(ValueError, match=rf"the samples are too large: the kernel has entries up to .*, and {said}"):
+        kernel_regime(large, STEPS, kernel, matrix_free=dtype)
+
+
+@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
+def test_samples_so_small_that_error_bounds_underflow_are_refused(kernel):
+    small = replace(problem := ragged([3, 5]), x=problem.x * 1e-60)
+    with pytest.raises(
+        ValueError, match=r"the samples are too small: .* float64 tiles need one of 5\.66e-73; multiply"
+    ):
+        kernel_regime(small, STEPS, kernel, matrix_free="float64")
+
+
+@pytest.mark.parametrize("power", [-100, 118])
+def test_an_error_bound_does_not_depend_on_the_unit_of_the_samples(power):
+    problem, factor = ragged([3, 5, 4]), 2.0**power
+    bounds = [
+        kernel_regime(
+            replace(problem, x=problem.x * unit),
+            Setup(eta_local=0.05 / unit**2, local_steps=3),
+            None,
+            "scaffold",
+            matrix_free="float64",
+        )
+        .residual_estimate(9)
+        .error
+        for unit in (1.0, factor)
+    ]
+    assert bounds[0].max() < 1e-8
+    np.testing.assert_allclose(bounds[1], bounds[0], rtol=1e-9)
 
 
 def test_auto_is_the_matrix_where_that_fits(monkeypatch):
@@ -365,5 +402,5 @@ def test_a_file_that_another_process_has_made_meanwhile_is_kept(tmp_path, monkey
 def test_entries_below_what_float32_keeps_are_refused(kernel):
     x = 1e-20 * np.random.default_rng(0).standard_normal((20, 5))
     Tiles.of(kernel, 1e6 * x, "float32")
-    with pytest.raises(ValueError, match=r"float32 tiles need one of 1\.97e-31: take float64 tiles, or multiply"):
+    with pytest.raises(ValueError, match=r"float32 tiles need one of 1\.97e-31; take float64 tiles, or multiply"):
         Tiles.of(kernel, x, "float32")
