@@ -1,7 +1,7 @@
 """Certificate reach: at which residual does a deep network, trained in all layers, first certify for any order?
 
 A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does, and takes it towards
-the labels of digits by Gauss-Newton steps, theta + J' K^-1 (target - f): to the residual that the last look asked for,
+the labels of images by Gauss-Newton steps, theta + J' K^-1 (target - f): to the residual that the last look asked for,
 until a look certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's smallest
 eigenvalue stays, so that the residual that certifies should grow as m^(1/2).
 """
@@ -18,6 +18,7 @@ from experiments.studies.answers import along, exponent, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import WIDTHS, places, power_line
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
+from experiments.studies.study_data import DATA, on_data
 from ntkfl import data
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks.certificate import HALVINGS, NetworkCertificate, certify_layers
@@ -25,7 +26,8 @@ from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer
 from ntkfl.smooth_networks.passes import Pass, passed
 from ntkfl.smooth_networks.window import needed_residual
 
-TEST = 100
+TEST = 500
+IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # at most, and Gauss-Newton steps from one look to the next
 CLOSE = 0.02  # of the residual that is wanted: how near it the steps must come
 SHARE = 0.98  # of the residual that a look asks for: what the next one has
@@ -60,6 +62,17 @@ def named(word: str) -> str:
     return word
 
 
+def images(word: str) -> str:
+    """The name of a set of images, if it is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if word not in IMAGES:
+        raise ValueError(f"--data has {word!r}; it must be {' or '.join(IMAGES)}")
+    return word
+
+
 def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
     """Layers without biases, Gaussian as those of `ntkfl.networks.wide`; ReLU's have the gain 2."""
     depth, activation, standard = parts(name)
@@ -76,7 +89,7 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 def measure(point: Point) -> Measured:
     """What the look at the start asks for, and what the first certified checkpoint has; NaN where none certifies."""
-    problem = data.digits(n=point["n"], seed=point[SEED], test=TEST)
+    problem = data.BUILT_IN[point[DATA]](n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)
     start = {"start": certificate.needed_residual or np.nan}
@@ -191,7 +204,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         panels.append(Panel(f"n = {n}", WIDTHS, y, (*measured, *theory)))
     yield Chart(
         "certificate-reach",
-        f"Digits, the mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "
+        f"The mean of {cells.sizes[SEED]} seeds, one output. The largest residual that certifies, at kernel "
         "and curvature of a certified checkpoint; all layers are trained, any order, v = 1.",
         "The residual that certifies grows with the width and falls with the depth and the number of samples.",
         tuple(panels),
@@ -215,7 +228,7 @@ def _work(point: Point) -> float:
     return (depth - 1) * (m**2 * (n + m) + n**2 * m)
 
 
-STUDY = Study(
+ON_DIGITS = Study(
     name="certificate-reach",
     question="At which residual does a deep network, trained in all layers, first certify for any order of training?",
     source=SOURCE,
@@ -249,3 +262,6 @@ STUDY = Study(
     seconds=lambda point: 0.5 + 1.5e-9 * _work(point) + 5e-5 * point["n"] ** 2,
     megabytes=lambda point: 450 + 1e-4 * _work(point) / point["width"] + 2e-3 * point["n"] ** 2,
 )
+
+ANY_DATA = on_data(ON_DIGITS, IMAGES[0], "one output")
+STUDY = replace(ANY_DATA, axes=(Axis(DATA, IMAGES[:1], "or fashion-mnist", read=images), *ON_DIGITS.axes))

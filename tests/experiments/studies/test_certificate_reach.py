@@ -15,7 +15,7 @@ from ntkfl.problem import Problem
 from ntkfl.smooth_networks.certificate import certify_layers
 from ntkfl.smooth_networks.passes import passed
 
-POINT = {"network": "fc:3:tanh", "n": 4, "width": 40, "seed": 0}
+POINT = {"data": "digits", "network": "fc:3:tanh", "n": 4, "width": 40, "seed": 0}
 
 
 def test_a_cell_is_a_checkpoint_that_certifies():
@@ -67,7 +67,22 @@ def test_another_name_is_refused():
     for word in ("fc:1:erf", "fc:3", "conv:3:erf", "fc:3:swish", "fc:3:erf:512"):
         with pytest.raises(ValueError, match=r"--networks has .*; write it like fc:3:erf"):
             chosen_grid("certificate-reach", {"networks": word})
-    assert chosen_grid("certificate-reach", {"networks": "fc:5:sin"}).axes[0].values == ("fc:5:sin",)
+    assert chosen_grid("certificate-reach", {"networks": "fc:5:sin"}).axes[1].values == ("fc:5:sin",)
+
+
+@pytest.mark.skipif(
+    not data.FASHION_MNIST_FOLDER.exists(),
+    reason="Fashion-MNIST is not installed: apt-get install dataset-fashion-mnist",
+)
+def test_a_cell_of_fashion_mnist_is_one_of_its_images():
+    measured, digits = (measure(POINT | {"data": name, "network": "fc:2:erf"}) for name in ("fashion-mnist", "digits"))
+    assert 0 < measured["residual"] <= measured["first"] != digits["first"]
+
+
+def test_other_data_are_refused():
+    assert chosen_grid("certificate-reach", {"data": "fashion-mnist"}).axes[0].values == ("fashion-mnist",)
+    with pytest.raises(ValueError, match="--data has 'wine'; it must be digits or fashion-mnist"):
+        chosen_grid("certificate-reach", {"data": "wine"})
 
 
 def cell(point, power=0.5, near=0.3):
@@ -85,7 +100,7 @@ def test_planted_laws_hold_and_others_are_violated():
     (chart,) = STUDY.charts(planted(STUDY, cell))
     assert [panel.title for panel in chart.panels] == ["n = 50", "n = 200"]
     series = chart.panels[1].series
-    assert [line.name for line in series if line.role == "measured"] == list(STUDY.axes[0].values)
+    assert [line.name for line in series if line.role == "measured"] == list(STUDY.axes[1].values)
     theory = {line.of: line for line in series if line.role == "theory"}
-    assert set(theory) == set(STUDY.axes[0].values) - {"fc:3:erf:standard", "fc:2:relu"}
+    assert set(theory) == set(STUDY.axes[1].values) - {"fc:3:erf:standard", "fc:2:relu"}
     assert all(line.y[-1] / line.y[0] == pytest.approx((1024 / 128) ** 0.5) for line in theory.values())
