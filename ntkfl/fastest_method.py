@@ -162,7 +162,7 @@ def fastest(
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     singular = not np.isfinite(condition := np.inf if tiles is not None else least_condition(problem, base.gram))
     # once, for every regime that is tried
-    vars(base).update({"_spaces": {}} if tiles is not None else {"_eigen": base._eigen})
+    vars(base).update({"_spaces": {}} if tiles is not None else {"_eigen": base._eigen, "_responses": []})
 
     def aim(regime: LinearRegime, least: float) -> float:
         if budget is not None:

@@ -24,6 +24,8 @@ SMALL = 150  # rows of a round map whose eigenvalues cost no more than a few Cho
 SEARCHED, CLOSE = 800, 1e-9  # rows of a round map whose largest server rate is searched for, and how closely
 RESTARTS, BASIS = 20, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
+KEPT, HELD = 8, 2**24  # responses of the clients that are kept, and numbers of a matrix for each of them
+ALIKE = 8 * np.finfo(float).eps  # by which two responses differ at most that are the same one times server rates
 UNEVEN, AT_ONCE = 1e4, 64  # condition of a basis of modes that is used, and rounds of which the residuals are summed up
 
 
@@ -54,6 +56,16 @@ class ResidualModes:
                 state = self.maps @ state
                 seen[:, t] = state[:, 0]
             yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
+
+
+@dataclass(eq=False)
+class ClientsResponse:
+    """A response of the clients, P, and what is decomposed of it, whatever the server makes of their mean."""
+
+    share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
+    nu: Float[np.ndarray, " n"] | None = None  # of H P, ascending
+    # eigenvalues of P^(1/2) H P^(1/2), P^(-1/2) Q and Q^T P^(1/2), Q its eigenvectors
+    modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
@@ -99,10 +111,24 @@ class LinearRegime(Regime):
         """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: fl-ntk/X.2."""
         if self.round.response is None:
             return None
-        values, basis = self._eigen
-        root = basis * np.sqrt(np.maximum(values, 0))
-        product = root.T @ self._clients.apply(self.round.response, root)
-        return np.linalg.eigvalsh((product + product.T) / 2)
+        own = self._mean_response
+        if own.nu is None:
+            values, basis = self._eigen
+            root = basis * np.sqrt(np.maximum(values, 0))
+            product = root.T @ self._clients.apply(own.share, root)
+            own.nu = np.linalg.eigvalsh((product + product.T) / 2)
+        return own.nu if self.round.server_rate is None else self.round.server_rate * own.nu
+
+    @cached_property
+    def _mean_response(self) -> ClientsResponse:
+        """That of this round; of the regimes that share a list `_responses`, one for all that differ at the server."""
+        share, kept = self.round.mean_response, vars(self).get("_responses", [])
+        for known in kept:
+            if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
+                return known
+        kept.append(ClientsResponse(share))
+        del kept[: -max(1, min(KEPT, HELD // self.problem.n**2))]
+        return kept[-1]
 
     @cached_property
     def modes(self) -> ResidualModes | None:
@@ -113,13 +139,17 @@ class LinearRegime(Regime):
         """
         if self.round.response is None or self.round.server is None:
             return None
-        share = self.round.mean_response
+        own = self._mean_response
+        share = own.share
         if not share.min() > 0 or share.max() > UNEVEN**2 * share.min():
             return None
-        root, inverse = (self._clients.apply(share**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
-        product = root @ self.gram @ root
-        values, vectors = np.linalg.eigh((product + product.T) / 2)
-        return ResidualModes(mode_maps(self.round, values), inverse @ vectors, vectors.T @ root)
+        if own.modes is None:
+            root, inverse = (self._clients.apply(share**power, np.eye(self.problem.n)) for power in (0.5, -0.5))
+            product = root @ self.gram @ root
+            values, vectors = np.linalg.eigh((product + product.T) / 2)
+            own.modes = values, inverse @ vectors, vectors.T @ root
+        values, basis, inverse = own.modes
+        return ResidualModes(mode_maps(self.round, values), basis, inverse)
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:

@@ -151,3 +151,24 @@ def test_modes_go_as_the_rounds_do():
                 seen = list(islice(regime.modes.sizes(initial), 70))
                 expected = np.linalg.norm(regime.residual(np.arange(1, 71)).reshape(70, -1), axis=1)
                 np.testing.assert_allclose(seen, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch):
+    """Rates and momenta at one K and eta_local: H is decomposed once, and all say what each says alone."""
+    problem, h, _ = random_problem(3)
+    base = algorithm1_limit(problem, Setup(), h)
+    setup = Setup(eta_local=0.5 / base.blocks.clients.values.max(), local_steps=3)
+    tried = [("fedavg", {"server_rate": rate}) for rate in (0.7, 1.1, 1.3)]
+    tried += [("fedavgm", {"momentum": momentum, "server_rate": 0.9}) for momentum in (0.3, 0.6)]
+    alone = [of_method(base.at(setup), *setting) for setting in tried]
+    vars(base).update({"_eigen": base._eigen, "_responses": []})
+    together = [of_method(base.at(setup), *setting) for setting in tried]
+    expected = [(regime.nu, rounds_between(regime, 1e-3, 2**14)) for regime in alone]
+    calls, decompose = [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: calls.append(matrix.shape) or decompose(matrix))
+    for regime, (nu, rounds) in zip(together, expected, strict=True):
+        np.testing.assert_allclose(regime.nu, nu, rtol=1e-12, atol=1e-12 * nu[-1])
+        assert rounds_between(regime, 1e-3, 2**14) == pytest.approx(rounds, rel=1e-9)
+    assert calls.count((problem.n, problem.n)) == 1
+    other = of_method(base.at(Setup(eta_local=setup.eta_local, local_steps=2)), *tried[0])
+    assert not np.allclose(other.nu, together[0].nu, rtol=1e-6)  # other responses are not taken for this one
