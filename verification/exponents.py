@@ -20,6 +20,7 @@ class Exponent:
 
     Args:
         statement: the id of the statement that claims it.
+        title: of the statement.
         theory: the power as claimed.
         coefficient: the leading coefficient as claimed; None where none is.
         measured: the log-log slope with its 99% interval.
@@ -29,6 +30,7 @@ class Exponent:
 
     quantity: str
     statement: str
+    title: str
     theory: sp.Rational
     coefficient: float | None
     measured: Estimate | None
@@ -81,7 +83,8 @@ def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> It
                     measured, coefficient = quantity.exponent_on(ladder), quantity.coefficient_on(ladder)
                 except NoSlope:
                     measured, coefficient = None, None
-                yield Exponent(quantity.name, statement.id, quantity.exponent, claimed, measured, coefficient)
+                theory = statement.id, statement.title, quantity.exponent, claimed
+                yield Exponent(quantity.name, *theory, measured, coefficient)
 
 
 def _shortened(draw: Ladder, largest: int | None, networks: int | None) -> Ladder:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from bounds import Change
+from bounds import Change, catalogue
 from verification.false_alarms import FalseAlarms
 from verification.mutation.matrix import Fate, MutantFound
 from verification.tables import plain_table
@@ -18,14 +18,16 @@ WRONG = (Fate.KILLED, Fate.SURVIVED)
 
 
 def matrix_table(every: Iterable[MutantFound]) -> Table:
-    """One row a form: its own and the standard mutants, killed / total, and why the others survived."""
-    columns = ("statement", "form", "own", "standard", "survivors")
-    table = plain_table(columns, numbers=("own", "standard"), wrapped=("survivors",), gap=1)
+    """One row a form: its own and the standard mutants, killed / total, its title, and why the others survived."""
+    columns = ("statement", "form", "own", "standard", "title; survivors")
+    table = plain_table(columns, numbers=("own", "standard"), wrapped=("title; survivors",), gap=1)
     for (identifier, form), group in groupby(every, key=lambda mutant: (mutant.id, mutant.form)):
         mutants = list(group)
         own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
         weak = any(m.fate is not Fate.KILLED for m in own)
-        row = identifier, form.value, score(own), score(standard), _survivors(mutants)
+        title = catalogue()[identifier].title if identifier in catalogue() else ""
+        said = "; ".join(filter(None, (title, _survivors(mutants))))
+        row = identifier, form.value, score(own), score(standard), said
         table.add_row(*(Text(cell, "bold red" if weak else "") for cell in row))
     return table
 

@@ -80,6 +80,7 @@ STATEMENTS = (
             first_accuracy: "A(w_1)",
             second_accuracy: "A(w_2)",
         },
+        left_formula="1 - B_{acc}(w_1, w_2; alpha)",
         says_left="1 at alpha = 0 and 1, and 1 less the exact barrier, from the points where a sample's sign changes",
         families=_families,
         mutants=(

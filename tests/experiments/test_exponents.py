@@ -54,6 +54,7 @@ def test_every_quantity_has_its_row(lines):
     rates = [s for s in catalogue().values() if isinstance(s, WidthRate) and s.id.startswith("fl-ntk/")]
     promised = [(q.name, s.id) for s in rates for q in s.quantities]
     rows = [line for line in lines if "fl-ntk/" in line]
+    assert {s.title for s in rates if s.title not in {name for name, _ in promised}} <= {line.strip() for line in lines}
     assert len(rows) == len(promised)
     for name, identifier in promised:
         assert any(row.startswith(name) and row.endswith(identifier) for row in rows), name
@@ -91,13 +92,19 @@ def test_no_terminal_is_too_narrow_for_a_cell(columns, monkeypatch):
     slope = Estimate(-0.493, 0.147, "slope")
     rows = [
         Exponent(
-            "largest movement of a weight", "fl-ntk/W-frobenius-movement", sp.Rational(-1, 2), 3.468, slope, 3.402
+            "largest movement of a weight",
+            "fl-ntk/W-frobenius-movement",
+            "The largest movement",
+            sp.Rational(-1, 2),
+            3.468,
+            slope,
+            3.402,
         ),
-        Exponent("K(t) - K(0)", "fl-ntk/W-gram", sp.Rational(-3, 4), None, None, None),
+        Exponent("K(t) - K(0)", "fl-ntk/W-gram", "The kernel's change", sp.Rational(-3, 4), None, None, None),
     ]
     printed = " ".join(" ".join(lines_of(rows)).split())
     for row in rows:
-        assert printed.count(row.statement) == 1 and str(row.theory) in printed
+        assert printed.count(row.statement) == printed.count(row.title) == 1 and str(row.theory) in printed
     assert "[-0.640, -0.346]" in printed and "lost in the noise" in printed and "3.402" in printed
     assert all(word in printed for row in rows for word in row.quantity.split())
     assert all(len(line) <= max(columns, 70) for line in "\n".join(lines_of(rows)).splitlines())

@@ -1,6 +1,8 @@
 """`ntkfl exponents`: the powers of the width, as the theory has them and as ladders of widths show them."""
 
 from collections.abc import Sequence
+from itertools import chain
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,24 +48,30 @@ def exponents(
 
 
 def lines_of(rows: "Sequence[Exponent]") -> list[str]:
-    """A table; in a narrow terminal quantity and statement have a line of their own above the numbers."""
+    """A table, titles under its rows; in a narrow terminal quantity, statement and title stand above the numbers."""
     from rich.text import Text
 
     from verification.tables import plain_table
 
-    cells = [_cells(row) for row in rows]
+    cells, titles = [_cells(row) for row in rows], ["" if row.title == row.quantity else row.title for row in rows]
     whole = plain_table(HEADER, numbers=NUMBERS)
     for row in cells:
         whole.add_row(*map(Text, row))
-    needed = console(WIDER).measure(whole).maximum  # a console never measures more than its own width
-    if needed <= console().width:
-        return as_lines(whole).splitlines()
+    room, needed = console().width, console(WIDER).measure(whole).maximum  # a console never measures more than its own
+    if needed <= room:
+        head, *lines = as_lines(whole).splitlines()
+        return [head, *chain(*([line, *_under(title, room)] for line, title in zip(lines, titles, strict=True)))]
     numbers = plain_table(HEADER[1:-1], numbers=NUMBERS)
     for row in cells:
         numbers.add_row(*map(Text, row[1:-1]))
     head, *lines = as_lines(numbers, least=needed).splitlines()
-    named = [f"{row[0]} ({row[-1]})\n{line}" for row, line in zip(cells, lines, strict=True)]
-    return ["quantity (statement)", head, *named]
+    named = [f"{row[0]} ({row[-1]})" for row in cells]
+    above = ([name, *_under(title, room)] for name, title in zip(named, titles, strict=True))
+    return ["quantity (statement)", head, *chain(*([*name, line] for name, line in zip(above, lines, strict=True)))]
+
+
+def _under(title: str, room: int) -> list[str]:
+    return wrap(title, room, initial_indent="  ", subsequent_indent="  ")
 
 
 def _cells(row: "Exponent") -> tuple[str, ...]:

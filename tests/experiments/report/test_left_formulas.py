@@ -53,11 +53,9 @@ def test_a_form_that_is_measured_in_its_own_way_does_not_take_the_formula_of_ano
     assert [len(movement.left_formulas(form)) for form in movement.forms] == [1, 2]
 
 
-def test_only_the_two_barriers_that_one_formula_cannot_say_have_words():
-    assert {statement.id for statement, form in FORMS if not statement.left_formulas(form)} == {
-        "fedgucci/F1",  # 0 at both ends, the barrier, and the largest losses beside it
-        "fedgucci/F1b",
-    }
+def test_only_the_barrier_that_one_formula_cannot_say_has_words():
+    """F1: 0 at both ends, the barrier, and the largest losses beside it."""
+    assert {statement.id for statement, form in FORMS if not statement.left_formulas(form)} == {"fedgucci/F1"}
 
 
 def test_the_formula_of_a_rate_says_whether_it_is_an_exponent_or_a_coefficient():
