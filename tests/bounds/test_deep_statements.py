@@ -259,8 +259,11 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
         seeds = [
             seed for either in (ladder, ladder.fresh()) for i in range(len(either.widths)) for seed in either.seeds(i)
         ]
-        assert len(set(seeds)) == len(seeds) == 2 * ladder.n_runs
-        assert ladder.fresh().problem is ladder.problem
+        fresh = ladder.fresh()
+        assert len(set(seeds)) == len(seeds) == ladder.n_runs + fresh.n_runs
+        assert fresh.problem is ladder.problem
+        kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)  # of a deep one not the two largest widths
+        assert (fresh.widths, fresh.counts) == (ladder.widths[:kept], ladder.counts[:kept])
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))
     drawn = [
         small.wide.model((8,), width).initial(seed)["layer1.weight"]
