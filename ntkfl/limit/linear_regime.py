@@ -121,7 +121,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def _mean_response(self) -> ClientsResponse:
-        """That of this round; of the regimes that share a list `_responses`, one for all that differ at the server."""
+        """The clients' response; regimes that share a list `_responses` have one where they differ at the server alone."""
         share, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
             if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
