@@ -121,7 +121,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def _mean_response(self) -> ClientsResponse:
-        """The clients' response; regimes that share a list `_responses` have one where they differ at the server alone."""
+        """The clients' response; regimes with one list `_responses` have one if they differ at the server alone."""
         share, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
             if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
