@@ -16,6 +16,10 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # expressions whose evaluation is kept
+PREMISES = {
+    "m": ("width", 1),
+    "eta_l": ("eta_local", -1),
+}  # where a case's setup has the size; 1: at least, -1: at most
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
@@ -93,6 +97,23 @@ class Formula:
             constants: a number, array or `Estimate` for each symbol.
         """
         return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
+
+    def lacking(self, case: Any, constants: Constants) -> dict[str, float]:
+        """What the premise asks for and a case does not have, by symbol; infinitely wide cases lack no width.
+
+        Args:
+            case: of the statement; one without a `setup` lacks nothing.
+            constants: a number, array or `Estimate` for each symbol.
+        """
+        setup = getattr(case, "setup", None)
+        if setup is None or not self.premise:
+            return {}
+        lacking = {}
+        for symbol, needed in self.premise_at(constants).items():
+            size, sign = PREMISES[symbol]
+            if not sign * getattr(setup, size) >= sign * needed:
+                lacking[symbol] = needed
+        return lacking
 
     def latex(self) -> str:
         """The formula as LaTeX; parts are separated by a semicolon."""

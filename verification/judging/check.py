@@ -38,6 +38,9 @@ PART_ENGINE = "only the runs of the default families were computed on {device}; 
 NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
 ONE_CASE = "its first case alone was looked at, since that does not meet a hypothesis"
 KEPT = 32  # cases of a form that a verdict keeps for its picture
+BEYOND_PREMISE = (
+    "{count} of its cases break the conclusion, but lack what it asks for ({needs}): nothing is said of the statement"
+)
 DOUBTED = "a violation was seen and not confirmed: {how}"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
 
@@ -69,6 +72,7 @@ class Check:
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # as its premise says
+    beyond: list[dict[str, float]] = field(default_factory=list)  # what each violating case lacks that the premise asks
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
@@ -197,6 +201,9 @@ class Check:
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
+        if seen.outcome is Outcome.VIOLATED and (lacking := formula.lacking(case, constants)):
+            self.beyond.append(lacking)  # it shows that the premise is needed, not that the statement fails
+            return
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
@@ -263,6 +270,10 @@ class Check:
         outcome, reasons = tally.settle(statement.kind, self.required)
         if self.error is not None:
             outcome, reasons = Outcome.UNRESOLVED, (self.error,)
+        elif self.beyond and outcome is not Outcome.VIOLATED:
+            needs = ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
+            outcome = Outcome.UNTESTED
+            reasons = (BEYOND_PREMISE.format(count=len(self.beyond), needs=needs), *reasons)
         notes = tuple(dict.fromkeys(reasons + tally.not_computed))
         if missing:
             notes = (f"interrupted: the cases of {', '.join(missing)} were not all run", *notes)

@@ -133,8 +133,11 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
     if unmet:
         return Seen(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
     known = left, constants = statement.measured(form, case)
-    comparison = judge(statement, form, case, known=known)
     formula, late = statement.forms[form], None
+    beyond = formula.lacking(case, constants)
+    if beyond:
+        return Seen(UNMET - len(beyond), unmet=f"its premise on {' and '.join(beyond)}")
+    comparison = judge(statement, form, case, known=known)
     allowed = 0.0 if formula.failure is None else formula.failure_at(constants)
     if statement.kind in (Kind.UPPER, Kind.PROBABILITY):
         late = _heading(left, formula.evaluate(constants))

@@ -1,0 +1,43 @@
+"""A failure where a theorem's own premise is not met says nothing against the theorem."""
+
+from dataclasses import replace
+
+import pytest
+
+from bounds import Form, Options, Outcome, get
+from bounds.symbols import eta_local, m
+from verification import verify
+from verification.search import attack
+
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+
+
+@pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
+def test_steps_far_beyond_the_premise_leave_the_theorem_untested(form):
+    (verdict,) = verify(get("fl-ntk/B.3"), Options(eta_local=3.0, trials=3), form)
+    assert verdict.outcome is Outcome.UNTESTED
+    assert "break the conclusion, but lack what it asks for (m of the order" in verdict.notes[0]
+    assert verdict.confirmation is None
+
+
+def test_without_a_premise_the_same_cases_count_against_the_claim():
+    statement = get("fl-ntk/B.3")
+    claim = replace(statement.forms[Form.STATED], premise=None, hypotheses=())
+    bare = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim})
+    (verdict,) = verify(bare, Options(eta_local=3.0, trials=3), Form.STATED)
+    assert verdict.violated > 0
+
+
+def test_a_search_admits_no_case_beyond_the_premise():
+    done = attack(get("fl-ntk/B.3"), Form.PROVED, examples=60, seconds=float("inf"), seed=7)
+    assert done.found is None
+    assert any(name.startswith("its premise on") for name in done.rejected)
+
+
+def test_a_case_lacks_a_width_too_small_and_a_step_too_large():
+    statement = get("fl-ntk/B.3")
+    case = statement.families_of(Form.STATED, Options())[0].case(0)
+    lacking = statement.forms[Form.STATED].lacking(case, statement.constants(case))
+    assert set(lacking) == {str(m), str(eta_local)}
+    assert lacking[str(m)] > case.setup.width
+    assert lacking[str(eta_local)] < case.setup.eta_local
