@@ -76,6 +76,8 @@ for process in reversed(cluster):
 # your own machines only, or give scheduler and workers the same `--tls-ca-file`, `--tls-cert` and `--tls-key`, and
 # the run `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem --tls-key KEY.pem`.
 #
+# `ntkfl limit --scheduler tcp://HOST:8786` has the same workers hold the rows of a large Gram matrix ({doc}`infinitely_wide`).
+#
 # `python -m experiments.benchmarks.studies` measures the overhead per cell and per process.
 #
 # ## A Gram matrix larger than memory
