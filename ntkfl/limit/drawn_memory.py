@@ -45,7 +45,7 @@ class DrawnRound:
 
     @cached_property
     def chance(self) -> Float[np.ndarray, " N"]:
-        """That of each client to take part."""
+        """The probability of each client to take part, (N,)."""
         if not self.given:
             return np.full(self.clients, self.cohort / self.clients)
         return np.isin(np.arange(self.clients), self.given).astype(float)

@@ -373,7 +373,7 @@ class RandomRegime(Regime):
         return repeat(self)
 
     def _size(self, points: int) -> int:
-        """Of the state whose covariance is followed: residuals at the points of a kernel, and what is remembered."""
+        """Entries of the state whose covariance is followed: residuals at the points of a kernel, and the memory."""
         return points * (1 + self.mean.round.memory)
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:

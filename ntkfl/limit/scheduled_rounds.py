@@ -18,12 +18,8 @@ from ntkfl.limit.random_regime import RandomRegime
 class ScheduledRegime(RandomRegime):
     """Rounds that are each of a regime of its own; made by `random_rounds`, which validates.
 
-    `rate` and `stable` are those of the rounds that go on for ever, in the mean over a cycle of cohorts.
-
-    Args:
-        of_round: the regime of round 0, 1, ...
-        settled: the round from which on they repeat.
-        period: after so many rounds.
+    `rate` and `stable` are those of the rounds that go on for ever, in the mean over a cycle of cohorts. `of_round`
+    gives the regime of round 0, 1, ...; from round `settled` on the regimes repeat, every `period` rounds.
 
     Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.
     """
