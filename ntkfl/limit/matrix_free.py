@@ -73,7 +73,7 @@ def tiles_of(
     def wide() -> bool:
         """Whether float64 tiles fit."""
         if cluster is not None:
-            return has_room(cluster, *problem.x.shape, "float64")
+            return has_room(cluster, n, problem.d, "float64")
         return needs("float64", n) <= left_for(needs("float64", n))
 
     dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide() else "float32")
