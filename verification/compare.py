@@ -33,6 +33,12 @@ class Comparison:
     tightness: float
     margin_in_errors: float
 
+    @property
+    def errors_apart(self) -> float:
+        """By how many of their errors the two sides that decided differ; infinite where neither has an error."""
+        apart, error = abs(float(self.left.value) - float(self.right.value)), float(self.left.error + self.right.error)
+        return apart / error if error > 0 else np.inf
+
 
 def compare(
     kind: Kind, left: Estimate, right: Estimate, lower: Estimate | None = None, reverse: bool = False
@@ -47,7 +53,7 @@ def compare(
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
-        ValueError: neither shape is the common one, as of a column and a row.
+        ValueError: neither shape is the common one, as of a column and a row, or the sides have no entry.
 
     Example:
         >>> from bounds import Kind
@@ -83,6 +89,8 @@ def compare(
             codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)  # two overflows are in no order
             nearness = ratios(kind, l_value, r_value)
             margins = np.where(error > 0, np.abs(gap) / error, np.inf)
+    if not gap.size:
+        raise ValueError("neither side has an entry: there is nothing to compare")
     nearness, margins = np.where(np.isnan(nearness), np.inf, nearness), np.where(np.isnan(margins), 0.0, margins)
     worst = np.lexsort((nearness.ravel(), codes.ravel()))[-1]
     return Comparison(

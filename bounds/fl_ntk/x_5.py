@@ -95,7 +95,7 @@ STATEMENTS = (
         ),
         forms={Form.NEW: Claim(AFTER, note="the cases that do not grow are rejected; the others exist")},
         constants=_constants,
-        measure=lambda case: case.observed("residual_norm")[1:].squared(),
+        measure=lambda case: case.observed("residual_norm")[1:2].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
         left_formula="|y - y(1)|^2",
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",

@@ -81,7 +81,7 @@ def test_balls_around_floats_are_not_called_balls():
     looks_inside = claim(r0 / 1000, from_weights)
     confirmation = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
     assert confirmation.standing is Standing.CONFIRMED
-    assert confirmation.how.startswith("run in balls of 144 bits; sides known by: rounding bound; ball; apart by 0.3")
+    assert confirmation.how.startswith("run in balls of 144 bits; sides known by: rounding bound; ball; ")
 
 
 def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():

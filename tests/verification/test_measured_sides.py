@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bounds import Form, Outcome, get
+from bounds import Form, Kind, Outcome, get
 from bounds.federated_run import FederatedRun
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
-from verification.compare import judge
+from verification.compare import compare, judge
 from verification.facts import Standing
 from verification.judging.confirm import confirm
+from verification.search import attack
 
 
 def _run(hidden, signs, label: float, **setup) -> FederatedRun:
@@ -74,3 +75,22 @@ def test_a_measured_side_confirms_by_a_wide_margin_only(errors, standing):
     seen = judge(wrong, Form.NEW, run.with_arithmetic(BALL, 200))
     assert seen.outcome is Outcome.VIOLATED
     assert confirm(wrong, Form.NEW, run.plain(), seen).standing is standing
+
+
+@pytest.mark.parametrize("identifier", ["fedgucci/F3"])
+def test_a_search_does_not_believe_samples_that_just_miss(identifier):
+    done = attack(get(identifier), Form.STATED, examples=40, seconds=float("inf"), seed=7)
+    assert done.found is None
+    assert any("intervals apart, where a search asks for" in how for how in done.unconfirmed)
+
+
+def test_sides_without_an_entry_are_not_compared():
+    nothing = Estimate.exact(np.zeros(0))
+    with pytest.raises(ValueError, match="there is nothing to compare"):
+        compare(Kind.UPPER, nothing, nothing)
+
+
+@pytest.mark.parametrize("identifier", ["fl-ntk/X.5", "fl-ntk/averaging-maps", "fl-ntk/state-maps"])
+def test_a_search_finds_nothing_against_what_is_proved(identifier):
+    """Each was once called violated: a second round, or labels far above the residual."""
+    assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).found is None

@@ -91,12 +91,8 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
         return None
     if _in_balls(again) or again.outcome is not Outcome.VIOLATED:
         return _answer(again.outcome is Outcome.VIOLATED, f"run in {case.computed}")
-    apart, error = (
-        float(part) for part in (abs(again.left.value - again.right.value), again.left.error + again.right.error)
-    )
-    return _answer(
-        apart >= MARGIN * error, f"run in {case.computed}; {_known_by(again)}; apart by {apart:.2g}, errors {error:.1g}"
-    )
+    how = f"run in {case.computed}; {_known_by(again)}; {again.errors_apart:.2g} errors apart"
+    return _answer(again.errors_apart >= MARGIN, how)
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bounds import Form, Hypothesis, Kind, Outcome, Statement
 from bounds.case import case_of
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.threads import one_blas_thread
 from verification.compare import Comparison, judge
 from verification.intervals import lower_limit
@@ -24,6 +24,7 @@ FAR_ROUND, FARTHEST = 256, 1000.0  # what a trend is carried on to, and how larg
 GLANCE, NEARLY = 4, np.log(0.5)  # networks that a case far from a violation is left after, and what score is far
 LOOKS = (16, 100, 400)  # further networks, while it is not clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
+SAMPLED_MARGIN = 5  # half widths of intervals: among hundreds of cases that a search looks at, some miss by chance
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # of each of these looks, so that all together err as seldom as one
 
 
@@ -79,7 +80,12 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
     with undisturbed():
         if seen.frequency is not None:
             return _fails_again(statement, form, case)
-        return confirm(statement, form, case_of(case).plain(), seen.comparison)
+        confirmation = confirm(statement, form, case_of(case).plain(), seen.comparison)
+    sampled = max(side.rigour for side in (seen.comparison.left, seen.comparison.right)) is Rigour.SAMPLED
+    if not (sampled and confirmation.stands and seen.comparison.errors_apart < SAMPLED_MARGIN):
+        return confirmation
+    how = f"sampled sides {seen.comparison.errors_apart:.2g} intervals apart, where a search asks for {SAMPLED_MARGIN}"
+    return Confirmation(Standing.FALLEN, how)
 
 
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
