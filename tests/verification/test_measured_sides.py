@@ -68,7 +68,7 @@ def test_a_measured_side_confirms_by_a_wide_margin_only(errors, standing):
     statement, run = get("fl-ntk/X.1"), RUNS["a residual of a hundredth"]
 
     def off(case):
-        left, measured = statement.measure(case)
+        left, measured = statement.left(Form.NEW, case)
         return left, Estimate(measured.value + errors * measured.error, measured.error, measured.method)
 
     wrong = replace(statement, measure=off)
