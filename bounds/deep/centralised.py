@@ -21,7 +21,12 @@ from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from ntkfl.problem import Problem, Setup
 
-LARGEST, STEPS, ROUNDS, RUNGS = 0.06, 3, 6, 5  # eta_l and rounds of the first rung; each has half the step of the last
+LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = (
+    0.06,
+    3,
+    6,
+    5,
+)  # eta_l and rounds of the first rung; each has half the step of the last
 NETWORKS = 2
 
 
@@ -38,7 +43,7 @@ class StepLadder(Case):
     @property
     def setup(self) -> Setup:
         """The setup of the first rung."""
-        return Setup(eta_local=self.largest, local_steps=STEPS, rounds=ROUNDS)
+        return Setup(eta_local=self.largest, local_steps=LOCAL_STEPS, rounds=ROUNDS)
 
     @property
     def n_runs(self) -> int:

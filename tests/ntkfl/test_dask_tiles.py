@@ -44,7 +44,9 @@ def client(request):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep, lambda x, z: x @ (x if z is None else z).T], ids=str)
+@pytest.mark.parametrize(
+    "kernel", [gram.infinite, gram.deep, lambda x, z: x @ (x if z is None else z).T], ids=["infinite", "deep", "linear"]
+)
 def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dtype):
     rng = np.random.default_rng(0)
     x, v = rng.standard_normal((90, 5)), rng.standard_normal((90, 3))
