@@ -102,13 +102,12 @@ class Formula:
         """What the premise asks for and a case does not have, by symbol; infinitely wide cases lack no width.
 
         Args:
-            case: of the statement; one without a `setup` lacks nothing.
+            case: of the statement; one without a network's `weights` is infinitely wide, and lacks nothing.
             constants: a number, array or `Estimate` for each symbol.
         """
-        setup = getattr(case, "setup", None)
-        if setup is None or not self.premise:
+        if not self.premise or getattr(case, "weights", None) is None:
             return {}
-        lacking = {}
+        setup, lacking = case.setup, {}
         for symbol, needed in self.premise_at(constants).items():
             size, sign = PREMISES[symbol]
             if not sign * getattr(setup, size) >= sign * needed:

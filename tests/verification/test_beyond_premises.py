@@ -34,6 +34,13 @@ def test_a_search_admits_no_case_beyond_the_premise():
     assert any(name.startswith("its premise on") for name in done.rejected)
 
 
+def test_an_infinitely_wide_case_lacks_no_width():
+    statement = get("fl-ntk/C.11")
+    case = statement.families_of(Form.STATED, Options())[0].case(0)
+    assert statement.forms[Form.STATED].premise
+    assert statement.forms[Form.STATED].lacking(case, statement.constants(case)) == {}
+
+
 def test_a_case_lacks_a_width_too_small_and_a_step_too_large():
     statement = get("fl-ntk/B.3")
     case = statement.families_of(Form.STATED, Options())[0].case(0)
