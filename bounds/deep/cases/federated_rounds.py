@@ -122,7 +122,7 @@ class FederatedRounds(SmallNetwork):
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
         steps = {"K": self.setup.local_steps, "eta_local": self.setup.eta_local, "eta_global": self.setup.eta_global}
-        return {"network": self.spec, "m": self.width, "n": self.problem.n, "shares": self.shares} | steps
+        return {"network": self.spec, "m": self.width, "n": self.problem.n, "shares": list(self.shares)} | steps
 
 
 def rounds_case(
