@@ -104,13 +104,13 @@ class DaskTiles(Tiles):
         """What the entries are stored in."""
         return np.dtype(self.entries)
 
-    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> list[Value]:
-        """What a function of each slab and these arguments gives, in the slabs' order."""
-
+    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
+        """What a function of each slab and these arguments gives, in the slabs' order, a worker's at a time."""
         with _said(self.client):
             submit = self.client.submit
             asked = [submit(_of_share, share, function, arguments, pure=False) for share in self.shares]
-        return [value for future in asked for value in _awaited(self.client, future)]
+        for future in asked:
+            yield from _awaited(self.client, future)
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         with _said(self.client):

@@ -96,14 +96,16 @@ class Tiles:
         """First and end of each slab."""
         return [(slab.shape[1] - len(slab), slab.shape[1]) for slab in self.slabs]
 
-    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> list[Value]:
-        """What a function of each slab and these arguments gives, in the slabs' order.
+    def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
+        """What a function of each slab and these arguments gives, in the slabs' order, one at a time.
 
         Args:
             function: of a slab and the arguments.
             arguments: the same for all slabs.
         """
-        return list(_interruptible(self.slabs, function, *arguments))
+        for slab in self.slabs:
+            interruption.check()
+            yield function(slab, *arguments)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -200,12 +202,6 @@ def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) 
         total = longer
     assert total is not None  # there is a slab
     return total
-
-
-def _interruptible(slabs: Sequence[np.ndarray], function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-    for slab in slabs:
-        interruption.check()
-        yield function(slab, *arguments)
 
 
 def _square(slab: np.ndarray) -> float:

@@ -49,6 +49,16 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
     assert (stored == stored.T).all()
 
 
+def test_a_slab_is_looked_at_when_its_value_is_asked_for():
+    """Else the values of all slabs, as the pieces of a block are, stood in memory beside what is made of them."""
+    seen = []
+    values = Tiles.of(gram.infinite, several_outputs().x).of_slabs(lambda slab: seen.append(slab.shape))
+    assert not seen
+    for done, _ in enumerate(values, start=1):
+        assert len(seen) == done
+    assert seen == [(12, 12), (12, 24), (12, 36), (1, 37)]
+
+
 @settings(max_examples=15)
 @given(
     n=st.integers(2, 30), d=st.integers(2, 6), seed=st.integers(0, 99), dtype=st.sampled_from(["float64", "float32"])
