@@ -29,11 +29,13 @@ def chosen_cluster(
     Raises:
         ValueError: TLS files without an address; as `Cluster`.
     """
+    if scheduler is None:
+        if tls_ca or tls_cert or tls_key:
+            raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT")
+        return None
     from experiments.studies.running.dask_cluster import Cluster
 
-    if scheduler is None and (tls_ca or tls_cert or tls_key):
-        raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT")
-    return None if scheduler is None else Cluster(scheduler, tls_ca, tls_cert, tls_key)
+    return Cluster(scheduler, tls_ca, tls_cert, tls_key)
 
 
 @contextmanager
