@@ -24,7 +24,7 @@ FAR_ROUND, FARTHEST = 256, 1000.0  # what a trend is carried on to, and how larg
 GLANCE, NEARLY = 4, np.log(0.5)  # networks that a case far from a violation is left after, and what score is far
 LOOKS = (16, 100, 400)  # further networks, while it is not clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
-SAMPLED_MARGIN = 5  # half widths of intervals: among hundreds of cases that a search looks at, some miss by chance
+SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals that a search looks at, some miss by chance
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # of each of these looks, so that all together err as seldom as one
 
 
@@ -76,16 +76,18 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
 
 def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
     """How well a violation stands, and how that was found: in balls, on other networks, or on many of them."""
-    assert seen.comparison is not None
+    comparison = seen.comparison
+    assert comparison is not None
     with undisturbed():
         if seen.frequency is not None:
             return _fails_again(statement, form, case)
-        confirmation = confirm(statement, form, case_of(case).plain(), seen.comparison)
-    sampled = max(side.rigour for side in (seen.comparison.left, seen.comparison.right)) is Rigour.SAMPLED
-    if not (sampled and confirmation.stands and seen.comparison.errors_apart < SAMPLED_MARGIN):
-        return confirmation
-    how = f"sampled sides {seen.comparison.errors_apart:.2g} intervals apart, where a search asks for {SAMPLED_MARGIN}"
-    return Confirmation(Standing.FALLEN, how)
+        sampled = max(comparison.left.rigour, comparison.right.rigour) is Rigour.SAMPLED
+        if sampled and comparison.errors_apart < SAMPLED_MARGIN:
+            how = (
+                f"sampled sides {comparison.errors_apart:.2g} intervals apart, where a search asks for {SAMPLED_MARGIN}"
+            )
+            return Confirmation(Standing.FALLEN, how)
+        return confirm(statement, form, case_of(case).plain(), comparison)
 
 
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
