@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows
 from ntkfl import networks
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
@@ -67,14 +67,8 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho; that of the certificate unless another is asked for.
-
-        Raises:
-            ArithmeticError: there is none.
-        """
-        if self.ball is None and self.certificate.rounds is None:
-            raise ArithmeticError(self.certificate.why)
-        return self.ball or self.certificate.rounds.ball  # type: ignore[union-attr]
+        """rho; that of the certificate unless another is asked for."""
+        return claimed_radius(self.ball, self.certificate.rounds, self.certificate.why)
 
     @property
     def turn(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows
 from ntkfl import interruption, networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
@@ -52,14 +52,8 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho; that of the certificate unless another is asked for.
-
-        Raises:
-            ArithmeticError: there is none.
-        """
-        if self.ball is None and self.found.window is None:
-            raise ArithmeticError(self.found.why)
-        return self.ball or self.found.window.ball  # type: ignore[union-attr]
+        """rho; that of the certificate unless another is asked for."""
+        return claimed_radius(self.ball, self.found.window, self.found.why)
 
     @property
     def step(self) -> float:

@@ -12,6 +12,8 @@ import numpy as np
 from bounds.case import Case
 from ntkfl import networks
 from ntkfl.problem import Problem
+from ntkfl.smooth_networks.rounds import Rounds
+from ntkfl.smooth_networks.window import Window
 
 if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
     from torch import Tensor
@@ -64,6 +66,19 @@ class SmallNetwork(Case):
         sizes = [value.numel() for value in self.params.values()]
         parts = zip(self.params.items(), theta.split(sizes), strict=True)
         return {name: part.reshape(value.shape) for (name, value), part in parts}
+
+
+def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str) -> float:
+    """The radius that a case asks for, or that of what is proved.
+
+    Raises:
+        ArithmeticError: there is neither; `why` nothing is proved.
+    """
+    if ball:
+        return ball
+    if proved is None:
+        raise ArithmeticError(why)
+    return proved.ball
 
 
 def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
