@@ -16,10 +16,8 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # expressions whose evaluation is kept
-PREMISES = {
-    "m": ("width", 1),
-    "eta_l": ("eta_local", -1),
-}  # where a case's setup has the size; 1: at least, -1: at most
+# Where a case's setup has the size that a premise asks for; 1: at least, -1: at most.
+PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate

@@ -8,10 +8,7 @@ from verification.certification import Certified, certify_after
 from verification.judging.boundary import boundary
 
 SMALLEST_WIDTH, LARGEST_WIDTH = 16, 2**20
-SMALLEST_STEP, LARGEST_STEP = (
-    1e-6,
-    64.0,
-)  # divided by the largest squared norm of a row, as stable steps are
+SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # divided by the largest squared norm of a row, as stable steps are
 FIRST_WIDTH = 4096
 RATIO = 1.1  # of a value that does not certify and one that does, at which the search ends
 
