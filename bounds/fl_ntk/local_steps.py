@@ -6,6 +6,7 @@ import sympy as sp
 from bounds import Change
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
+from bounds.fl_ntk.premises import TWO_LOCAL_STEPS
 from bounds.fl_ntk.terms.local_methods import MOMENTUM, OF_MOMENTUM, beta, shares
 from bounds.fl_ntk.terms.method_maps import method_maps
 from bounds.fl_ntk.terms.round_map import IDENTITY, D, H, start
@@ -79,5 +80,6 @@ STATEMENTS = (
             replaced(normalised, shares, "FedNova that does not divide by the steps", Change.FACTOR),
         ),
         uses=("fl-ntk/X.1", "fl-ntk/averaging-maps"),
+        hypotheses=(TWO_LOCAL_STEPS,),
     ),
 )

@@ -62,6 +62,13 @@ def at_most(samples: int) -> Hypothesis:
     )
 
 
+TWO_LOCAL_STEPS = Hypothesis(
+    "two-local-steps",
+    "K = 2",
+    Limit("|K - 2|", lambda case: abs(case.setup.local_steps - 2), at_most=0),
+    free=True,
+    eased_by=("local_steps",),
+)
 POSITIVE_SPECTRUM = Hypothesis(
     "positive-spectrum", "lambda_min(H(0)) > 0, certified", lambda case: float(case.smallest_eigenvalue.lo) - TINY
 )

@@ -5,7 +5,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, TWO_LOCAL_STEPS, at_most
 from bounds.fl_ntk.terms.local_methods import FEDPROX, MOMENTUM, OF_MOMENTUM, PULL, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
@@ -61,7 +61,7 @@ STATEMENTS = (
             "mean of the residuals in the last round's local steps, which is H^-1 N/(eta_g eta_l K) times what the "
             "residual lost in it: a recursion of two rounds",
         ),
-        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM, TWO_LOCAL_STEPS),
         forms={
             Form.NEW: Claim(
                 (

@@ -5,7 +5,7 @@ from typing import Any
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
@@ -29,6 +29,7 @@ def method_maps(
     symbols: Mapping[Any, str],
     mutants: tuple[Mutant, ...],
     uses: tuple[str, ...],
+    hypotheses: tuple[Hypothesis, ...] = (),
 ) -> Statement:
     """The statement that the linearised network under each method, and its kernel regime, have this residual.
 
@@ -48,7 +49,7 @@ def method_maps(
         title=title,
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps", note=note),
-        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM, *hypotheses),
         forms={Form.NEW: Claim(lambda: after() * 2, note=", ".join(methods))},
         constants=constants,
         measure=lambda case: final_residuals(case, trainings(case)),
