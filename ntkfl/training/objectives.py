@@ -70,7 +70,8 @@ class LogisticLoss:
     """log(1 + exp(-y f(x))) for labels y = -1 and +1, summed over the batch."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        return (functional.softplus(-batch.y * model.outputs(params, batch.x)) * batch.real).sum()
+        # logsigmoid, since torch's softplus is linear beyond 20: its slope is off by 2e-9 there
+        return -(functional.logsigmoid(batch.y * model.outputs(params, batch.x)) * batch.real).sum()
 
 
 def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:

@@ -1,18 +1,22 @@
 """Algorithm 1 on a convex loss: the training engine on a linearised network is the judge, and the bound holds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_methods import ragged
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from ntkfl import Setup, data, gram, kernel_regime
 from ntkfl.exact_dynamics import ConvexLoss, UnstableSteps
 from ntkfl.initialisation import draw
 from ntkfl.limit.convex_loss import LOSSES
+from ntkfl.training.method import Batch
 from ntkfl.training.methods import fl_ntk
 from ntkfl.training.objectives import LogisticLoss
 from ntkfl.training.wide_training import wide_federation
@@ -57,6 +61,16 @@ def test_the_engine_trains_a_linearised_network_so(sizes, eta, server, steps, re
     assert np.abs(of_regime - predicted).max() <= 1e-12 * scale
     losses = np.log1p(np.exp(-problem.y * seen)).sum(axis=1)
     assert regime.total_loss([3, 8], **start) == pytest.approx(losses[[3, 8]], rel=1e-10)
+
+
+@settings(deadline=None, max_examples=60)
+@given(output=st.floats(-80, 80), label=st.sampled_from([-1.0, 1.0]))
+def test_the_logistic_slope_is_exact_far_from_the_label(output, label):
+    outputs = torch.tensor([output], dtype=torch.float64, requires_grad=True)
+    one = torch.ones(1, dtype=torch.float64)
+    model = SimpleNamespace(outputs=lambda params, x: params)
+    LogisticLoss()(model, outputs, Batch(one, label * one, one), None).backward()
+    assert outputs.grad.item() == pytest.approx(-label * expit(-label * output), rel=1e-14, abs=0)
 
 
 @BEYOND

@@ -41,7 +41,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
             return functional.cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
 
         margin = similarity(step.client["previous"]) - similarity(step.broadcast["model"])
-        contrast = batch.mean(functional.softplus(margin / temperature))
+        contrast = batch.mean(-functional.logsigmoid(-margin / temperature))
         return objective(replace(model, features=lambda params, x: z), params, batch, step) + mu * contrast
 
     return Method(NAME, contrasted, local=PreviousModel(renewed=not released), needs=frozenset({"split"}))
