@@ -41,9 +41,7 @@ def _constants(case: ConvexRun) -> dict:
 
 
 def _rounds_constants(case: ConvexRun) -> dict:
-    values = run_values(case, eta_local, eta_global, K, T, N) | {
-        H: Estimate(case.gram, 1e-14 * np.abs(case.gram), "rounding")
-    }
+    values = run_values(case, eta_local, eta_global, K, T, N) | {H: case.gram}
     for part, loss in enumerate(LOSSES):
         values |= {OUTPUTS[part]: case.outputs(part)[:, :-1], SLOPES[part]: case.slopes(loss)}
     return values
@@ -55,9 +53,9 @@ def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
         trained = case.outputs(part)
         columns = case.setup.rounds
         many = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1))
-        value = kernel_regime(many, case.setup, case.gram, loss=loss).outputs(1, trained.value[:, :-1])
-        scale = float(np.abs(value).max()) + 1
-        library = Estimate(value, np.full(value.shape, 1e-13 * scale + trained.error.max()), "rounding")
+        value = kernel_regime(many, case.setup, case.gram.value, loss=loss).outputs(1, trained.value[:, :-1])
+        rounding = 1e-13 * (case.largest_output(part) + 1)
+        library = Estimate(value, np.full(value.shape, rounding + trained.error.max()), "rounding")
         trained_columns += [trained[:, 1:], library]
     # where there is one round, formulas give one column
     return tuple(trained_columns) if case.setup.rounds > 1 else tuple(column[:, 0] for column in trained_columns)
