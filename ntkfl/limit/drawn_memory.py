@@ -76,13 +76,19 @@ class DrawnRound:
         if self.given or s == clients:
             return np.zeros_like(second)
         p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # with which a client and a pair are drawn
-        together = self._summed(np.ones(clients))
-        own, shared = np.concatenate([self.moves, self.changes]), np.concatenate([self.shared, 0 * self.shared])
-        owner, weights = np.tile(self.owner, 2), np.tile(self.weights, 2)
-        within = np.where(owner[:, None] == owner, own @ second @ own.T, 0)
-        mixed = weights[:, None] * (own @ second @ shared.T)
-        within += mixed + mixed.T + (self._weight_of_client**2).sum() * (shared @ second @ shared.T)
-        return (q - p**2) * together @ second @ together.T + (p - q) * within
+        own, owner, n = np.concatenate([self.moves, self.changes]), np.tile(self.owner, 2), len(self.owner)
+        met = own @ second
+        drawn = met @ own.T
+        drawn *= np.where(owner[:, None] == owner, p - p**2, q - p**2)
+        if not self.shared.any():
+            return drawn
+        mixed, weights = met @ self.shared.T, np.tile(self.weights, 2)[:, None]
+        mixed *= (q - p**2) * self._weight_of_client.sum() + (p - q) * weights
+        drawn[:, :n] += mixed
+        drawn[:n] += mixed.T
+        squares = (q - p**2) * self._weight_of_client.sum() ** 2 + (p - q) * (self._weight_of_client**2).sum()
+        drawn[:n, :n] += squares * (self.shared @ second @ self.shared.T)
+        return drawn
 
     def in_the_mean(self, pull: float) -> LinearRound:
         """The round in the mean over the draws."""
