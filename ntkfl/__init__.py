@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ntkfl.estimate import Estimate as Estimate
     from ntkfl.exact_dynamics import kernel_regime as kernel_regime
     from ntkfl.exact_dynamics import random_rounds as random_rounds
+    from ntkfl.exact_dynamics import sampled_rounds as sampled_rounds
     from ntkfl.fastest_method import fastest as fastest
     from ntkfl.networks import network as network
     from ntkfl.networks import simulate_network as simulate_network

@@ -25,6 +25,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
+from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import Problem, Setup
@@ -40,11 +41,13 @@ __all__ = [
     "MatrixFreeRegime",
     "MovingWindow",
     "RandomRegime",
+    "SampledRounds",
     "StepLimits",
     "UnstableSteps",
     "WindowedRegime",
     "kernel_regime",
     "random_rounds",
+    "sampled_rounds",
     "warn_if_unstable",
 ]
 
@@ -348,7 +351,8 @@ def random_rounds(
             with a participation; a schedule that is empty or holds what is no step; a method whose clients remember
             where noise is drawn, train one after the other, or do more than plain steps; a participation outside
             (0, 1], a batch_size below 1, a noise that is negative or not finite; shuffled passes without a batch_size,
-            of another method, in batches that do not divide a client's samples, or with too many orders to be counted.
+            of another method, in batches that do not divide a client's samples, or with too many orders to be counted;
+            more samples than the moments have memory for, which `sampled_rounds` takes.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -373,6 +377,52 @@ def random_rounds(
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
+
+
+def sampled_rounds(
+    problem: Problem,
+    setup: Setup,
+    rounds: ArrayLike,
+    gram: ArrayLike | Kernel | None = None,
+    method: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    runs: int = 100,
+    seed: int = 0,
+    initial_outputs: ArrayLike | None = None,
+    **drawn: Any,
+) -> SampledRounds:
+    """Runs of random rounds: estimates with errors, for more samples than the exact moments have time or memory for.
+
+    It is `random_rounds(...).sampled(...)` without the search for what is stable, and so warns of nothing.
+
+    Args:
+        problem: data.
+        setup: steps, as in `kernel_regime`.
+        rounds: numbers of rounds t >= 0, an integer or an array.
+        gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
+        method: as `random_rounds`.
+        options: of the method, as in training.
+        runs: 2 or more.
+        seed: of the draws.
+        initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+        drawn: participation, batch_size and so on, by name, as `random_rounds`.
+
+    Raises:
+        ValueError: as `random_rounds`; fewer than 2 runs.
+        OverflowError: a run passes the largest float64.
+
+    Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
+
+    Example:
+        >>> import ntkfl
+        >>> rounds = ntkfl.sampled_rounds(ntkfl.data.sphere(), ntkfl.Setup(eta_local=0.5), [1, 10], participation=0.5)
+        >>> rounds.mean_square.value.shape
+        (2,)
+    """
+    regime = algorithm1_limit(problem, setup, gram)
+    chosen = random_of_method(regime, method or unnamed_method(problem), options or {}, **drawn)
+    return chosen.sampled(rounds, runs, seed, initial_outputs)
 
 
 def unnamed_method(problem: Problem) -> str:

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.limit.draws import Draws
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.mean_square import RadiusOfMoments
@@ -59,11 +60,12 @@ class DrawnRound:
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
         """So many times what each client adds to the move, then to the memories."""
         own = times[self.owner][:, None]
-        shared = times @ self._weight_of_client * self.shared
+        shared = times @ self.weights_of_clients * self.shared
         return np.concatenate([own * self.moves + shared, own * self.changes])
 
     @cached_property
-    def _weight_of_client(self) -> np.ndarray:
+    def weights_of_clients(self) -> Float[np.ndarray, " N"]:
+        """Each client's weight of the map that all share."""
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
@@ -83,10 +85,10 @@ class DrawnRound:
         if not self.shared.any():
             return drawn
         mixed, weights = met @ self.shared.T, np.tile(self.weights, 2)[:, None]
-        mixed *= (q - p**2) * self._weight_of_client.sum() + (p - q) * weights
+        mixed *= (q - p**2) * self.weights_of_clients.sum() + (p - q) * weights
         drawn[:, :n] += mixed
         drawn[:n] += mixed.T
-        squares = (q - p**2) * self._weight_of_client.sum() ** 2 + (p - q) * (self._weight_of_client**2).sum()
+        squares = (q - p**2) * self.weights_of_clients.sum() ** 2 + (p - q) * (self.weights_of_clients**2).sum()
         drawn[:n, :n] += squares * (self.shared @ second @ self.shared.T)
         return drawn
 
@@ -177,6 +179,17 @@ class DrawnMemoryRegime(RandomRegime):
     def _size(self, points: int) -> int:
         return points + self.problem.n  # memories are kept as coefficients
 
+    def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
+        drawn, n = self.drawn, self.problem.n
+        own = draws.taking[drawn.owner]
+        changes, move = own * (drawn.changes @ states), drawn.always @ states + own * (drawn.moves @ states)
+        move += (drawn.weights_of_clients @ draws.taking) * (drawn.shared @ states)
+        if self.noise.batch is not None:
+            drift = drawn.drift @ states
+            noise = draws.displacements(states[:n], drift) - draws.displacements(states[:n], drift, mean=True)
+            move, changes = move + drawn.noise[0][:, None] * noise, changes + drawn.noise[1][:, None] * noise
+        return np.concatenate([states[:n] - self.gram @ move, states[n:] + changes])
+
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " 2n"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
@@ -206,6 +219,6 @@ def drawn_memory_regime(
         )
     drawn = replace(drawn, given=blocks.given)
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
-    noise = Noise(blocks, blocks.weights("uniform"), mean.round.pull, batch)
+    noise = Noise(blocks, "uniform", mean.round.pull, batch)
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
     return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)

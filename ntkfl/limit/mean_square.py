@@ -35,6 +35,7 @@ DENSE = 8  # modes up to which the map of their second moments is written out
 STATIONARY = 200  # restarts of the solver of the stationary equation
 DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as there are between any two float64
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
+ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 BASIS, RESTARTS = 80, 40  # of the search for the radius of a map that is known by what it does
 
@@ -218,6 +219,7 @@ class MeanSquare:
         start, basis = np.eye(count).ravel() + 1 / count, COLD
         if self.warm:
             start, basis = 1e-3 * start / np.linalg.norm(start) + self.warm.pop(), WARM
+        require("what is stable in the mean square", lambda n: 8.0 * (basis + 8) * n**2, hint=ESTIMATE, n=count)
         operator = LinearOperator((count**2, count**2), product, dtype=float)
         try:
             values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=basis, tol=PRECISE / 10)
@@ -252,7 +254,8 @@ class RadiusOfMoments:
         if count <= BASIS + 2:
             values = np.linalg.eigvals(np.array([following(unit) for unit in np.eye(count)]))
         else:
-            require("the rate of random rounds", lambda n: 8.0 * (BASIS + 10) * count * (n / size) ** 2, n=size)
+            need = 8.0 * (BASIS + 10) * count / size**2
+            require("the rate of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=size)
             operator = LinearOperator((count, count), matvec=following, dtype=float)
             options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
             try:

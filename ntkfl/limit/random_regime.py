@@ -22,14 +22,17 @@ from numpy.typing import ArrayLike
 
 from ntkfl import interruption
 from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.draws import Draws
+from ntkfl.limit.fourth_moments import FourthMoments, require_few
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
-from ntkfl.limit.mean_square import MeanSquare
+from ntkfl.limit.mean_square import ESTIMATE, MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import require
-from ntkfl.problem import finite_array
+from ntkfl.problem import finite_array, require_size
 
 MOST_ROUNDS = 100_000  # that are counted one by one
 
@@ -81,10 +84,26 @@ class Noise:
     """What the draws of clients and batches add to the clients' mean displacement."""
 
     blocks: Blocks  # of the data, with the steps
-    weights: CohortWeights  # of the clients in the server's mean
+    weighting: str  # of the clients in the server's mean: "size" or "uniform"
     pull: float  # of FedProx
     batch: int | None  # samples a local step, at most; None: all of a client
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
+
+    @cached_property
+    def weights(self) -> CohortWeights:
+        """Moments of the clients' weights in the server's mean."""
+        return self.blocks.weights(self.weighting)
+
+    @property
+    def cohort(self) -> int:
+        """How many clients take part in a round."""
+        return self.blocks.cohort or len(self.blocks.clients.members)
+
+    def steps_of(self, client: int) -> tuple[int, int, int, int]:
+        """A client's samples, its samples in a batch, the batches of a pass, or 1, and how many such there are."""
+        size = len(self.blocks.clients.members[client])
+        batch = min(self.batch or size, size)
+        return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
 
     @cached_property
     def nothing_drawn(self) -> bool:
@@ -264,6 +283,108 @@ class RandomRegime(Regime):
         moments = self._moments(np.array([rounds]), initial_outputs, lambda _, own: own)[0]
         return moments if self.problem.y.ndim > 1 else moments[0]
 
+    def square_variance(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """The variance of |r(t)|^2 over the draws, |.| over samples and outputs, of rounds' shape.
+
+        Where clients or batches are drawn, every choice of a round is gone through, and its rounding is that of
+        (E |r|^2)^2: for some ten samples. Where noise alone is drawn, of any number.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises:
+            ValueError: as `outputs`; too many samples and choices, of which `sampled` has an estimate.
+
+        Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
+        """
+        t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
+        last = int(t.max(initial=-1))
+        regimes = [regime for _, regime in zip(range(last), self._in_rounds(), strict=False)]
+        if all(regime.noise.nothing_drawn for regime in regimes):  # r is Gaussian
+            variance = self._moments(t, initial_outputs, _variance_of_gaussian)
+            return variance.reshape(np.shape(rounds))
+        require_few(self.noise, self._size(self.problem.n))
+        moments = FourthMoments.start(np.concatenate([initial, *self.mean._empty(initial)]))
+        variances = {}
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            for now in range(last + 1):
+                variances[now] = moments.variance(self.problem.n)
+                if now < last:
+                    moments = moments.after(regimes[now]._choices, regimes[now]._added)
+        return self._finite(np.array([variances[int(now)] for now in t])).reshape(np.shape(rounds))
+
+    def chance_above(
+        self, level: float, rounds: ArrayLike, initial_outputs: ArrayLike | None = None
+    ) -> Float[np.ndarray, "*T"]:
+        """What the chance that |r(t)|^2 passes a level is at most, of rounds' shape: 1 where nothing is known.
+
+        The less of E |r|^2 / level, and of tr Cov(r) / (sqrt(level) - |E r|)^2 where the level is above |E r|^2.
+
+        Args:
+            level: positive.
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises:
+            ValueError: a level that is not positive; as `outputs`.
+
+        Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
+        """
+        if not level > 0:
+            raise ValueError(f"level is {level!r}; it must be positive, as what |r|^2 may pass")
+
+        def least(mean: np.ndarray, covariance: np.ndarray) -> float:
+            size, spread = float(np.linalg.norm(mean)), float(np.trace(covariance, 0, 1, 2).sum())
+            beyond = level**0.5 - size
+            return min(1.0, (size**2 + spread) / level, spread / beyond**2 if beyond > 0 else 1.0)
+
+        return self._moments(rounds, initial_outputs, least).reshape(np.shape(rounds))
+
+    def sampled(
+        self, rounds: ArrayLike, runs: int = 100, seed: int = 0, initial_outputs: ArrayLike | None = None
+    ) -> SampledRounds:
+        """Runs of the rounds with draws of their own: estimates with errors where the exact moments take too long.
+
+        A round costs a product of H with as many vectors as there are runs. Gaussian noise asks for H's eigenvectors.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            runs: 2 or more.
+            seed: of the draws.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises:
+            ValueError: fewer than 2 runs; as `outputs`.
+
+        Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
+        """
+        require_size("runs", runs, least=2)
+        t, initial = np.atleast_1d(checked_rounds(rounds)), self._initial_residual(initial_outputs)
+        n, outputs, rng = self.problem.n, initial.shape[1], np.random.default_rng(seed)
+        states = np.tile(mean := np.concatenate([initial, *self.mean._empty(initial)]), runs)
+        need = 8 * (8 + self.noise.blocks.steps) * outputs * runs * len(states) / n  # bytes a sample
+        require("runs of random rounds", lambda n: need * n, n=n)
+        kept: dict[int, tuple[np.ndarray, ...]] = {}
+        last = int(t.max(initial=-1))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            for now, regime in zip(range(last + 1), self._in_rounds(), strict=False):
+                if now in t:
+                    ends = states[:n].reshape(n, runs, outputs)
+                    off = ends - mean[:n, None]
+                    kept[now] = (mean[:n] ** 2).sum(), *((part**2).sum(axis=(0, 2)) for part in (ends, off))
+                if now == last:
+                    break
+                interruption.check()
+                states = regime._after(states, Draws.at_random(regime.noise, runs, outputs, rng))
+                if regime.noise.gaussian:
+                    pushed = regime.noise.gaussian * self._root @ rng.standard_normal((n, runs * outputs))
+                    states = states + np.kron(regime.mean.round.numbers[1][:, None], pushed)
+                mean = regime.mean.mapped(mean)
+        of_mean, squares, spreads = zip(*(kept[int(now)] for now in t), strict=True) if len(t) else ((), (), ())
+        numbers = (self._finite(np.array(part)) for part in (of_mean, squares, spreads))
+        return SampledRounds(t, *numbers)
+
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
         """First t with sqrt(E |r(t)|^2) <= eps |r(0)|, counted one by one.
 
@@ -360,7 +481,7 @@ class RandomRegime(Regime):
         gram = self.gram if gram is None else gram
         n, points, outputs, size = len(initial), len(gram), initial.shape[1], self._size(len(gram))
         need = 8 * (2 * outputs + 10) * (size / n) ** 2  # bytes, for each pair of samples
-        require("the covariance of random rounds", lambda n: need * n**2, n=n)
+        require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=n)
         mean, covariance = np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((outputs, size, size))
         for regime in self._in_rounds():
             yield mean[:n], covariance[:, :points, :points]
@@ -375,6 +496,34 @@ class RandomRegime(Regime):
     def _size(self, points: int) -> int:
         """Entries of the state whose covariance is followed: residuals at the points of a kernel, and the memory."""
         return points * (1 + self.mean.round.memory)
+
+    @cached_property
+    def _root(self) -> Float[np.ndarray, "n n"]:
+        """A matrix whose product with its transpose is H."""
+        values, basis = self._eigen
+        return basis * np.sqrt(np.maximum(values, 0))
+
+    @cached_property
+    def _choices(self) -> list[tuple[float, Float[np.ndarray, "s s"]]]:
+        """The chance of every choice of a round and its map of the state."""
+        unit = np.eye(self._size(self.problem.n))
+        return [(chance, self._after(unit, draws)) for chance, draws in Draws.every(self.noise, len(unit))]
+
+    @property
+    def _added(self) -> Float[np.ndarray, "s s"] | None:
+        """The covariance that Gaussian noise adds to the state in a round."""
+        if not self.noise.gaussian:
+            return None
+        jump = self.mean.round.numbers[1]
+        return np.kron(np.outer(jump, jump), self.noise.gaussian**2 * self.gram)
+
+    def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
+        """The states after a round with these draws, without Gaussian noise."""
+        n, (kept, jump) = self.problem.n, self.mean.round.numbers
+        displaced = draws.displacements(states[:n]) * draws.weights[self.noise.blocks.owner]
+        pushed = self.gram @ displaced
+        stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
+        return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         """E z z^T after a round, from that before it, without Gaussian noise."""
@@ -409,6 +558,12 @@ def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "
     return (mean**2).sum() + np.trace(covariance, 0, 1, 2).sum()
 
 
+def _variance_of_gaussian(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:
+    """The variance of |r|^2 where r is Gaussian and its outputs are independent."""
+    pairs = zip(mean.T, covariance, strict=True)
+    return float(sum(2 * (own**2).sum() + 4 * column @ own @ column for column, own in pairs))
+
+
 def random_regime(
     mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None, gaussian: float = 0.0
 ) -> RandomRegime:
@@ -432,5 +587,5 @@ def random_regime(
             "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
             "fednova and fl-ntk; without noise also scaffold and feddyn"
         )
-    noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch, gaussian)
+    noise = Noise(blocks, weighting, round_.pull, batch, gaussian)
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

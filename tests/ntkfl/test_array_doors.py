@@ -174,6 +174,10 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         partial(RANDOM.prediction_covariance, None, 1),
         {"cross_gram": H, "own_gram": H},
     ),
+    ("RandomRegime.square_variance", RANDOM.square_variance, STARTS),
+    ("RandomRegime.chance_above", partial(RANDOM.chance_above, 1.0), STARTS),
+    ("RandomRegime.sampled", partial(RANDOM.sampled, runs=2), STARTS),
+    ("sampled_rounds", partial(ntkfl.sampled_rounds, PROBLEM, SETUP, runs=2, participation=0.5), STARTS | {"gram": H}),
     ("assign_owners", partial(partition.assign_owners, "dirichlet:1", clients=2), {"y": Y}),
     ("activations", gram.activations, {"x": X, "u": U}),
     ("doubtful", gram.doubtful, {"x": X, "u": U, "error": np.ones(5)}),
@@ -284,7 +288,8 @@ SAYS = {"h": "the matrix"}  # what messages call an argument, where that is not 
 
 # Where arrays are made by this package, or handed on by it, and no user gives one.
 OURS = {
-    "results": r"(Trajectory|AnyOrderCertificate|Displacements|PrivateRounds|Plane|Alignment|LeastBarrier)\.__init__",
+    "results": r"(Trajectory|AnyOrderCertificate|Displacements|PrivateRounds|SampledRounds|Plane|Alignment"
+    r"|LeastBarrier)\.__init__",
     "results of torch networks": r"TorchAlignment\.__init__|moved|permuted (weights|orders)",
     "the round of a method": r"(Blocks|LinearRound|averaging|heavy_ball).*"
     r"|.*Regime\.(__init__|mapped|require_reachable)",

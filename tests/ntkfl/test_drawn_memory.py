@@ -111,6 +111,14 @@ def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, si
         assert np.abs(regime.outputs(rounds) - ends.mean(axis=0)).max() <= 1e-11 * scale
         assert np.abs(regime.covariance(rounds) - np.cov(ends.T, bias=True)).max() <= 1e-11 * scale
         assert rounds == 0 or regime.deviation(rounds).max() > 1e-3
+        squares = ((problem.y - ends) ** 2).sum(axis=1)
+        expected = pytest.approx(squares.var(), rel=1e-9, abs=1e-13 * squares.mean() ** 2)
+        assert regime.square_variance(rounds) == expected
+    sampled = regime.sampled(rounds, runs=3000)
+    exact = regime.root_mean_square(rounds) ** 2
+    assert abs(sampled.mean_square.value[0] - exact) <= 4 / 3 * sampled.mean_square.error[0] <= 0.2 * exact
+    spread = exact - (regime.residual(rounds) ** 2).sum()
+    assert sampled.mean_square.error[0] <= 0.3 * spread
 
 
 @EACH

@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from linear_methods import ragged
 
-from ntkfl import Problem, Setup, gram, kernel_regime, random_rounds
+from ntkfl import Problem, Setup, gram, kernel_regime, random_rounds, sampled_rounds
 from ntkfl.exact_dynamics import UnstableSteps
 from ntkfl.initialisation import draw
+from ntkfl.limit import draws as draw_counts
 from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.limit.shuffled_pass import ShuffledPass
 from ntkfl.training.engine.local_plan import LocalWork
@@ -618,3 +619,158 @@ def test_a_run_that_overflows_is_refused():
     regime = random_rounds(problem, Setup(eta_local=40.0, local_steps=3), participation=0.5)
     with pytest.raises(OverflowError, match=r"the run overflows float64: fl-ntk at eta_local = 40 .*mean square"):
         regime.deviation(400)
+
+
+def every_end(maps, start, rounds, pushed=None):
+    """Chance, mean and covariance of the state after each sequence of outcomes; `pushed` is what noise adds."""
+    ends = [(1.0, start, np.zeros((len(start),) * 2))]
+    for _ in range(rounds):
+        ends = [
+            (p * chance, m @ mean, m @ own @ m.T + (0 if pushed is None else pushed))
+            for p, mean, own in ends
+            for chance, m in maps
+        ]
+    return ends
+
+
+def loss_moments(ends, n):
+    """Mean and variance of |r|^2, r the first n rows of (s, C) states, Gaussian given the outcomes."""
+    mean = square = 0.0
+    for chance, at, own in ends:
+        own = own[:n, :n]
+        given_outcomes = (at[:n] ** 2).sum() + at.shape[1] * np.trace(own)
+        spread = at.shape[1] * 2 * (own**2).sum() + 4 * np.trace(at[:n].T @ own @ at[:n])
+        mean, square = mean + chance * given_outcomes, square + chance * (spread + given_outcomes**2)
+    return mean, square - mean**2
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("cohort", "batch", "shuffled", "noise"),
+    [(2, None, False, 0.0), (2, None, False, 0.3), (1, 1, False, 0.0), (3, 1, False, 0.2), (2, 1, True, 0.0)],
+)
+@quietly
+def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, options, cohort, batch, shuffled, noise):
+    if shuffled and method in ("fednova", "fedprox"):
+        pytest.skip("a pull to the start has no symmetric mean over passes")
+    problem = ragged((2, 1, 2), d=9, seed=6)
+    problem = replace(problem, y=np.stack([problem.y, np.sin(3 * problem.y)], axis=1))
+    setup, n = Setup(eta_local=0.3, local_steps=1), problem.n
+    drawn = {"participation": cohort / 3, "batch_size": batch, "shuffled": shuffled, "noise": noise}
+    regime = random_rounds(problem, setup, None, method, options, **drawn)
+    maps = list(round_maps(problem, method, options, cohort, batch, setup, shuffled))
+    h, g = gram.infinite(problem.x), options.get("server_rate", 1.0)
+    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi): v is H^-1
+    # of what the library keeps
+    root = np.linalg.cholesky(np.linalg.inv(h))
+    ahead = g * (1 + options["momentum"] if options.get("nesterov") else 1)
+    jump = np.vstack([-ahead * h @ root, root])
+    start = np.concatenate([problem.y, np.zeros_like(problem.y)])
+    for rounds in (0, 1, 2):
+        mean, variance = loss_moments(every_end(maps, start, rounds, noise**2 * jump @ jump.T), n)
+        assert regime.root_mean_square(rounds) ** 2 == pytest.approx(mean, rel=1e-11)
+        assert regime.square_variance(rounds) == pytest.approx(variance, rel=1e-9, abs=1e-13 * mean**2)
+    assert variance > 1e-6 * mean**2
+    assert draw_counts.choices(regime.noise) == len(maps)
+
+
+def test_where_noise_alone_is_drawn_the_loss_has_the_variance_of_a_gaussian_square():
+    problem = ragged((2, 1, 2), seed=6)
+    problem = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    regime = random_rounds(problem, Setup(eta_local=0.3), None, "fedavgm", {"momentum": 0.4}, noise=0.4)
+    tiny = np.random.default_rng(3)
+    for t in (1, 5):
+        own = regime.covariance(t)
+        pieces = [np.linalg.cholesky(part) for part in own]
+        drawn = np.stack([piece @ tiny.standard_normal((5, 200_000)) for piece in pieces], axis=1)
+        squares = ((regime.residual(t)[:, :, None] - drawn) ** 2).sum(axis=(0, 1))
+        assert regime.square_variance(t) == pytest.approx(squares.var(), rel=0.02)
+
+
+@EACH
+@pytest.mark.parametrize("given", [False, True], ids=["drawn", "in turn"])
+@quietly
+def test_runs_estimate_what_the_covariance_says(method, options, given):
+    problem = ragged((3, 1, 4, 2), seed=4)
+    problem = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    options = {name: value for name, value in options.items() if name != "server_rate"}
+    drawn = {"cohorts": [[0, 1], [2], [3, 0]], "eta_local": [0.4, 0.2]} if given else {"participation": 0.5}
+    setup, batch = Setup(eta_local=0.3, local_steps=2), 2
+    regime = random_rounds(problem, setup, None, method, options, batch_size=batch, noise=0.1, **drawn)
+    t = np.array([0, 1, 4])
+    sampled = regime.sampled(t, runs=4000, seed=1)
+    exact, estimate = regime.root_mean_square(t) ** 2, sampled.mean_square
+    assert (np.abs(estimate.value - exact) <= 4 / 3 * estimate.error + 1e-13).all()
+    assert (estimate.error[1:] > 0).all() and (estimate.error <= 0.1 * exact).all()
+    assert np.abs(sampled.of_mean - (regime.residual(t) ** 2).sum(axis=(1, 2))).max() <= 1e-12
+    again = regime.sampled(t, runs=4000, seed=1)
+    assert np.array_equal(again.squares, sampled.squares)
+    assert not np.array_equal(regime.sampled(4, runs=4000, seed=2).squares[0], sampled.squares[2])
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_runs_of_shuffled_passes_have_their_moments(passes):
+    problem, setup = ragged((4, 2, 1), d=9, seed=5), Setup(eta_local=0.25, local_steps=passes)
+    regime = random_rounds(problem, setup, None, "fedavg", batch_size=1 if passes == 1 else 2, shuffled=True)
+    estimate = regime.sampled(3, runs=4000).mean_square
+    exact = regime.root_mean_square(3) ** 2
+    assert abs(estimate.value[0] - exact) <= 4 / 3 * estimate.error[0]
+    spread = exact - (regime.residual(3) ** 2).sum()
+    assert estimate.error[0] <= 0.15 * spread
+
+
+@quietly
+def test_runs_estimate_the_variance_of_the_loss_and_bounds_hold_for_chances():
+    problem, setup = ragged((1, 2, 2), d=9, seed=6), Setup(eta_local=0.4, local_steps=1)
+    regime = random_rounds(problem, setup, None, "fedavg", participation=0.67, batch_size=1)
+    t = np.array([1, 3])
+    sampled = regime.sampled(t, runs=6000)
+    exact, estimate = regime.square_variance(t), sampled.square_variance
+    assert (np.abs(estimate.value - exact) <= 4 / 3 * estimate.error).all()
+    assert (estimate.error <= 0.2 * exact).all()
+    maps = list(round_maps(problem, "fedavg", {}, 2, 1, setup))
+    ends = every_end(maps, np.concatenate([problem.y, np.zeros(5)])[:, None], 3)
+    chances, squares = np.array([p for p, *_ in ends]), np.array([(r[:5] ** 2).sum() for _, r, _ in ends])
+    for level in np.quantile(squares, [0.1, 0.5, 0.9, 0.99, 1]) * (1 + 1e-12):
+        true = chances[squares > level].sum()
+        assert true <= regime.chance_above(level, 3) <= 1
+        assert np.abs(sampled.chance_above(level).value[1] - true) <= 1.6 * sampled.chance_above(level).error[1]
+    assert regime.chance_above(1e9, 3) < 1e-8 and regime.chance_above(1e-9, 3) == 1
+    mean, square = (regime.residual(3) ** 2).sum(), regime.root_mean_square(3) ** 2
+    level = 4 * square
+    assert regime.chance_above(level, 3) == pytest.approx(
+        min(0.25, (square - mean) / (level**0.5 - mean**0.5) ** 2), rel=1e-12
+    )
+
+
+def test_losses_without_exact_variance_or_runs_are_refused(monkeypatch):
+    regime = random_rounds(ragged((4,) * 5, d=24), Setup(eta_local=0.1), participation=0.4, batch_size=2)
+    with pytest.raises(
+        ValueError,
+        match=r"a round has 1.3e\+04 choices .* and a state 20 .*; ntkfl.sampled_rounds has estimates",
+    ):
+        regime.square_variance(3)
+    large = random_rounds(ragged((10,) * 10, d=200), Setup(eta_local=0.1), participation=0.4)
+    with pytest.raises(ValueError, match=r"fourth moments .*; ntkfl\.sampled_rounds has estimates with their errors"):
+        large.square_variance(3)
+    with pytest.raises(ValueError, match="runs is 1; it must be an integer, 2 or more"):
+        regime.sampled(3, runs=1)
+    with pytest.raises(ValueError, match="level is 0; it must be positive"):
+        regime.chance_above(0, 3)
+
+
+def test_exact_moments_that_do_not_fit_the_memory_offer_the_estimate(monkeypatch):
+    problem, setup = ragged((40, 40), d=100), Setup(eta_local=0.01)
+    monkeypatch.setattr("ntkfl.memory.NEGLIGIBLE", 1e5)
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 6e5)
+    offered = r"of memory and 600 kB are available; .*; ntkfl\.sampled_rounds has estimates with their errors"
+    with pytest.raises(ValueError, match=f"what is stable in the mean square takes .* {offered}"):
+        random_rounds(problem, setup, participation=0.5)
+    sampled = sampled_rounds(problem, setup, [2, 5], runs=10, participation=0.5)
+    monkeypatch.undo()
+    regime = random_rounds(problem, setup, participation=0.5)
+    assert np.array_equal(sampled.squares, regime.sampled([2, 5], runs=10).squares)
+    monkeypatch.setattr("ntkfl.memory.NEGLIGIBLE", 1e5)
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 6e5)
+    with pytest.raises(ValueError, match=f"the covariance of random rounds takes .* {offered}"):
+        regime.root_mean_square(3)

@@ -1,0 +1,142 @@
+"""What the rounds of some runs draw: cohorts and batches, at random, or every choice of one round with its chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, permutations, product
+from math import comb, factorial, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ntkfl import interruption
+
+if TYPE_CHECKING:
+    from ntkfl.limit.random_regime import Noise
+
+Scale = Float[np.ndarray, "k m"]  # of each sample's gradient in a step, 0 outside the batch, for each run
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The cohort of a round and the batches of its clients, for each of some runs."""
+
+    noise: Noise  # of which these are draws
+    taking: Bool[np.ndarray, "N m"]  # whether the client takes part
+    batches: Callable[[int], Iterator[Scale]]  # of a client, step by step
+
+    @classmethod
+    def at_random(cls, noise: Noise, runs: int, outputs: int, rng: np.random.Generator) -> Draws:
+        """Draws of independent runs; all outputs of a run have the same."""
+        given, count = noise.blocks.given, len(noise.blocks.clients.members)
+        taking = np.zeros((count, runs), bool)
+        if given:
+            taking[list(given)] = True
+        else:
+            chosen = rng.permuted(np.tile(np.arange(count)[:, None], runs), axis=0)[: noise.cohort]
+            np.put_along_axis(taking, chosen, True, axis=0)
+
+        def batches(client: int) -> Iterator[Scale]:
+            size, batch, turns, passes = noise.steps_of(client)
+            for _ in range(passes):
+                ranks = rng.permuted(np.tile(np.arange(size)[:, None], runs), axis=0) // batch if batch < size else None
+                for turn in range(turns):
+                    scale = np.ones((size, runs)) if ranks is None else (ranks == turn) * (size / batch)
+                    yield np.repeat(scale, outputs, axis=1)
+
+        return cls(noise, np.repeat(taking, outputs, axis=1), batches)
+
+    @classmethod
+    def every(cls, noise: Noise, columns: int) -> Iterator[tuple[float, Draws]]:
+        """Each choice of cohort and batches and its chance, the same for that many runs."""
+        members = noise.blocks.clients.members
+        cohorts = [noise.blocks.given] if noise.blocks.given else list(combinations(range(len(members)), noise.cohort))
+        for cohort in cohorts:
+            taking = np.zeros((len(members), columns), bool)
+            taking[list(cohort)] = True
+            outcomes = [list(_sequences(*noise.steps_of(client))) for client in cohort]
+            chance = 1 / (len(cohorts) * prod(map(len, outcomes)))
+            for outcome in product(*outcomes):
+                interruption.check()
+                taken = dict(zip(cohort, outcome, strict=True))
+
+                def batches(client: int, taken: dict = taken) -> Iterator[Scale]:
+                    return (np.tile(scale[:, None], columns) for scale in taken[client])
+
+                yield chance, cls(noise, taking, batches)
+
+    @property
+    def weights(self) -> Float[np.ndarray, "N m"]:
+        """Each client's weight in the mean over the cohort."""
+        sizes = np.array([len(owned) for owned in self.noise.blocks.clients.members])
+        shares = self.taking * (np.ones_like(sizes) if self.noise.weighting == "uniform" else sizes)[:, None]
+        return shares / shares.sum(axis=0)
+
+    def displacements(
+        self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None, *, mean: bool = False
+    ) -> Float[np.ndarray, "n m"]:
+        """Each drawn client's displacement on its batches, 0 of the others; `drift` as in `DrawnRound`.
+
+        In the `mean` of the batches each step takes all samples, which is not so of shuffled passes.
+        """
+        blocks, pull = self.noise.blocks, self.noise.pull
+        if self.noise.batch is None and drift is None:
+            return blocks.apply(blocks.response(pull), residual) * self.taking[blocks.owner]
+        moved = np.zeros_like(residual)
+        for client, owned in enumerate(blocks.clients.members):
+            if not self.taking[client].any():
+                continue
+            own, start, length = blocks.gram[np.ix_(owned, owned)], residual[owned], 0.0
+            gone = np.zeros_like(start)
+            for scale in self.batches(client):
+                interruption.check()
+                left = start - own @ gone - (0 if drift is None else length * drift[owned])
+                gone = gone + blocks.eta_local * ((left if mean else scale * left) - pull * gone)
+                length = (1 - blocks.eta_local * pull) * length + blocks.eta_local
+            moved[owned] = gone * self.taking[client]
+        return moved
+
+
+def choices(noise: Noise) -> int:
+    """How many choices of cohort and batches a round has."""
+    members, given = noise.blocks.clients.members, noise.blocks.given
+    ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
+    if given:
+        return prod(ways[client] for client in given)
+    sums = [1] + [0] * noise.cohort  # elementary symmetric sums of the ways of the clients so far
+    for way in ways:
+        for size in range(noise.cohort, 0, -1):
+            sums[size] += way * sums[size - 1]
+    return sums[-1]
+
+
+def _ways(size: int, batch: int, turns: int, passes: int) -> int:
+    if batch >= size:
+        return 1
+    return int(comb(size, batch) if turns == 1 else factorial(size) // factorial(batch) ** turns) ** passes
+
+
+def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[Float[np.ndarray, " k"]]]:
+    """Every sequence of batches of a client, as scales of its samples' gradients; all are equally likely."""
+    if batch >= size:
+        yield [np.ones(size)] * (turns * passes)
+        return
+    once: list[tuple[tuple[int, ...], ...]]
+    if turns == 1:
+        once = [(batch_,) for batch_ in combinations(range(size), batch)]
+    else:
+        once = sorted(
+            {
+                tuple(tuple(sorted(order[batch * turn : batch * (turn + 1)])) for turn in range(turns))
+                for order in permutations(range(size))
+            }
+        )
+    for passes_ in product(once, repeat=passes):
+        scales = []
+        for taken in sum(passes_, ()):
+            scale = np.zeros(size)
+            scale[list(taken)] = size / batch
+            scales.append(scale)
+        yield scales

@@ -1,0 +1,64 @@
+"""Runs of random rounds with draws of their own: estimates of the moments of |r|^2, with their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.estimate import Estimate, Rigour
+
+ERRORS = 3  # standard errors that an estimate's error is
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRounds:
+    """Squared residuals of independent runs; made by `RandomRegime.sampled`.
+
+    An error is three standard errors, as the runs show them: too little where few runs make the mean, which happens
+    where the mean square all but grows.
+
+    Args:
+        rounds: t, (T,).
+        of_mean: |E r(t)|^2, which is exact, (T,).
+        squares: |r(t)|^2 of each of R runs, (T, R).
+        spreads: |r(t) - E r(t)|^2 of each, (T, R).
+    """
+
+    rounds: np.ndarray
+    of_mean: Float[np.ndarray, " T"]
+    squares: Float[np.ndarray, "T R"]
+    spreads: Float[np.ndarray, "T R"]
+
+    @property
+    def mean_square(self) -> Estimate:
+        """E |r(t)|^2, (T,): |E r|^2 and the mean of the spreads."""
+        runs = self.spreads.shape[-1]
+        error = ERRORS * self.spreads.std(axis=-1, ddof=1) / runs**0.5
+        return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._said, Rigour.SAMPLED)
+
+    @property
+    def square_variance(self) -> Estimate:
+        """The variance of |r(t)|^2, (T,)."""
+        runs = self.squares.shape[-1]
+        deviations = (self.squares - self.squares.mean(axis=-1, keepdims=True)) ** 2
+        error = ERRORS * deviations.std(axis=-1, ddof=1) / runs**0.5
+        return Estimate(self.squares.var(axis=-1, ddof=1), error, self._said, Rigour.SAMPLED)
+
+    def chance_above(self, level: float) -> Estimate:
+        """The chance that |r(t)|^2 passes a level, (T,), by Clopper and Pearson's interval of 95%.
+
+        Args:
+            level: what |r|^2 may pass.
+        """
+        from ntkfl.connectivity.low_loss_region import binomial_share
+
+        runs = self.squares.shape[-1]
+        shares = [binomial_share(int(hits), runs) for hits in (self.squares > level).sum(axis=-1)]
+        low, high = ([float(getattr(share, end)) for share in shares] for end in ("lo", "hi"))
+        return Estimate.between(low, high, f"Clopper-Pearson 95%, {runs} runs", Rigour.SAMPLED)
+
+    @property
+    def _said(self) -> str:
+        return f"{ERRORS} standard errors of {self.squares.shape[-1]} runs"
