@@ -81,7 +81,7 @@ class ConvexRun(Case):
         return Estimate(value, np.full(value.shape, error), "two summation orders")
 
     def largest_output(self, loss: int) -> float:
-        """Of the clients' own models; above a step's limit they grow and cancel in the mean."""
+        """The largest output of the clients' own models, which above a step's limit grow and cancel in the mean."""
         return float(np.abs(self._runs[loss][0].local_outputs).max())
 
     def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
