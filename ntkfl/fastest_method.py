@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ntkfl import lapack
 from ntkfl.exact_dynamics import base_regime
-from ntkfl.fewest_rounds import METHODS, Search, above_rounding
+from ntkfl.fewest_rounds import LOOKED, METHODS, NO_MODES, Search, above_rounding
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
@@ -23,7 +23,7 @@ LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # that are counted for one method
 MOST_RUN = 1000  # that are run to count them, where no matrix gives them
 LEAST_ROUNDS, FARTHER = 64, 2  # times the fewest rounds so far, after which a setting is not worth an exact count
-NOT_SINGULAR = "scaffold", "feddyn", "cyclic"  # whose rates cannot be told from 1 where H is singular
+SAMPLED = 1000  # samples on which steps are searched for where every setting is run, round by round
 VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
 
 
@@ -122,8 +122,10 @@ def fastest(
 
     With `matrix_free` nothing is decomposed: steps are searched for in the Krylov space of the labels, some 40 products
     for each local step and number of them, and each method's best setting is then run, round by round, for the numbers
-    of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of three, and
-    scaffold, feddyn and cyclic, whose rounds are no functions of one symmetric matrix, are left out.
+    of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of three. The rounds
+    of scaffold, feddyn and cyclic are no functions of one symmetric matrix: every setting is run, on 1000 of the
+    samples where there are more, and from the best one on some ten are run on all. While steps are compared, rounds to
+    eps are extrapolated from 256; steps are refused if the residual rises in as many rounds again.
 
     Args:
         problem: data.
@@ -160,6 +162,7 @@ def fastest(
     largest, tiles = float(base.blocks.clients.values.max()), base.gram if isinstance(base.gram, Tiles) else None
     if tiles is not None and eta_local is not None and eta_local * largest >= 2:
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
+    few = base if tiles is None or problem.n <= SAMPLED else base_regime(_some(problem, SAMPLED), Setup(), gram, True)
     singular = not np.isfinite(condition := np.inf if tiles is not None else least_condition(problem, base.gram))
     # once, for every regime that is tried
     vars(base).update({"_spaces": {}} if tiles is not None else {"_eigen": base._eigen, "_responses": []})
@@ -167,11 +170,13 @@ def fastest(
     def aim(regime: LinearRegime, least: float) -> float:
         if budget is not None:
             return left_after(regime, budget)
-        return rounds_between(regime, eps, int(np.clip(FARTHER * least, LEAST_ROUNDS, MOST_ROUNDS)))
+        most = LOOKED if tiles is not None and regime.method in NO_MODES else MOST_ROUNDS
+        return rounds_between(regime, eps, int(np.clip(FARTHER * least, LEAST_ROUNDS, most)))
 
     best: dict[tuple[str, int], Tuned] = {}
     for label, tunable in METHODS.items():
-        if label not in methods or (singular and tunable.method in NOT_SINGULAR):
+        run = tiles is not None and tunable.method in NO_MODES
+        if label not in methods or (singular and tunable.method in NO_MODES and not run):
             continue
         progress(label)
         last: list[Tuned] = []
@@ -180,8 +185,15 @@ def fastest(
             kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
             product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
             eta = 1 / largest if eta_local is None and product else eta_local
-            search = Search(tunable, base, steps, 1 / largest, aim, eta, refine)
-            search.run([(setting.eta_local, setting.options) for setting in kept + last])
+            search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
+            if run and few is not base:
+                unit = 1 / float(few.blocks.clients.values.max())
+                own = None if eta is None else eta * largest * unit
+                on_few = replace(search, base=few, unit=unit, eta_local=own)
+                on_few.run([])
+                search.follow(on_few)
+            else:
+                search.run([(setting.eta_local, setting.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
                 last = [min([tuned, *kept], key=_order)]
@@ -212,6 +224,14 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     return (even - least) / ((even - 1) * least)
 
 
+def _some(problem: Problem, count: int) -> Problem:
+    """About so many samples drawn from the problem's, of each client the same share, and at least one."""
+    rng, share = np.random.default_rng(0), count / problem.n
+    chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.clients()]
+    rows = np.sort(np.concatenate(chosen))
+    return Problem(problem.x[rows], problem.y[rows], problem.owner[rows], name=problem.name)
+
+
 def _rate(regime: LinearRegime) -> float:
     """The spectral radius, on what is not in the kernel of H where the spectrum tells it apart."""
     if regime.nu is None or regime.round.roots is None:
@@ -235,7 +255,8 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
 def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:
     rounds, left, error = None, None, None
     tiled = isinstance(regime, MatrixFreeRegime)
-    if not tiled or rounds_between(regime, eps, MOST_RUN) < 0.9 * MOST_RUN:
+    looked = min(MOST_RUN, budget or LOOKED) if regime.method in NO_MODES else MOST_RUN
+    if not tiled or rounds_between(regime, eps, looked) < 0.9 * MOST_RUN:
         with suppress(ValueError):  # it never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=MOST_RUN if tiled else MOST_ROUNDS)
     if budget is not None:

@@ -15,7 +15,7 @@ from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
-from ntkfl.limit.rounds_between import NEVER
+from ntkfl.limit.rounds_between import NEVER, falls_on
 from ntkfl.problem import Setup
 
 Options = dict[str, Any]
@@ -28,7 +28,10 @@ PULLS = 4.0 ** np.arange(-3, 4)  # the same of alpha and mu, in units of 1 / (K 
 QUARTERS = np.linspace(0, 1, 5)  # of the spectrum: eigenvalues from which on the closed forms are the best steps
 WIDTH, CLOSE, TRIES = 0.3, 2e-2, 40  # of the search: its first step, its last one, settings for each number
 APART, BEGINNINGS = 0.5, 3  # what lies between two beginnings, in one number at least; how many there are
+FEW, HALVED = 6, 8  # of a search that follows one on some samples: settings for each number, steps that are tried
+LOOKED = 256  # rounds from which more are extrapolated where every setting is run, round by round
 PULLING = "alpha", "mu"  # which are in units of 1 / (K eta_local)
+NO_MODES = "scaffold", "feddyn", "cyclic"  # whose rounds are no functions of one symmetric matrix
 # Each number on a scale where equal steps mean about the same: the map to the scale, the map back, the bounds there.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
@@ -61,6 +64,7 @@ class Search:
     aim: Callable[[LinearRegime, float], float]  # what is to be small
     eta_local: float | None = None  # None: searched for
     refine: bool = True  # search on from the best starts
+    rounds: int | None = None  # that the aim looks at, where it is what they leave
     least: float = NEVER
     best: Setting | None = None
 
@@ -70,7 +74,7 @@ class Search:
         Without a matrix each client step and each pull costs a Krylov space of its own: they are taken from those of
         the starts, and the server's numbers alone are searched on.
         """
-        if self.eta_local is None and isinstance(self.base.gram, Tiles):
+        if self.eta_local is None and isinstance(self.base.gram, Tiles) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
                 self.eta_local = eta
                 self.run([setting for setting in known if setting[0] == eta])
@@ -89,16 +93,32 @@ class Search:
             if len(begun) == BEGINNINGS:
                 break
 
+    def follow(self, sample: Search) -> None:
+        """From the best of a search on some of the samples, with smaller server steps where that is not stable here."""
+        if sample.best is None:
+            return
+        options, smaller = sample.best[1], [{"server_rate": -1, "alpha": 1}.get(name, 0) for name in self._names]
+        for halved in range(HALVED):
+            numbers = sample._numbers(*sample.best) + np.log(2) * halved * np.array(smaller)
+            numbers = np.clip(numbers, *self._bounds.T)
+            if self.value(*self._setting(numbers, options)) < NEVER:
+                self._descend(numbers, options, FEW)
+                return
+
     def value(self, eta: float, options: Options) -> float:
         """The aim there, NEVER where it would be the least so far and the steps are not stable."""
         interruption.check()
         regime = self.regime(eta, options)
-        if isinstance(regime, MatrixFreeRegime) and not regime.has_ritz:
+        run = isinstance(self.base.gram, Tiles) and self.tunable.method in NO_MODES
+        if isinstance(regime, MatrixFreeRegime) and not (run or regime.has_ritz):
             return NEVER
         reached = self.aim(regime, self.least)
         if reached >= self.least:
             return reached
-        steady = regime.likely_stable if isinstance(regime, MatrixFreeRegime) else regime.step_warning is None
+        if run:
+            steady = falls_on(regime, int(min(np.ceil(reached), LOOKED)) if self.rounds is None else self.rounds)
+        else:
+            steady = regime.likely_stable if isinstance(regime, MatrixFreeRegime) else regime.step_warning is None
         if not steady:
             return NEVER
         self.least, self.best = reached, (eta, options)
@@ -116,6 +136,10 @@ class Search:
         own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, Tiles)]
         return [*(["eta_local"] if self.eta_local is None else []), *own]
 
+    @property
+    def _bounds(self) -> np.ndarray:
+        return np.array([SCALES[name][2:] for name in self._names])
+
     def _numbers(self, eta: float, options: Options) -> np.ndarray:
         """The setting as numbers of `SCALES`, within their bounds."""
         own = {"eta_local": eta / self.unit} | options
@@ -128,22 +152,21 @@ class Search:
         eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
         return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}
 
-    def _descend(self, start: np.ndarray, options: Options) -> None:
+    def _descend(self, start: np.ndarray, options: Options, tries: int = TRIES) -> None:
         """Nelder and Mead's search from there."""
         if not len(start):
             return
-        bounds = np.array([SCALES[name][2:] for name in self._names])
-        steps = np.where(start + WIDTH > bounds[:, 1], -WIDTH, WIDTH)
+        steps = np.where(start + WIDTH > self._bounds[:, 1], -WIDTH, WIDTH)
         minimize(
             lambda z: np.log(max(self.value(*self._setting(z, options)), np.finfo(float).tiny)),
             start,
             method="Nelder-Mead",
-            bounds=bounds,
+            bounds=self._bounds,
             options={
                 "initial_simplex": np.vstack([start, start + np.diag(steps)]),
                 "xatol": CLOSE,
                 "fatol": CLOSE / 10,
-                "maxfev": TRIES * len(start),
+                "maxfev": tries * len(start),
             },
         )
 

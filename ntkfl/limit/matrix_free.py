@@ -195,8 +195,9 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def has_ritz(self) -> bool:
-        """Whether the clients' response is positive, so that it has a root."""
-        return bool(self.round.mean_response.min() > 0)
+        """Whether a server combines mean displacements whose response is positive, so that it has a root."""
+        averages = self.round.response is not None and self.round.server is not None
+        return averages and bool(self.round.mean_response.min() > 0)
 
     @property
     def ritz(self) -> RitzRounds:

@@ -16,6 +16,7 @@ from ntkfl.memory import require
 STRETCH = 6  # 2^6 rounds are looked at one by one; of more, the stretch of so many in which the residual passes eps
 SMALL = 200  # rows of a round map whose powers cost less than rounds do; of more, than as many rounds
 GROWN = 1e6  # times the first residual, from where no more is looked at
+ROUNDING = 1e-12  # of the first residual: what is less may rise by rounding alone
 NEVER = 1e12  # rounds of what does not fall
 
 
@@ -49,12 +50,21 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
     return left if left < NEVER else NEVER
 
 
+def falls_on(regime: LinearRegime, rounds: int) -> bool:
+    """Whether twice so many rounds leave no more of the residual: what a run shows of stability, and no proof."""
+    with np.errstate(all="ignore"):
+        run = _Run.of(regime)
+        after = replace(run, state=run.after(rounds))
+        left, noise = run.size(after.state), ROUNDING * run.size(run.state)
+        return bool(run.size(after.after(rounds)) <= max(left, noise) < np.inf)
+
+
 @dataclass(frozen=True, eq=False)
 class _Run:
     """A state and the map of a round, in blocks that do not mix: one a mode, or one of everything."""
 
     step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
-    map: Callable[[], Float[np.ndarray, "m b b"]]  # of it; made when powers are asked for
+    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # of it; made for powers, None where rounds cost less
     state: Float[np.ndarray, "m b C"]
     residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # of states side by side
 
@@ -62,16 +72,18 @@ class _Run:
     def of(cls, regime: LinearRegime) -> _Run:
         """From outputs 0."""
         labels, n = regime._labels, regime.problem.n
-        if isinstance(regime, MatrixFreeRegime):
+        if isinstance(regime, MatrixFreeRegime) and regime.has_ritz:
             space = regime.ritz
             maps = mode_maps(regime.round, space.values.ravel())
             return cls(lambda state: maps @ state, lambda: maps, space.start(maps.shape[1]), space.seen)
         if (modes := regime.modes) is not None:
             maps, seen = modes.maps, lambda states: modes.basis @ states[:, 0]
             return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), seen)
-        require("powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=n)
         state = np.concatenate([labels, *regime._empty(labels)])
         step, seen = lambda state: regime.mapped(state[0])[None], lambda states: states[0, :n]
+        if isinstance(regime, MatrixFreeRegime):
+            return cls(step, None, state[None], seen)
+        require("powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=n)
         return cls(step, lambda: regime.round_map[None], state[None], seen)
 
     def size(self, state: Float[np.ndarray, "m b C"]) -> float:
@@ -80,6 +92,14 @@ class _Run:
 
     def after(self, rounds: int) -> Float[np.ndarray, "m b C"]:
         """The state so many rounds later."""
+        if self.map is None:
+            state, most = self.state, GROWN * self.size(self.state)
+            for _ in range(rounds):
+                interruption.check()
+                state = self.step(state)
+                if not self.size(state) < most:
+                    return np.full_like(state, np.inf)
+            return state
         power, state = self.map(), self.state
         while rounds:
             interruption.check()
@@ -91,7 +111,7 @@ class _Run:
         """Rounds, between two whole numbers, until the residual is eps times the first; extrapolated beyond at_most."""
         state, rounds, first = self.state, 0, self.size(self.state)
         target, most = eps * first, GROWN * first
-        if SMALL < state.shape[1] and at_most <= state.shape[1]:
+        if self.map is None or SMALL < state.shape[1] >= at_most:
             for rounds in range(1, at_most + 1):
                 interruption.check()
                 before, state = self.size(state), self.step(state)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl import data, gram, kernel_regime
-from ntkfl.exact_dynamics import of_method
+from ntkfl import data, fastest_method, gram, kernel_regime
+from ntkfl.exact_dynamics import base_regime, of_method
 from ntkfl.fastest_method import fastest, least_condition
-from ntkfl.fewest_rounds import METHODS
+from ntkfl.fewest_rounds import METHODS, NO_MODES
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.limit.rounds_between import left_after
+from ntkfl.limit.rounds_between import falls_on, left_after
 from ntkfl.problem import Problem, Setup
 
 
@@ -177,26 +177,56 @@ def test_some_methods_at_their_closed_forms_are_no_faster_than_refined_ones():
         fastest(problem, methods=("sgd",))
 
 
-AVERAGING = "fedavg, server rate 1", "fedavg", "fedprox", "fedavgm", "fedavgm, nesterov"
-
-
 @pytest.mark.parametrize("how", [{"budget": 12}, {"eps": 0.1}])
-def test_steps_from_a_krylov_space_are_as_good_as_those_from_eigenvectors(how):
+def test_steps_from_products_alone_are_as_good_as_those_from_matrices(how):
     problem = data.BUILT_IN["digits"](n=60, clients=4, seed=1)
-    whole = fastest(problem, local_steps=(4,), methods=AVERAGING, **how)
+    whole = fastest(problem, local_steps=(4,), **how)
     tiled = fastest(problem, local_steps=(4,), matrix_free="float64", **how)
-    assert {tuned.label for tuned in tiled.tuned} == set(AVERAGING)  # what remembers, or takes turns, is left out
+    assert {tuned.label for tuned in tiled.tuned} == set(METHODS)
     assert tiled.tiles == "float64" and tiled.floor is None and whole.tiles is None
+    _as_good(problem, tiled, whole, how, 1.15)
+
+
+def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
+    problem = data.BUILT_IN["digits"](n=120, clients=10, partition="dirichlet:0.5", seed=1)
+    asked = {"local_steps": (4,), "methods": NO_MODES, "budget": 12, "matrix_free": "float64"}
+    whole = fastest(problem, **asked)
+    monkeypatch.setattr(fastest_method, "SAMPLED", 40)
+    _as_good(problem, fastest(problem, **asked), whole, asked, 1.15)
+
+
+def _as_good(problem, tiled, whole, how, ratio):
+    """Each method's row is what its regime says, and not much above the best of another search."""
     best = {tuned.label: tuned for tuned in whole.best}
+    assert {tuned.label for tuned in tiled.best} == set(best)
     for tuned in tiled.best:
         regime = again(problem, tuned)
         if "budget" in how:
             ends = np.linalg.norm(regime.residual([0, how["budget"]]), axis=1)
             assert abs(tuned.left - ends[1] / ends[0]) <= (tuned.left_error or 1e-9)
-            assert tuned.left <= 1.15 * best[tuned.label].left
+            assert tuned.left <= ratio * best[tuned.label].left
         else:
-            assert tuned.rounds == regime.rounds_to(how["eps"]) <= 1.15 * best[tuned.label].rounds + 1
+            assert tuned.rounds == regime.rounds_to(how["eps"]) <= ratio * best[tuned.label].rounds + 1
         assert tuned.rate is None
+
+
+def test_some_samples_have_every_client_by_its_share():
+    problem = data.BUILT_IN["digits"](n=300, clients=12, partition="dirichlet:0.2", seed=1)
+    some = fastest_method._some(problem, 60)
+    sizes, drawn = np.bincount(problem.owner), np.bincount(some.owner)
+    assert (drawn == np.maximum(1, np.round(sizes / 5))).all()
+    rows = {(*x, y, owner) for x, y, owner in zip(problem.x.tolist(), problem.y, problem.owner, strict=True)}
+    assert {(*x, y, owner) for x, y, owner in zip(some.x.tolist(), some.y, some.owner, strict=True)} <= rows
+
+
+@pytest.mark.parametrize(("method", "option", "falling", "growing"), [
+    ("scaffold", "server_rate", 1.0, 40.0), ("feddyn", "alpha", 1.0, 5.0), ("cyclic", "server_rate", 1.0, 9.0),
+])  # fmt: skip
+def test_a_run_shows_whether_the_residual_falls_on(method, option, falling, growing):
+    whole, tiled = (base_regime(digits(), Setup(eta_local=0.4, local_steps=3), None, how) for how in (False, "float64"))
+    for value, falls in ((falling, True), (growing, False)):
+        assert (of_method(whole, method, {option: value}).rate < 1) == falls
+        assert falls_on(of_method(tiled, method, {option: value}), 20) == falls
 
 
 @settings(deadline=None, max_examples=15)

@@ -61,8 +61,9 @@ def fastest(
     any method whose clients use their own data only can reach, and the rounds that the best momentum at the server then
     takes for the worst labels; labels along large eigenvalues may take fewer. --train tests the ranking on one
     two-layer network, drawn from --seed and trained with the best setting of each method. With --tiles steps are
-    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; SCAFFOLD, FedDyn
-    and cyclic training are left out, and the rate and the floor are not resolved. After Ctrl-C no file is written.
+    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; for SCAFFOLD,
+    FedDyn and cyclic training every setting is run, most on 1000 of the samples and some ten on all. The rate and the
+    floor are not resolved. After Ctrl-C no file is written.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -127,8 +128,8 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
     typer.echo(as_lines(table))
     if comparison.tiles is not None:
         typer.echo(
-            f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them; scaffold, feddyn and cyclic "
-            "are not tuned;\n  rate and floor are not resolved, since the smallest eigenvalue is lost in rounding"
+            f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them;\n  rate and floor are not "
+            "resolved, since the smallest eigenvalue is lost in rounding"
         )
     elif comparison.floor is None:
         typer.echo("\nfloor: none, since the Gram matrix is singular")
