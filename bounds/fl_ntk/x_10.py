@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.slopes import slope
+from bounds.ladders.slopes import EPS, NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.symbols import r0
@@ -16,6 +16,8 @@ from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.width_correction import drift_correction, gram_correction
 
+ROUNDINGS = 256  # of a network's outputs, in a remainder
+CHANGED = 0.5
 drift = sp.Symbol("delta_y", real=True)
 
 
@@ -44,15 +46,41 @@ def _watched(ladder: WidthLadder) -> list[int]:
 
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
-    """The slope of the geometric mean over networks of max_t |.|_2: a few heavy tails would rule the RMS."""
+    """The slope of the geometric mean over networks of max_t |.|_2: a few heavy tails would rule the RMS.
+
+    Raises:
+        NoSlope: nothing is left but rounding, as of a linearised network after one step.
+    """
     lengths = [np.linalg.norm(path, axis=2).max(axis=1) for path in paths]
+    if (least := min(length.min() for length in lengths)) <= _rounding(ladder):
+        raise NoSlope(f"a remainder has the length {least:.2g}; rounding alone may leave {_rounding(ladder):.2g}")
     return slope(ladder.sizes, np.exp([np.log(length).mean() for length in lengths]), biased=biased)
+
+
+def _rounding(ladder: WidthLadder) -> float:
+    starts = ladder.setup.sigma * np.linalg.norm(ladder.problem.x)  # the size of the outputs that labels are added to
+    return ROUNDINGS * EPS * float(np.linalg.norm(ladder.problem.y) + starts)
+
+
+def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
+    """NoSlope unless half of the networks of each width differ at each sample and round by more than rounding.
+
+    Where few networks change a pattern, their spread says little of those that were not drawn.
+    """
+    for size, path in zip(ladder.sizes, paths, strict=True):
+        share = float((np.abs(path) > _rounding(ladder)).mean(axis=0).min())
+        if share < CHANGED:
+            raise NoSlope(
+                f"at width {size:g} the output at some sample and round differs from its first order by more than "
+                f"rounding in {share:.0%} of the networks; it must in at least {CHANGED:.0%}"
+            )
 
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     (left, of_network), watched = _remainders(ladder), _watched(ladder)
     path = drift_correction(ladder.problem, ladder.setup).value
     undrifted = [sample - path / np.sqrt(m) for sample, m in zip(of_network, ladder.sizes, strict=True)]
+    _require_changed(ladder, [sample[:, watched] for sample in of_network])
     coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
