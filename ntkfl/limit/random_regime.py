@@ -453,6 +453,7 @@ class RandomRegime(Regime):
         """What E |r(t)|^2 tends to: infinite where the mean square grows.
 
         Without Gaussian noise it is the part of the residual that no weights change, and what the draws add to that.
+        Where cohorts take turns it is the mean over a cycle of them.
 
         Args:
             initial_outputs: y(0), 0 unless given; of interest where H is singular.

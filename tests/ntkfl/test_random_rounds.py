@@ -286,8 +286,23 @@ def test_noise_after_a_schedule_rests_where_the_last_steps_say():
     assert abs(regime.root_mean_square(3) / last.root_mean_square(3) - 1) > 1e-2
     quiet = {"cohorts": [(0,), (1,), (2,)], "batch_size": 1}
     assert random_rounds(problem, setup, None, "fedavg", **quiet).stationary_mean_square() == 0
-    with pytest.raises(ValueError, match=r"is not known where .* noise is added and cohorts take turns"):
-        random_rounds(problem, setup, None, "fedavg", noise=0.1, **quiet).stationary_mean_square()
+    singular = random_rounds(ragged((2, 1, 3), repeated=True), setup, None, "fedavg", noise=0.1, **quiet)
+    with pytest.raises(ValueError, match="is not known where part of the residual stays after scheduled rounds"):
+        singular.stationary_mean_square()
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [METHODS[0], METHODS[4], METHODS[5]], ids=["fl-ntk", "ball", "nesterov"]
+)
+@pytest.mark.parametrize("batch", [None, 1])
+def test_noise_while_cohorts_take_turns_rests_at_the_mean_over_a_cycle(method, options, batch):
+    problem = ragged((2, 1, 3), d=12, seed=2)
+    problem = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    turns = {"cohorts": [(0, 2), (1,)], "eta_local": [0.7, 0.3], "batch_size": batch}
+    regime = random_rounds(problem, Setup(eta_local=0.3), None, method, options, noise=0.2, **turns)
+    late = regime.root_mean_square([1400, 1401, 1402]) ** 2
+    assert late[2] == pytest.approx(late[0], rel=1e-8) and abs(late[1] / late[0] - 1) > 1e-3
+    assert regime.stationary_mean_square() == pytest.approx(late[:2].mean(), rel=1e-7)
 
 
 @pytest.mark.parametrize(
