@@ -42,13 +42,41 @@ def test_uneven_steps_and_a_window_are_heard():
     assert float(re.search(r"by the factor ([\d.]+)", result.stdout)[1]) == pytest.approx(regime.rate, rel=1e-8)
 
 
+def test_schedules_cohorts_and_noise_are_heard():
+    turns = ("--cohorts", "0/1", "--local-schedule", ".3,.2", "--server-schedule", "1,.5", "--noise", "0.02")
+    result = run(*turns, "--eps", "0.3")
+    assert result.exit_code == 0
+    said = "noise = 0.02, local_schedule = .3,.2, server_schedule = 1,.5, cohorts = 0/1"
+    assert said in result.stdout and "of the mean" not in result.stdout
+    by_round = {"cohorts": [[0], [1]], "eta_local": [0.3, 0.2], "eta_global": [1.0, 0.5], "noise": 0.02}
+    regime = random_rounds(data.sphere(6, seed=3), Setup(), None, "fedavgm", {"momentum": 0.5}, **by_round)
+    for label, value in (
+        ("contracts the root mean square residual by the factor", regime.rate),
+        ("root mean square residual in the end", regime.stationary_mean_square() ** 0.5),
+        ("rounds to 0.3 of the start", regime.rounds_to(0.3)),
+    ):
+        assert float(re.search(rf"{label}\s+([\d.]+)", result.stdout)[1]) == pytest.approx(value, rel=1e-7)
+
+
+def test_a_residual_below_what_noise_leaves_is_not_promised():
+    result = run("--noise", "0.1", "--eps", "1e-6", "--option", "momentum=0.2")
+    assert result.exit_code == 0 and re.search(r"rounds to 1e-06 of the start\s+over 10000", result.stdout)
+
+
 def test_what_cannot_be_is_refused():
     for arguments, message in (
         (("--participation", "1.5"), "participation is 1.5; it must lie in (0, 1]"),
         (("--batch-size", "0"), "batch_size is 0; it must be a positive integer"),
-        (("--momentum", "0.5", "--batch-size", "2"), "--momentum is 0.5; where clients or batches are drawn"),
-        (("--client-steps", "1,2,3,4", "--batch-size", "2"), "--client-steps is 1,2,3,4; where clients or batches"),
-        (("--ima-window", "2", "--participation", "0.5"), "--ima-window is 2; where clients or batches are drawn"),
+        (("--momentum", "0.5", "--batch-size", "2"), "--momentum is 0.5; where rounds are drawn or scheduled"),
+        (("--client-steps", "1,2,3,4", "--batch-size", "2"), "--client-steps is 1,2,3,4; where rounds are drawn"),
+        (("--ima-window", "2", "--participation", "0.5"), "--ima-window is 2; where rounds are drawn or scheduled"),
+        (("--step-factors", "1,.5", "--noise", "0.1"), "--step-factors is 1,.5; where rounds are drawn or scheduled"),
+        (("--noise", "-1"), "noise is -1.0; it is a standard deviation"),
+        (("--cohorts", "0/5"), "a cohort is [5]; it must name some of the clients 0 to 1"),
+        (("--cohorts", "0/x"), "--cohorts is 'x'; it must be numbers"),
+        (("--cohorts", "0", "--participation", "0.5"), "participation is 0.5 and cohorts are given"),
+        (("--local-schedule", ".3,0"), "eta_local is 0.0; it must be a positive finite number"),
+        (("--server-schedule", "1,", "--noise", "0.1"), "--server-schedule is '1,'; it must be numbers"),
         (("--client-steps", "1,x"), "--client-steps is '1,x'; it must be numbers"),
         (("--client-steps", "1,2,3"), "there must be a positive integer for each of 2 clients"),
         (("--step-factors", "1,-1"), "each must be positive and finite"),

@@ -2,7 +2,7 @@
 
 import re
 from math import isnan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 NOT_STABLE = 1  # exit status
+NOISY = 10_000  # rounds that are tried where noise may keep the residual from ever being so small
 
 
 @takes_options
@@ -48,20 +49,36 @@ def rate(
     batch_size: Annotated[
         int | None, typer.Option(help="samples of each local step, drawn anew, their sum scaled up (all unless given)")
     ] = None,
+    noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
+    local_schedule: Annotated[
+        str | None,
+        typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ..., the last one for all that follow"),
+    ] = None,
+    server_schedule: Annotated[
+        str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., likewise")
+    ] = None,
+    cohorts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="C,C/C/...", help="the clients of round 0, 1, ..., by number, again and again in this order"
+        ),
+    ] = None,
 ) -> None:
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
     Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1, at infinite width.
     With --width also for the Gram matrix H(0) of a network of that width, drawn from the seed; for a network in a file,
     for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
-    With --participation or --batch-size clients or batches are drawn at random: rate, limit and rounds are then those
-    of the root mean square over the draws, exactly. Exit status: 0 stable, 1 not stable, 2 bad input.
+    With --participation, --batch-size or --noise clients, batches or noise are drawn at random: rate, limit and rounds
+    are then those of the root mean square over the draws, exactly, with what noise leaves in the end. Steps may change
+    by round, and cohorts take turns. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.estimate import Rigour
     from ntkfl.exact_dynamics import MovingWindow
 
-    random = participation != 1 or batch_size is not None
+    by_round = {"local-schedule": local_schedule, "server-schedule": server_schedule, "cohorts": cohorts}
+    random = bool(participation != 1 or batch_size is not None or noise or any(by_round.values()))
     with bad_input():
         if not eps > 0:
             raise ValueError(f"eps is {eps}; it must be positive")
@@ -74,12 +91,17 @@ def rate(
         given = next((name for name, value in plain.items() if value), None)
         if random and given:
             raise ValueError(
-                f"--{given} is {plain[given]}; where clients or batches are drawn all take the same plain steps"
+                f"--{given} is {plain[given]}; where rounds are drawn or scheduled all take the same plain steps"
                 + (": momentum at the server is --method fedavgm" if given == "momentum" else "")
             )
         counts = _numbers("client-steps", client_steps, int)
         factors = _numbers("step-factors", step_factors, float)
         window = None if ima_window is None else MovingWindow(ima_window)
+        rounds: dict[str, Any] = {
+            "eta_local": _numbers("local-schedule", local_schedule, float),
+            "eta_global": _numbers("server-schedule", server_schedule, float),
+            "cohorts": None if cohorts is None else [_numbers("cohorts", part, int) for part in cohorts.split("/")],
+        }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
         matrices = kernels(network, problem, setup, finite=options.width is not None)
@@ -90,7 +112,15 @@ def rate(
             own = None if (network, name) == (TWO_LAYER, LIMIT) else problem.of_outputs(h.value)
             if random:
                 regimes[name] = random_rounds(
-                    problem, setup, own, method, chosen, participation=participation, batch_size=batch_size
+                    problem,
+                    setup,
+                    own,
+                    method,
+                    chosen,
+                    participation=participation,
+                    batch_size=batch_size,
+                    noise=noise,
+                    **rounds,
                 )
             else:
                 regimes[name] = kernel_regime(
@@ -120,6 +150,8 @@ def rate(
     named += f", clients' momentum = {momentum:g}" if momentum else ""
     named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])
     named += f", participation = {participation:g}, batch_size = {batch_size or 'all'}" if random else ""
+    named += f", noise = {noise:g}" if noise else ""
+    named += "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
     of = "" if network == TWO_LAYER else f"{network}, "
     typer.echo(f"  setting: {of}{method}{named}, {setting(problem, setup, *steps)}\n")
     rows = [
@@ -170,7 +202,11 @@ def _rates(regime: "AnyRegime") -> dict[str, str]:
     from ntkfl.exact_dynamics import RandomRegime
 
     if isinstance(regime, RandomRegime):
-        rates = {"factor per round, root mean square": regime.rate, "factor per round, of the mean": regime.mean.rate}
+        rates = {"factor per round, root mean square": regime.rate}
+        if not regime.noise.blocks.given:
+            rates["factor per round, of the mean"] = regime.mean.rate
+        if regime.noise.gaussian and regime.stable:
+            rates["root mean square residual in the end"] = regime.stationary_mean_square() ** 0.5
     else:
         rates = {"spectral radius per round": regime.rate}
     return {label: f"{value:.9g}" for label, value in rates.items()}
@@ -190,7 +226,11 @@ def _known(limit: float) -> str:
 
 
 def _rounds(regime: "AnyRegime", eps: float) -> str:
+    from ntkfl.exact_dynamics import RandomRegime
+
     try:
+        if isinstance(regime, RandomRegime) and regime.noise.gaussian:
+            return str(regime.rounds_to(eps, at_most=NOISY))
         return str(regime.rounds_to(eps))
     except ValueError as error:  # unstable steps, a part of the residual where H is zero, or too many
         counted = re.search(r"within (\d+) rounds", str(error))
