@@ -172,7 +172,7 @@ def limit_curves(
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
     said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype} {t.tolist()}"
-    said += f" {None if client_steps is None else list(client_steps)} {some}"
+    said += f" {None if client_steps is None else list(client_steps)} {some} with images"
     run = _run(regime, t, keep, said, progress)
     return LimitCurves(
         problem.name,
@@ -217,7 +217,8 @@ def _run(
     bounds = {now: kept[f"bounds_{now}"] for now in states}
     if kept:
         memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
-        first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, tuple(kept["sums"].tolist()))
+        sums, image = tuple(kept["sums"].tolist()), kept["image"]
+        first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
     for run, bounded in bounded_rounds(regime.tiles, regime.round, first, errors):
         interruption.check()
         now = run.round
@@ -227,6 +228,7 @@ def _run(
             states[now], bounds[now] = np.stack(bounded[:2]), np.array(bounded[2:])
         if keep is not None and (now in t or now % SAVED_EVERY == 0):
             whole = {"round": np.array(now), "residual": run.residual, "moved": run.moved, "sums": np.array(run.sums)}
+            whole |= {"image": run.image}
             whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
             whole |= {f"at_{at}": part for at, part in states.items()}
             whole |= {f"bounds_{at}": part for at, part in bounds.items()}

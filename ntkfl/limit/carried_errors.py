@@ -118,12 +118,13 @@ class RunState(NamedTuple):
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
     memory: tuple[np.ndarray, ...]
-    sums: tuple[float, ...] = (0.0,) * 4
+    sums: tuple[float, ...]
+    image: Float[np.ndarray, "n C"]  # H times the last move
 
     @classmethod
     def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
         """The run before its first round, whose residual is off by a vector of at most this norm."""
-        return cls(0, initial, np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0))
+        return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0), zeros)
 
 
 class Carried(Protocol):
@@ -157,8 +158,9 @@ def bounded_rounds(
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
         yield state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds))
-        move, memory = round.step(state.residual, state.memory)
-        new = RunState(state.round + 1, state.residual - tiles @ move, state.moved + move, memory, state.sums)
+        move, memory = round.onward(state.residual, state.memory, state.image)
+        image = tiles @ move
+        new = RunState(state.round + 1, state.residual - image, state.moved + move, memory, state.sums, image)
         if errors is not None:
             added = errors.added(state, move, new)
             new = new._replace(sums=tuple(float(a + b) for a, b in zip(state.sums, added, strict=True)))

@@ -333,11 +333,13 @@ class LinearRegime(Regime):
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """r(t) and c_t for t = 0, 1, ..."""
         residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
+        image = np.zeros_like(initial)
         while True:
             interruption.check()
             yield residual, moved
-            residual, memory, move = self._next(residual, memory)
-            moved = moved + move
+            move, memory = self.round.onward(residual, memory, image)
+            image = self.gram @ move
+            residual, moved = residual - image, moved + move
 
     def _next(self, residual: np.ndarray, memory: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple, np.ndarray]:
         move, memory = self.round.step(residual, memory)

@@ -148,6 +148,7 @@ class LinearRound:
         outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
         feedback: of a round that remembers, what becomes of an error; None where no bound is proved.
         in_turn: of clients that train one after the other, the response of each.
+        again: (r, memory, image) -> as `step`, where H times the move of the round before, the image, saves a product.
     """
 
     step: Step
@@ -162,6 +163,17 @@ class LinearRound:
     outer: OuterSpectrum | None = None
     feedback: Feedback | None = None
     in_turn: Float[np.ndarray, " n"] | None = None
+    again: Callable[[Vectors, Memory, Vectors], tuple[Vectors, Memory]] | None = None
+
+    def onward(self, residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
+        """`step` in a run, which has H times its move of the round before; 0 before the first.
+
+        Args:
+            residual: r.
+            memory: of the method.
+            image: that product.
+        """
+        return self.step(residual, memory) if self.again is None else self.again(residual, memory, image)
 
     @property
     def mean_response(self) -> Float[np.ndarray, " n"]:

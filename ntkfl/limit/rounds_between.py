@@ -79,12 +79,20 @@ class _Run:
         if (modes := regime.modes) is not None:
             maps, seen = modes.maps, lambda states: modes.basis @ states[:, 0]
             return cls(lambda state: maps @ state, lambda: maps, modes.start(labels), seen)
-        state = np.concatenate([labels, *regime._empty(labels)])
-        step, seen = lambda state: regime.mapped(state[0])[None], lambda states: states[0, :n]
+        parts, seen = [labels, *regime._empty(labels)], lambda states: states[0, :n]
         if isinstance(regime, MatrixFreeRegime):
-            return cls(step, None, state[None], seen)
+            ends = np.cumsum([len(part) for part in parts])
+
+            def onward(state: np.ndarray) -> np.ndarray:
+                residual, *memory, image = np.split(state[0], ends)
+                move, after = regime.round.onward(residual, tuple(memory), image)
+                image = regime.tiles @ move
+                return np.concatenate([residual - image, *after, image])[None]
+
+            return cls(onward, None, np.concatenate([*parts, np.zeros_like(labels)])[None], seen)
         require("powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=n)
-        return cls(step, lambda: regime.round_map[None], state[None], seen)
+        state = np.concatenate(parts)[None]
+        return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, seen)
 
     def size(self, state: Float[np.ndarray, "m b C"]) -> float:
         """The residual's norm."""

@@ -14,6 +14,7 @@ from ntkfl.estimate import Rigour
 from ntkfl.gram import tiles
 from ntkfl.limit.carried_errors import RunState, bounded_rounds
 from ntkfl.limit.feedback import Gains, LocalErrors
+from ntkfl.limit.rounds_between import left_after
 from ntkfl.limit.skipped_rounds import Series
 from ntkfl.problem import Setup
 
@@ -135,6 +136,30 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
         ):
             assert (np.abs(estimate.value - exact) <= estimate.error).all()
             assert estimate.error.max() < most and estimate.rigour == Rigour.ENCLOSED
+
+
+@pytest.mark.parametrize("how", [False, "float64"])
+def test_scaffold_s_drift_is_that_of_the_outputs_last_change(how):
+    problem = ragged([6, 3, 9, 4], seed=5)
+    regime = kernel_regime(
+        problem, Setup(eta_local=0.1, local_steps=3), None, "scaffold", {"server_rate": 1.7}, matrix_free=how
+    )
+    plain = replace(regime, round=replace(regime.round, again=None))
+    assert regime.residual(ROUNDS) == pytest.approx(plain.residual(ROUNDS), rel=0, abs=1e-13)
+    size = np.linalg.norm(plain.residual(20)) / np.linalg.norm(problem.y)
+    assert left_after(regime, 20) == pytest.approx(size, rel=1e-12)
+
+
+def test_scaffold_takes_one_product_a_round(monkeypatch):
+    products, product = [], tiles.Tiles.__matmul__
+    monkeypatch.setattr(tiles.Tiles, "__matmul__", lambda held, v: products.append(v.shape) or product(held, v))
+    regime = kernel_regime(
+        ragged([6, 3, 9]), Setup(eta_local=0.1, local_steps=3), None, "scaffold", matrix_free="float64"
+    )
+    for own, least, most in ((regime, 20, 21), (replace(regime, round=replace(regime.round, again=None)), 39, 42)):
+        products.clear()
+        own.residual_estimate([20])
+        assert least <= len(products) <= most
 
 
 @quietly

@@ -16,6 +16,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
+HUGE = 2.0**100  # a step that is no larger, nor its inverse, by which outputs can be divided
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
@@ -101,8 +102,11 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     exact = method.local.needs_full_gradient
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        return taken(residual, memory, blocks.gram @ memory[0] / clients)
+
+    def taken(residual: Vectors, memory: Memory, common: Vectors) -> tuple[Vectors, Memory]:
         (beta,) = memory
-        drift = blocks.gram @ beta / clients - blocks.apply(values, beta)
+        drift = common - blocks.apply(values, beta)
         met = blocks.apply(response, residual) - blocks.apply(later, drift)
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
@@ -111,7 +115,12 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)
-    walked, part = float(mean_length), 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
+    walked = float(mean_length)
+
+    def again(residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
+        return taken(residual, memory, image / (server_rate * walked))  # whose move was g k / N times beta
+
+    part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
 
     def wobble(errors: LocalErrors) -> Wobble:
         wrong = float((part * (server_rate * walked * errors.response + errors.blocks * walked**3 / 4)).max())
@@ -123,13 +132,14 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         largest, old = float(later.max()), float(np.linalg.norm(memory))
         drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # at least its norm
         met = errors.response * float(np.linalg.norm(residual))
-        met += (errors.blocks * walked**3 / 4 + (errors.rounded + 4 * UNIT) * largest) * drift
+        met += (errors.blocks * walked**3 / 4 + (errors.rounded + 12 * UNIT) * largest) * drift
         met += largest * (errors.product / clients + errors.blocks + errors.rounded * float(values.max())) * old
         rounding = 8 * UNIT * walked * float(np.linalg.norm(after)) + 4 * UNIT * largest * drift
         return (met + rounding) / walked, 8 * UNIT * float(np.linalg.norm(move))
 
     feedback = Feedback(outer, 1 / clients, response, wobble, slips, ahead=server_rate * walked, passed=later / walked)
-    return LinearRound(step, 1, outer=outer, feedback=feedback)
+    spared = again if 1 / HUGE < server_rate * walked < HUGE else None  # within which the quotient is exact enough
+    return LinearRound(step, 1, outer=outer, feedback=feedback, again=spared)
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
