@@ -161,6 +161,8 @@ def _judged(plan: Plan, check: Check) -> Applicability:
 
     if check.error is not None:
         return found(Applies.FAILED, check.error)
+    if check.beyond:
+        return found(Applies.NO, f"its premise asks for {check.lacks}")
     if check.tally.worst is None:
         rejected = [f"{name}: {rejection.found}" for name, rejection in check.rejections.items()]
         return (

@@ -7,6 +7,7 @@ import pytest
 from bounds import Form, Options, Outcome, get
 from bounds.symbols import eta_local, m
 from verification import verify
+from verification.applicability import Applies, applicable
 from verification.search import attack
 
 pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
@@ -18,6 +19,15 @@ def test_steps_far_beyond_the_premise_leave_the_theorem_untested(form):
     assert verdict.outcome is Outcome.UNTESTED
     assert "break the conclusion, but lack what it asks for (m of the order" in verdict.notes[0]
     assert verdict.confirmation is None
+
+
+def test_a_theorem_does_not_apply_to_a_case_that_breaks_it_beyond_its_premise():
+    answers, _ = applicable([get("fl-ntk/B.3")], Options(data="sphere", eta_local=3.0))
+    assert len(answers) == 2
+    for answer in answers:
+        assert answer.applies is Applies.NO
+        assert answer.why.startswith("its premise asks for m of the order ")
+        assert "eta_l of the order " in answer.why
 
 
 def test_without_a_premise_the_same_cases_count_against_the_claim():

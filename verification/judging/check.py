@@ -271,9 +271,8 @@ class Check:
         if self.error is not None:
             outcome, reasons = Outcome.UNRESOLVED, (self.error,)
         elif self.beyond and outcome is not Outcome.VIOLATED:
-            needs = ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
             outcome = Outcome.UNTESTED
-            reasons = (BEYOND_PREMISE.format(count=len(self.beyond), needs=needs), *reasons)
+            reasons = (BEYOND_PREMISE.format(count=len(self.beyond), needs=self.lacks), *reasons)
         notes = tuple(dict.fromkeys(reasons + tally.not_computed))
         if missing:
             notes = (f"interrupted: the cases of {', '.join(missing)} were not all run", *notes)
@@ -354,6 +353,11 @@ class Check:
         if self.vacuous is not None or not self.excess or min(self.excess) < 1:
             return self.vacuous
         return Vacuous(factor=min(self.excess))
+
+    @property
+    def lacks(self) -> str:
+        """What the first case that breaks the conclusion beyond the premise lacks."""
+        return ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
         """The hypothesis that rejected most, with options that pass where such are found."""
