@@ -172,6 +172,9 @@ class LinearRound:
             residual: r.
             memory: of the method.
             image: that product.
+
+        Returns:
+            The move, and the memory after it.
         """
         return self.step(residual, memory) if self.again is None else self.again(residual, memory, image)
 
