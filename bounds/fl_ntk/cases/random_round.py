@@ -19,6 +19,7 @@ from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
 from ntkfl.problem import Problem, Setup
 
 SIZES = (3, 2, 2)  # samples of the clients
+EQUAL = (2, 2, 2)  # with server momentum, whose mean weighs clients by their samples
 EPS = np.finfo(float).eps
 ROUNDINGS = 2000  # of the largest entry: what some dozen products of matrices of seven rows may add up to
 
@@ -32,6 +33,8 @@ class RandomRound(Case):
     cohort: int
     batch: int | None = None  # None: all samples of the client; otherwise there is one local step
     shuffled: bool = False  # whether that step is a pass in batches of a random order
+    momentum: float = 0.0  # b of the server, which goes along v <- b v + mean; clients are then of equal size
+    noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
 
     @cached_property
     def gram(self) -> np.ndarray:
@@ -80,6 +83,21 @@ class RandomRound(Case):
             second = np.sum(parts, axis=0)
         return self.rounded(second)
 
+    def with_memory(self, rounds: int) -> Estimate:
+        """E z z^T after these rounds from z = (y, 0), (2n, 2n), by going through every choice; z = (r, H v)."""
+        n, server, one = self.problem.n, self.setup.eta_global, np.eye(self.problem.n)
+        second = np.zeros((2 * n, 2 * n))
+        second[:n, :n] = np.outer(self.problem.y, self.problem.y)
+        injected = self.noise**2 * np.kron([[server**2, -server], [-server, 1]], self.gram)
+        for _ in range(rounds):
+            following = injected
+            for chance, change in self.choices:
+                moved = np.hstack([-change, self.momentum * one])  # H v after the round
+                whole = np.vstack([np.hstack([one, 0 * one]) - server * moved, moved])
+                following = following + chance * whole @ second @ whole.T
+            second = following
+        return self.rounded(second)
+
     def mean(self, rounds: int) -> Estimate:
         """E r after these rounds from r = y, (n,), by going through every choice."""
         mean = self.problem.y
@@ -102,14 +120,18 @@ class RandomRound(Case):
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
         drawn["shuffled"] = self.shuffled
+        method, options = "fl-ntk", {"server_rate": server}
+        if self.momentum:
+            method, options = "fedavgm", options | {"momentum": self.momentum}
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):
-            return random_rounds(self.problem, setup, None, "fl-ntk", {"server_rate": server}, **drawn)
+            return random_rounds(self.problem, setup, None, method, options, noise=self.noise, **drawn)
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "s": self.cohort, "b": self.batch, "shuffled": self.shuffled} | asdict(
-            self.setup
-        )
+        drawn = {"problem": self.problem.name, "s": self.cohort, "b": self.batch, "shuffled": self.shuffled}
+        if self.momentum:
+            drawn |= {"momentum": self.momentum, "noise": self.noise}
+        return drawn | asdict(self.setup)
 
 
 def random_round(
@@ -120,15 +142,18 @@ def random_round(
     reach: float = 0.8,
     server: float = 1.0,
     shuffled: bool = False,
+    momentum: float = 0.0,
+    noise: float = 0.0,
 ) -> RandomRound:
-    """Seven points on the sphere in eight dimensions."""
-    whole = data.sphere(sum(SIZES), 8, seed=seed, clients=1, labels="uniform")
-    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
+    """Seven points on the sphere in eight dimensions, or six where the server has momentum."""
+    sizes = EQUAL if momentum else SIZES
+    whole = data.sphere(sum(sizes), 8, seed=seed, clients=1, labels="uniform")
+    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(sizes)), sizes))
     problem = Problem(whole.x, whole.y, owner, name=whole.name)
     h = gram.infinite(problem.x)
     largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
     setup = Setup(eta_local=float(reach / largest), eta_global=server, local_steps=steps, seed=seed)
-    return RandomRound(problem, setup, cohort, batch, shuffled)
+    return RandomRound(problem, setup, cohort, batch, shuffled, momentum, noise)
 
 
 def _drawn(batches: bool, seed: int) -> RandomRound:
@@ -165,6 +190,32 @@ def _any_shuffled() -> SearchStrategy[RandomRound]:
     )
 
 
+def _with_momentum(seed: int) -> RandomRound:
+    """One to three clients, up to four local steps, any momentum and noise of the labels' size."""
+    rng = np.random.default_rng([seed, 8])
+    steps, reach, server = int(rng.integers(1, 5)), float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
+    memory, noise = float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.05, 1))
+    return random_round(seed, 1 + seed % 3, None, steps, reach, server, momentum=memory, noise=noise)
+
+
+def _any_momentum() -> SearchStrategy[RandomRound]:
+    """The same, with steps up to the clients' limit, and any momentum below 1."""
+    return st.builds(
+        random_round,
+        st.integers(0, 2**16),
+        st.integers(1, 3),
+        st.none(),
+        st.integers(1, 4),
+        st.floats(0.01, 1.9),
+        st.floats(0.05, 4),
+        momentum=st.floats(0.01, 0.99),
+        noise=st.floats(0, 2),
+    )
+
+
+MOMENTUM_ROUNDS = (
+    Family("sphere, n=6, N=3, server momentum, noise", _with_momentum, _any_momentum, trials=18, most=18),
+)
 SHUFFLED_ROUNDS = (Family("sphere, n=7, N=3, shuffled passes", _shuffled, _any_shuffled, trials=12, most=12),)
 RANDOM_ROUNDS = (
     Family("sphere, n=7, N=3, clients drawn", _drawn, _any_round, (False,), trials=18, most=18),

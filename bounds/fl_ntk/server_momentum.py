@@ -1,0 +1,88 @@
+"""Random rounds whose server has momentum and adds Gaussian noise: the second moments of residual and memory."""
+
+import numpy as np
+import sympy as sp
+
+from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds.fl_ntk.cases.random_round import EQUAL, MOMENTUM_ROUNDS, RandomRound
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, RESPONSE, H, map_constants
+from bounds.mutants import power, replaced, scaled
+from bounds.symbols import N, eta_global, n
+from bounds.vocabulary import BEYOND
+from ntkfl.estimate import Estimate
+
+s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", positive=True), sp.Symbol("sigma_w", positive=True)
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))  # the samples of each client
+C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
+
+
+def _moments() -> tuple[sp.MatrixExpr, ...]:
+    """E r r' for both measurements, E r u' and E u u' after a round."""
+    mean = H * RESPONSE  # A
+    within = sp.MatAdd(*(e * RESPONSE * C * RESPONSE * e for e in OWN))
+    apart = (N - s) / (s * (N - 1))
+    drawn = apart / N * H * within * H - apart / N**2 * mean * C * mean.T
+    crossed = b * X + C * mean.T / N  # E r u_+'
+    memory = b**2 * U + b / N * (mean * X + (mean * X).T) + mean * C * mean.T / N**2 + drawn + noise**2 * H
+    residual = C - eta_global * (crossed + crossed.T) + eta_global**2 * memory
+    return residual, residual, crossed - eta_global * memory, memory
+
+
+def _constants(case: RandomRound) -> dict:
+    size, owner = case.problem.n, case.problem.owner
+    known = np.asarray(case.with_memory(1).value)
+    blocks = {C: known[:size, :size], X: known[:size, size:], U: known[size:, size:]}
+    values = map_constants(case, case.gram) | {symbol: case.rounded(block) for symbol, block in blocks.items()}
+    values |= {e: np.diag((owner == c).astype(float)) for c, e in enumerate(OWN)}
+    return values | {s: case.cohort, b: Estimate.exact(case.momentum), noise: Estimate.exact(case.noise)}
+
+
+def _measure(case: RandomRound) -> tuple[Estimate, ...]:
+    size, after = case.problem.n, np.asarray(case.with_memory(2).value)
+    regime = case.library(case.setup.eta_global)
+    mean = regime.residual(2)
+    parts = after[:size, :size], regime.covariance(2) + np.outer(mean, mean), after[:size, size:], after[size:, size:]
+    return tuple(map(case.rounded, parts))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/server-momentum",
+        title="Random rounds with server momentum and noise: the second moments of residual and memory, exactly",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "docs/proofs/random_rounds.md#gaussian-noise",
+            note="s of N clients a round without replacement, equal weights, full batches. The server keeps v <- b v + "
+            "mean and goes eta_g v; Gaussian noise of standard deviation sigma_w is added to every weight of the mean; "
+            "u = H v is what v does to the outputs. Drawing adds H N(C) H to the memory's moments, noise sigma_w^2 H",
+        ),
+        forms={Form.NEW: Claim(_moments)},
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {
+            H: "Gram matrix H_inf",
+            C: "E r r' after a round, from every choice",
+            X: "E r u' after a round, from every choice",
+            U: "E u u' after a round, from every choice",
+            s: "clients in a round",
+            b: "momentum of the server",
+            noise: "standard deviation of the noise on every weight of the mean",
+        }
+        | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
+        left_formula=("E r(2) r(2)^T",) * 2 + ("E r(2) u(2)^T", "E u(2) u(2)^T"),
+        says_left="E r r' after two rounds, E r u' and E u u': over every choice of clients, each run step by step; "
+        "E r r' also by the library's random rounds",
+        families=MOMENTUM_ROUNDS,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(s, N, "as if every client took part", Change.FACTOR),
+            replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),
+            power(eta_global, sp.Rational(1, 2)),
+            power(b, 2),
+            replaced(N - 1, N, "clients drawn with replacement", Change.INDEX),
+        ),
+        uses=("fl-ntk/second-moments",),
+    ),
+)
