@@ -74,6 +74,14 @@ def test_only_the_file_about_machine_integers_may_rest_on_them():
     assert judged("Fast.v", SOURCE, integers + "no\n  : False\n")
 
 
+def test_only_the_file_with_logarithms_may_rest_on_the_axioms_of_the_reals():
+    judged, printed = CHECK["judged"], "Axioms:\nClassical_Prop.classic : forall P : Prop, P \\/ ~ P\n"
+    assert judged("Connectivity.v", SOURCE, printed) == []
+    assert judged("Fast.v", SOURCE, printed) and judged("MovedAnchor.v", SOURCE, printed)
+    assert judged("Connectivity.v", SOURCE, "Axioms:\nint : Set\n")
+    assert judged("Connectivity.v", SOURCE, printed + "no : False\n")
+
+
 def test_an_export_is_said_to_be_safe_as_the_stored_one_is():
     text = CHECK["of_export"]((PROOFS / "Digits.v").read_text())
     assert "check fast_dots stored proof" in text and "Print Assumptions export_is_safe." in text
