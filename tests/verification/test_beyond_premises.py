@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import sympy as sp
 
 from bounds import Form, Options, Outcome, get
-from bounds.symbols import eta_local, m
+from bounds.federated_run import federated_families
+from bounds.symbols import eta_local, m, r0, rho
 from verification import verify
 from verification.applicability import Applies, applicable
 from verification.search import attack
@@ -36,6 +38,28 @@ def test_without_a_premise_the_same_cases_count_against_the_claim():
     bare = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim})
     (verdict,) = verify(bare, Options(eta_local=3.0, trials=3), Form.STATED)
     assert verdict.violated > 0
+
+
+def test_cases_beyond_the_premise_excuse_no_failure_within_it():
+    """100 cases of a step above the premise hold; all 8 of a smaller one fail, where a tenth may."""
+    statement = get("fl-ntk/B.3")
+    options = Options(trials=8, data="sphere", width=32, rounds=2)
+
+    def families(_):
+        inside = federated_families(options, label="inside", eta_local=0.01)
+        return *inside, *federated_families(replace(options, trials=100), label="beyond", eta_local=0.3)
+
+    claim = replace(
+        statement.forms[Form.STATED],
+        expression=20 * rho * r0**2,
+        premise={m: sp.Integer(2), eta_local: sp.Rational(1, 50)},
+        families=families,
+    )
+    wrong = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim}, mutants=(), necessity={})
+    (verdict,) = verify(wrong, options, Form.STATED)
+    assert verdict.outcome is Outcome.VIOLATED
+    assert (verdict.violated, verdict.holds) == (8, 100)
+    assert "8 failures in 8 trials" in verdict.notes[0]
 
 
 def test_a_search_admits_no_case_beyond_the_premise():

@@ -67,6 +67,7 @@ class Check:
     share: float = 1.0  # of the cases, which are drawn; how many a verdict needs goes by all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
+    inside: Tally = field(init=False)  # of the cases that have what a premise asks for: those beyond excuse no failure
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
@@ -82,6 +83,7 @@ class Check:
 
     def __post_init__(self) -> None:
         self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
+        self.inside = Tally(looks=self.looks)
         holding = self.statement.forms[self.form].recorded is Outcome.HOLDS
         if self.wrong and holding and self.form is self.statement.mutated_form:
             formula = self.statement.forms[self.form]
@@ -111,15 +113,22 @@ class Check:
         """Whether the cases so far settle the form and tell its formula from every mutant, or no more are drawn."""
         if self.unmet:
             return True
-        settled, _ = self.tally.settle(self.statement.kind, self.required)
+        settled, _ = self.settled
         if self.error is not None or self.doubted or settled in (Outcome.UNTESTED, Outcome.UNRESOLVED):
             return False
         return {*self._of_mutants} <= {Outcome.VIOLATED}
 
+    @property
+    def settled(self) -> tuple[Outcome, tuple[str, ...]]:
+        """The outcome of the cases so far, and what must be said beside it."""
+        kind = self.statement.kind
+        inside = self.inside.settle(kind, 1)
+        return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
+
     def redo(self) -> None:
         """Redo a violation, if one settles the form: one that falls decides nothing while there are more cases."""
         try:
-            if self.tally.settle(self.statement.kind, self.required)[0] is Outcome.VIOLATED:
+            if self.settled[0] is Outcome.VIOLATED:
                 self.doubted = self.confirmed is not None and not self.confirmed.stands
         except Exception as error:
             interruption.check()
@@ -201,11 +210,14 @@ class Check:
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
-        if seen.outcome is Outcome.VIOLATED and (lacking := formula.lacking(case, constants)):
+        lacking = formula.lacking(case, constants)
+        if seen.outcome is Outcome.VIOLATED and lacking:
             self.beyond.append(lacking)  # it shows that the premise is needed, not that the statement fails
             return
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
+        if formula.premise and not lacking:
+            self.inside.add(seen, {}, weight, failure)
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
         self.points.add(case, label["cases"], seen, known, right, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
@@ -267,7 +279,7 @@ class Check:
     def _by_cases(self, options: Options, missing: Sequence[str]) -> Verdict:
         """What the cases of the families settle."""
         statement, form, tally = self.statement, self.form, self.tally
-        outcome, reasons = tally.settle(statement.kind, self.required)
+        outcome, reasons = self.settled
         if self.error is not None:
             outcome, reasons = Outcome.UNRESOLVED, (self.error,)
         elif self.beyond and outcome is not Outcome.VIOLATED:
