@@ -148,7 +148,8 @@ def kernel_regime(
             samples, kernel and entries is gone on with after a kill, and read when it is whole; one row in 256 is
             computed again, to see that the kernel is the same.
         cluster: a `distributed.Client` of a Dask cluster whose workers hold the tiles, each some rows, in place of this
-            process; the numbers are the same to the bit. Workers that die are replaced by the others.
+            process; the numbers are the same to the bit if each has as many BLAS threads as this process (Dask's
+            default is 1). Workers that die are replaced by the others.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a

@@ -113,7 +113,8 @@ plt.show()
 #
 # - Each worker has consecutive rows of the lower triangle, of nearly as many entries as another's. A product goes once
 #   through the workers: each adds its share to the sum of those before it. The order of the sum is that of one process,
-#   so that the numbers are the same bits on any number of workers.
+#   so that the numbers are the same bits on any number of workers. One process has those bits too if it has as many
+#   BLAS threads as a worker, whose default is 1; else entries differ by a rounding, 2e-16.
 # - Memory is asked for before the work: what a worker may hold before Dask writes to the disk, and what its machine has.
 # - The rows of a worker that dies are computed again by others. Where no worker or no scheduler is left the run ends with
 #   that message, and `--state` has its rounds, with which the same command goes on, on a cluster or without one.

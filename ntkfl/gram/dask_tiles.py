@@ -57,7 +57,7 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A symmetric matrix as `Tiles` is, to the bit, with its slabs on other machines.
+    """A symmetric matrix as `Tiles` is, to the bit where workers have as many BLAS threads, with its slabs elsewhere.
 
     Each worker has consecutive slabs, of nearly as many entries as another's. The rows of a worker that dies are
     computed again by others.

@@ -58,9 +58,9 @@ def limit(
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
     fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
-    run. With --scheduler the workers of a Dask cluster hold the tiles, each some rows, and no number changes. Error
-    bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are neither one-hot nor +-1
-    have no accuracy.
+    run. With --scheduler the workers of a Dask cluster hold the tiles, each some rows; numbers change by rounding
+    at most. Error bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are neither
+    one-hot nor +-1 have no accuracy.
     """
     import numpy as np
 
