@@ -113,6 +113,11 @@ def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray,
     outputs = 1 if problem.y.ndim == 1 else problem.y.shape[1]
     if hidden.ndim != 2 or hidden.shape[1] != problem.d or not len(hidden):
         raise ValueError(f"the hidden weights have shape {hidden.shape}; the data need (width, {problem.d})")
+    if signs and outputs > 1:
+        raise ValueError(
+            f"labels of shape {problem.y.shape} need a readout for each of {outputs} outputs, and signs are for one: "
+            "give the network as a TwoLayer, whose readout has the factor in it"
+        )
     wanted = (len(hidden),) if outputs == 1 else (outputs, len(hidden))
     if readout.shape not in (wanted, (outputs, len(hidden))):
         raise ValueError(

@@ -203,6 +203,16 @@ def test_bad_weights_are_refused(kind):
         certify_any_order(problem, change(weights.hidden, weights.signs))
 
 
+@pytest.mark.parametrize("shape", [(36,), (2, 36), (36, 2)])
+def test_signs_are_for_one_output(shape):
+    problem, weights = fitted(0)
+    two = Problem(problem.x, np.stack([problem.y, problem.y], axis=1), problem.owner)
+    with pytest.raises(
+        ValueError, match=r"labels of shape \(3, 2\) need a readout for each of 2 outputs, and signs are"
+    ):
+        certify_any_order(two, Weights(weights.hidden, np.ones(shape)))
+
+
 def test_bad_inputs_of_predictions_are_refused():
     certificate = certify_any_order(*fitted(0, distance=1e-5, width=64))
     assert certificate.certified
