@@ -4,7 +4,7 @@
    A probability is a mean of bounded functions of an outcome that is linear, monotone and 1 at 1: finitely additive, so
    that measures and finite spaces are covered. The hidden layers are drawn first, and the readouts' entries for given
    hidden layers, which says that the two are independent. Data are finitely many, of any weights. Premises are the
-   readouts' moments (`sub_gaussian`), which independent entries with the proxy s^2 have.
+   readouts' moments (`sub_gaussian`). With one output independent entries of the proxy s^2 have them: proved last.
 
    exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and of the
    extensionality of functions. No other file of proofs/ has these. *)
@@ -270,7 +270,7 @@ End Means.
 (* A random matrix whose entries are within e, with the moments of independent sub-Gaussian entries of the proxy s^2. *)
 Record sub_gaussian {T : Type} (E : (T -> R) -> R) (C h : nat) (s : R) (V : T -> nat -> nat -> R) : Prop := Moments {
   one_output : forall u o t, norm h u <= 1 -> E (fun w => exp (t * apply h (V w) u o)) <= exp (t * t * (s * s) / 2);
-  all_outputs : forall u t, norm h u <= 1 -> 0 <= t -> 2 * (t * (s * s)) < 1 ->
+  all_outputs : (2 <= C)%nat -> forall u t, norm h u <= 1 -> 0 <= t -> 2 * (t * (s * s)) < 1 ->
     E (fun w => exp (t * sum C (fun o => apply h (V w) u o * apply h (V w) u o)))
       <= exp (- (INR C / 2 * ln (1 - 2 * (t * (s * s))))) }.
 
@@ -380,7 +380,7 @@ destruct (chernoff T E ME n share (fun x w => t * sum C (fun o => apply h (V w) 
 - apply Rle_trans with (exp 0); [rewrite exp_0; lra|apply exp_monotone].
   assert (ln (1 - 2 * k) < 0) by (rewrite <- ln_1; apply ln_increasing; lra).
   assert (0 <= INR C / 2 * - ln (1 - 2 * k)) by (apply Rmult_le_pos; lra). lra.
-- intros x; rewrite <- TS; apply (all_outputs _ _ _ _ _ moments); [apply U|lra|rewrite TS; lra].
+- intros x; rewrite <- TS; apply (all_outputs _ _ _ _ _ moments C2); [apply U|lra|rewrite TS; lra].
 - rewrite <- EP, <- exp_plus; apply exp_monotone; assumption.
 - exists g; repeat split; try assumption; intros w W; specialize (H w W).
   set (N := fun x => norm C (apply h (V w) (u x))).
@@ -846,5 +846,155 @@ rewrite <- (mean_const S first MF delta); apply (mean_le _ MF); [|apply bounded_
 apply (bounded_between _ _ delta); auto.
 Qed.
 
+(* Independent entries: means over one entry after another. *)
+Section Independent.
+Variables (A : Type) (e : (A -> R) -> R) (value : A -> R) (most s : R).
+Hypothesis Me : mean e.
+Hypothesis values : forall t, Rabs (value t) <= most.
+Hypothesis proxy : forall t, e (fun v => exp (t * value v)) <= exp (t * t * (s * s) / 2).
+Definition put (v : nat -> A) (k : nat) (t : A) (i : nat) : A := if Nat.eqb i k then t else v i.
+Fixpoint drawn (k : nat) (v : nat -> A) (f : (nat -> A) -> R) : R :=
+  match k with O => f v | S j => e (fun t => drawn j (put v j t) f) end.
+Lemma mean_ext (T : Type) (E : (T -> R) -> R) (f g : T -> R) :
+  mean E -> bounded f -> (forall w, f w = g w) -> E f = E g.
+Proof.
+intros ME B H; assert (B2 : bounded g) by (destruct B as [b Hb]; exists b; intros; rewrite <- H; apply Hb).
+apply Rle_antisym; apply (mean_le _ ME); try assumption; intros; rewrite H; lra.
+Qed.
+Lemma mean_within (T : Type) (E : (T -> R) -> R) (f : T -> R) b :
+  mean E -> (forall w, Rabs (f w) <= b) -> Rabs (E f) <= b.
+Proof.
+intros M H; assert (B : bounded f) by (exists b; assumption).
+assert (S : forall w, - b <= f w <= b).
+{ intros w; specialize (H w); unfold Rabs in H; destruct (Rcase_abs (f w)); lra. }
+apply Rabs_le; split.
+- rewrite <- (mean_const T E M (- b)); apply (mean_le _ M); [apply bounded_const|assumption|apply S].
+- rewrite <- (mean_const T E M b); apply (mean_le _ M); [assumption|apply bounded_const|apply S].
+Qed.
+Lemma drawn_mean k : forall v, mean (drawn k v).
+Proof.
+induction k as [|k IH]; intros v; [constructor; simpl; auto|].
+assert (B : forall f, bounded f -> bounded (fun t => drawn k (put v k t) f)).
+{ intros f [b H]; exists b; intros t; apply mean_within; [apply IH|assumption]. }
+constructor; simpl.
+- transitivity (e (fun _ => 1)); [|apply (mean_one _ Me)]; apply mean_ext; [assumption|apply B, bounded_const|].
+  intros t; apply (mean_one _ (IH _)).
+- intros f g F G; rewrite <- (mean_plus _ Me) by (apply B; assumption).
+  apply mean_ext; [assumption|apply B, bounded_plus; assumption|intros t; apply (mean_plus _ (IH _)); assumption].
+- intros c f F; rewrite <- (mean_scale _ Me) by (apply B; assumption).
+  apply mean_ext; [assumption|apply B, bounded_scale; assumption|intros t; apply (mean_scale _ (IH _)); assumption].
+- intros f g F G H; apply (mean_le _ Me); try (apply B; assumption).
+  intros t; apply (mean_le _ (IH _)); assumption.
+Qed.
+Lemma drawn_ext k : forall v f g, (forall w, (forall i, (k <= i)%nat -> w i = v i) -> f w = g w) -> bounded f ->
+  drawn k v f = drawn k v g.
+Proof.
+induction k as [|k IH]; intros v f g H B; simpl; [apply H; reflexivity|].
+apply mean_ext; [assumption| |].
+{ destruct B as [b Hb]; exists b; intros t; apply mean_within; [apply drawn_mean|assumption]. }
+intros t; apply IH; [|assumption]; intros w W; apply H; intros i K; rewrite W by lia; unfold put.
+destruct (Nat.eqb_spec i k); [lia|reflexivity].
+Qed.
+Lemma bounded_exp (T : Type) (f : T -> R) : bounded f -> bounded (fun w => exp (f w)).
+Proof.
+intros [b H]; apply (bounded_between _ _ (exp b)); intros w; split; [apply Rlt_le, exp_pos|apply exp_monotone].
+eapply Rle_trans; [apply Rle_abs|apply H].
+Qed.
+Lemma bounded_linear k c a : bounded (fun w : nat -> A => a + sum k (fun i => c i * value (w i))).
+Proof.
+apply bounded_plus; [apply bounded_const|]; apply (bounded_sum (nat -> A) k (fun i w => c i * value (w i))).
+intros i; apply bounded_scale; exists most; intros; apply values.
+Qed.
+Lemma linear_moment k : forall v c a, drawn k v (fun w => exp (a + sum k (fun i => c i * value (w i))))
+  <= exp (a + sum k (fun i => c i * c i) * (s * s) / 2).
+Proof.
+induction k as [|k IH]; intros v c a; simpl; [apply Req_le; f_equal; field|].
+set (S := sum k (fun i => c i * c i)).
+assert (Bv : bounded (fun t => exp (c k * value t))).
+{ apply bounded_exp, bounded_scale; exists most; assumption. }
+apply Rle_trans with (e (fun t => exp (a + S * (s * s) / 2) * exp (c k * value t))).
+- apply (mean_le _ Me).
+  + assert (B := bounded_exp _ _ (bounded_linear (Datatypes.S k) c a)); destruct B as [b Hb]; exists b.
+    intros t; apply mean_within; [apply drawn_mean|exact Hb].
+  + apply bounded_scale, Bv.
+  + intros t.
+    rewrite (drawn_ext k (put v k t) _ (fun w => exp ((a + c k * value t) + sum k (fun i => c i * value (w i))))).
+    * eapply Rle_trans; [apply IH|]; fold S; rewrite <- exp_plus; apply Req_le; f_equal; ring.
+    * intros w W; rewrite (W k) by lia; unfold put; rewrite Nat.eqb_refl; f_equal; ring.
+    * exact (bounded_exp _ _ (bounded_linear (Datatypes.S k) c a)).
+- rewrite (mean_scale _ Me) by apply Bv.
+  eapply Rle_trans; [apply Rmult_le_compat_l; [apply Rlt_le, exp_pos|apply proxy]|].
+  rewrite <- exp_plus; apply Req_le; f_equal; field.
+Qed.
+
+(* One output: entry i of the first readout is entry i of h + h independent ones, that of the second is entry h + i. *)
+Lemma sum_below n f g : (forall i, (i < n)%nat -> f i = g i) -> sum n f = sum n g.
+Proof.
+intros H; induction n as [|n IH]; simpl; [reflexivity|].
+rewrite IH, H by (intros; auto with arith); reflexivity.
+Qed.
+Lemma sum_two n k f : sum (n + k) f = sum n f + sum k (fun i => f (n + i)%nat).
+Proof.
+induction k as [|k IH]; simpl; [rewrite Nat.add_0_r; lra|]. rewrite Nat.add_succ_r; simpl; rewrite IH; lra.
+Qed.
+Definition first_half (w : nat -> A) (o i : nat) : R := value (w i).
+Definition second_half (h : nat) (w : nat -> A) (o i : nat) : R := value (w (h + i)%nat).
+Lemma exponent_at_most h u t : norm h u <= 1 ->
+  0 + sum h (fun i => t * u i * (t * u i)) * (s * s) / 2 <= t * t * (s * s) / 2.
+Proof.
+intros U; assert (N := norm_pos h u); assert (Q := norm_square h u).
+rewrite (sum_ext h _ (fun i => t * t * (u i * u i))) by (intros; ring); rewrite sum_scale, <- Q.
+assert (0 <= t * t * (s * s)) by (assert (X := Rle_0_sqr t); assert (Y := Rle_0_sqr s); unfold Rsqr in *; nra).
+assert (norm h u * norm h u <= 1) by nra; nra.
+Qed.
+Lemma first_moments h v : sub_gaussian (drawn (h + h) v) 1 h s first_half.
+Proof.
+constructor; [|lia]; intros u o t U.
+set (c := fun i => if (i <? h)%nat then t * u i else 0).
+assert (L : forall w, 0 + sum (h + h) (fun i => c i * value (w i)) = t * apply h (first_half w) u o).
+{ intros w; rewrite sum_two.
+  transitivity (0 + (sum h (fun i => t * (value (w i) * u i)) + sum h (fun _ => 0))).
+  - f_equal; f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
+    + destruct (Nat.ltb_spec i h); [ring|lia].
+    + destruct (Nat.ltb_spec (h + i) h); [lia|ring].
+  - rewrite sum_const, sum_scale; unfold apply, first_half; ring. }
+assert (M := linear_moment (h + h) v c 0).
+rewrite (mean_ext _ _ _ (fun w => exp (t * apply h (first_half w) u o)) (drawn_mean (h + h) v)
+  (bounded_exp _ _ (bounded_linear (h + h) c 0))) in M by (intros w; f_equal; apply L).
+eapply Rle_trans; [exact M|apply exp_monotone]; eapply Rle_trans; [|apply (exponent_at_most h u t U)].
+rewrite sum_two; apply Req_le; do 2 f_equal; f_equal.
+transitivity (sum h (fun i => t * u i * (t * u i)) + sum h (fun _ => 0)); [|rewrite sum_const; ring].
+f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
+- destruct (Nat.ltb_spec i h); [ring|lia].
+- destruct (Nat.ltb_spec (h + i) h); [lia|ring].
+Qed.
+Lemma second_moments h v : sub_gaussian (drawn (h + h) v) 1 h s (second_half h).
+Proof.
+constructor; [|lia]; intros u o t U.
+set (c := fun i => if (i <? h)%nat then 0 else t * u (i - h)%nat).
+assert (L : forall w, 0 + sum (h + h) (fun i => c i * value (w i)) = t * apply h (second_half h w) u o).
+{ intros w; rewrite sum_two.
+  transitivity (0 + (sum h (fun _ => 0) + sum h (fun i => t * (value (w (h + i)%nat) * u i)))).
+  - f_equal; f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
+    + destruct (Nat.ltb_spec i h); [ring|lia].
+    + destruct (Nat.ltb_spec (h + i) h); [lia|]; replace (h + i - h)%nat with i by lia; ring.
+  - rewrite sum_const, sum_scale; unfold apply, second_half; ring. }
+assert (M := linear_moment (h + h) v c 0).
+rewrite (mean_ext _ _ _ (fun w => exp (t * apply h (second_half h w) u o)) (drawn_mean (h + h) v)
+  (bounded_exp _ _ (bounded_linear (h + h) c 0))) in M by (intros w; f_equal; apply L).
+eapply Rle_trans; [exact M|apply exp_monotone]; eapply Rle_trans; [|apply (exponent_at_most h u t U)].
+rewrite sum_two; apply Req_le; do 2 f_equal; f_equal.
+transitivity (sum h (fun _ => 0) + sum h (fun i => t * u i * (t * u i))); [|rewrite sum_const; ring].
+f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
+- destruct (Nat.ltb_spec i h); [ring|lia].
+- destruct (Nat.ltb_spec (h + i) h); [lia|]; replace (h + i - h)%nat with i by lia; ring.
+Qed.
+Theorem independent_entries h v :
+  mean (drawn (h + h) v) /\ sub_gaussian (drawn (h + h) v) 1 h s first_half
+  /\ sub_gaussian (drawn (h + h) v) 1 h s (second_half h).
+Proof. split; [apply drawn_mean|split; [apply first_moments|apply second_moments]]. Qed.
+End Independent.
+
 Print Assumptions tail_over_data.
 Print Assumptions two_networks.
+Print Assumptions independent_entries.
