@@ -8,7 +8,8 @@ from bounds.deep.cases.federated_rounds import SMALL_ROUNDS, FederatedRounds, ro
 from bounds.mutants import Mutant, replaced
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
-from ntkfl.smooth_networks.rounds import GROWN, Rounds
+from ntkfl.smooth_networks.rounds import GROWN
+from ntkfl.smooth_networks.window import Rounds
 
 sigma, size, low, high = sp.symbols("sigma_0 varphi_0 lambda_0 Lambda_0", positive=True)
 client, most, least, grown, own = sp.symbols("G p_+ p_- zeta zeta_c", positive=True)

@@ -160,7 +160,14 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # ## Full rounds of federated averaging
 #
 # Where training goes on by full rounds, `ntkfl.certify_rounds` proves the rate of these rounds (from the command line:
-# `ntkfl certify --network fc:3:gelu --method fl-ntk`, or `fedavg`). Two clients, three steps each:
+# `ntkfl certify --network fc:3:gelu --method scaffold`, or another).
+#
+# Methods with memory certify too, at smaller residuals. On twenty digits, width 512, three
+# layers of erf, two clients of five steps of .05, at the first weights of seed 0, the estimate of the residual that
+# would do is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm` (momentum .9), .00052 for `feddyn`
+# (alpha .5) and .00011 for `scaffold`, each in a second of one processor or less.
+#
+# Two clients, three steps each, by plain means:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.01, local_steps=3)
@@ -185,10 +192,10 @@ except ValueError as error:
 # | two layers, ReLU | hidden layer | any order, no bound on the gaps between visits | `ntkfl certify --any-order` |
 # | two layers, ReLU | hidden layer | Algorithm 1 itself, with its rate | [`ntkfl certify`](will_it_converge.ipynb), also before any training |
 # | any depth, smooth, or ReLU away from its kinks | all layers or some | any order that visits samples about equally often | `certify_network`, `ntkfl certify --network` |
-# | the same | all layers or some | full rounds of federated averaging, with their rate | `certify_rounds` |
+# | the same | all layers or some | full rounds of federated averaging, of momentum, FedProx, SCAFFOLD or FedDyn, with their rate | `certify_rounds`, `ntkfl certify --network --method` |
 #
-# None of them covers momentum or control variates after the checkpoint: for two layers of ReLU `ntkfl certify --method`
-# does. Only `--any-order` covers other losses (`--loss`); it takes server steps up to 1, as `certify_network` does,
+# Momentum and control variates after the checkpoint are covered in full rounds, by the two lines with a rate for a network
+# of any depth, and by `ntkfl certify --method` for two layers of ReLU. Only `--any-order` covers other losses (`--loss`); it takes server steps up to 1, as `certify_network` does,
 # while Algorithm 1 and full rounds may have longer ones where they are stable.
 #
 # What is proved is about real arithmetic: rounding in later training is not in it. The theorem behind `certify_network`

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     Certify: TypeAlias = Callable[[WideNetwork, Mapping[str, Any], Problem], Either]
 
 WIDTH = 512  # unless given
-ROUNDS_OF = "fl-ntk", "fedavg"  # methods whose rounds are certified: they remember nothing
 
 
 @dataclass(frozen=True)
@@ -65,24 +64,16 @@ class Smooth:
         Raises:
             ValueError: a method that is not covered, an option that it does not have.
         """
-        import numpy as np
-
-        from ntkfl.limit.cohorts import CohortWeights
+        from ntkfl.any_order.method_certificate import linear_method
         from ntkfl.smooth_networks import certify_network, certify_rounds
-        from ntkfl.training.methods import build, with_eta_global
-        from ntkfl.training.objectives import HalfSquares
 
         if self.method is None:
             return partial(certify_network, visits=self.visits)
-        options = with_eta_global(self.method, method_options(self.option), setup.eta_global)
-        method = build(self.method, HalfSquares("sum"), **options)
-        if method.name not in ROUNDS_OF:
-            raise ValueError(f"method is {method.name}; with --network it is {' or '.join(ROUNDS_OF)}")
+        options = method_options(self.option)
+        linear_method(self.method, options, setup)  # refuses before anything is trained
         if self.visits != 1:
             raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
-        shares = CohortWeights.of(np.bincount(problem.owner), problem.n_clients, method.weighting).mean
-        steps = replace(setup, eta_global=float(method.options["server_rate"]))
-        return partial(certify_rounds, setup=steps, shares=shares)
+        return partial(certify_rounds, setup=setup, method=self.method, options=options)
 
     @property
     def command(self) -> str:

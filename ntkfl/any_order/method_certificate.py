@@ -239,8 +239,8 @@ def certify_method(
         False
     """
     given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
-    chosen = _built(method, dict(options or {}), setup)
-    kept = _remembered(chosen.name, problem, remembered)
+    chosen = linear_method(method, dict(options or {}), setup)
+    kept = first_memory(chosen.name, problem, remembered)
     problem, plain, label_error = without_biases(problem, given)
 
     def answer(why: str, residual: Estimate, **known: Any) -> MethodCertificate:
@@ -290,7 +290,7 @@ def certify_method(
     return answer(why, left.norm(), **known, **proved, margin=margin, _rows=rows, _norms=norms)
 
 
-def _built(name: str, options: dict[str, Any], setup: Setup) -> Method:
+def linear_method(name: str, options: dict[str, Any], setup: Setup) -> Method:
     """The engine's method with its options, eta_global in place of a server_rate that is not given."""
     from ntkfl.training.methods import build, with_eta_global
     from ntkfl.training.objectives import HalfSquares
@@ -301,7 +301,7 @@ def _built(name: str, options: dict[str, Any], setup: Setup) -> Method:
     return built
 
 
-def _remembered(name: str, problem: Problem, given: np.ndarray | None) -> np.ndarray:
+def first_memory(name: str, problem: Problem, given: np.ndarray | None) -> np.ndarray:
     """beta_0, (p,), of a method that remembers; else nothing, (0,)."""
     if given is None:
         return np.zeros(problem.y.size if name in REMEMBER else 0)
@@ -342,14 +342,24 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     scale = scipy.linalg.block_diag(np.linalg.inv(root), *([maps.unit * root.T] if s > p else []))
+    yield from lyapunov_roots(maps.state.value, scale, radius)
+
+
+def lyapunov_roots(
+    state: Float[np.ndarray, "s s"], scale: Float[np.ndarray, "s s"], radius: float
+) -> Iterator[Float[np.ndarray, "s s"]]:
+    """The scale itself, then the roots of Lyapunov matrices of a map in it, for some rates above its spectral radius.
+
+    Source: docs/proofs/any_method.md#the-theorem.
+    """
     yield scale
-    inner = scale @ maps.state.value @ np.linalg.inv(scale)
+    inner = scale @ state @ np.linalg.inv(scale)
     for part in SLOWER:
         rate = radius + part * (1 - radius)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # of systems close to singular: what is found is judged
             try:
-                lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(s), method="bilinear")
+                lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(len(state)), method="bilinear")
                 lower = np.linalg.cholesky((lyapunov + lyapunov.T) / 2)
             except (np.linalg.LinAlgError, ValueError):
                 continue
@@ -372,27 +382,29 @@ def enclosed_norm(
     Source: docs/proofs/any_method.md#the-certificate-from-numbers.
     """
     x = np.linalg.inv(s)
-    skew = _spectral(Estimate.exact(s) @ x - np.eye(len(s)))
+    skew = spectral(Estimate.exact(s) @ x - np.eye(len(s)))
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     least = float(smallest_eigenvalue(witness @ kernel @ witness.T).lo)
     if not (skew < 1 and least > 0):
         return "the kernel or the norm of states is too ill-conditioned for float64"
     rest = below(1 - skew)
-    rate = float(above(_spectral(s @ maps.state @ x) / rest))
+    rate = float(above(spectral(s @ maps.state @ x) / rest))
     if not rate < 1:
         return f"rounding hides the contraction: a round's factor is only shown to be at most {rate:.9g}"
 
     def farthest(models: tuple[Estimate, ...]) -> float:
         interruption.check()
-        return max(float(above(_spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))) for model in models)
+        return max(float(above(spectral(witness @ (model @ x)) / (np.sqrt(below(least)) * rest))) for model in models)
 
     met = farthest(maps.models)
     return StateNorm(rate, met, max(met, farthest(maps.ends)), float(above((Estimate.exact(s) @ start).norm().hi)))
 
 
-def _spectral(matrix: Estimate) -> float:
+def spectral(matrix: Estimate) -> float:
     """At least the largest singular value."""
-    squared = float(largest_eigenvalue(_transposed(matrix) @ matrix).hi)
+    rows, columns = matrix.value.shape
+    flat = matrix @ _transposed(matrix) if rows < columns else _transposed(matrix) @ matrix
+    squared = float(largest_eigenvalue(flat).hi)
     return float(above(np.sqrt(max(squared, 0.0))))
 
 

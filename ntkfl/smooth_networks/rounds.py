@@ -1,37 +1,42 @@
-"""`certify_rounds`: full rounds of federated averaging from a checkpoint on fit the data, at which rate.
+"""`certify_rounds`: full rounds of federated averaging, or of a method with memory, from a checkpoint on fit the data.
 
-Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging
+Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from flint import arb
 from jaxtyping import Float
 
 from ntkfl import interruption
+from ntkfl.any_order.method_certificate import first_memory, linear_method
+from ntkfl.any_order.method_maps import REMEMBER
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.balls import ball, precision
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.problem import Problem, Setup, finite_array
 from ntkfl.smooth_networks.certificate import LaterNetworks
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature
 from ntkfl.smooth_networks.layers import layers_of
-from ntkfl.smooth_networks.window import Failed, at_a_kink, largest_residual, smallest_ball, upper_end
+from ntkfl.smooth_networks.methods import MethodStart, method_start
+from ntkfl.smooth_networks.window import Failed, Rounds, at_a_kink, largest_residual, smallest_ball, upper_end
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
+AVERAGES = "fl-ntk", "fedavg"  # methods that remember nothing and pull nowhere
 GROWN = 1.05  # zeta: how much more than its kernel says a client may move within a round
 
 
@@ -57,21 +62,16 @@ class RoundStart:
     step: float
     steps: int
     server: float
+    remembers: ClassVar[bool] = False  # federated averaging has no memory
 
-
-@dataclass(frozen=True)
-class Rounds:
-    """What is proved of all rounds; floats rounded to the safe side."""
-
-    rate: float  # phi falls by this factor in every round, or more
-    last_rate: float  # what the factor tends to is no larger
-    reach: float  # no model is farther
-    ball: float  # rho, in which curvature is bounded
+    def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
+        """What is proved, with so many times the residual."""
+        return proved_rounds(replace(self, size=self.size * factor), curvature)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundsCertificate(LaterNetworks):
-    """Whether full rounds of federated averaging, begun at a network, are proved to fit its data, and at which rate.
+    """Whether full rounds of a method, begun at a network, are proved to fit its data, and at which rate.
 
     Args:
         certified: whether it is proved.
@@ -80,6 +80,7 @@ class RoundsCertificate(LaterNetworks):
         smallest_eigenvalue: of J J', enclosed.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
+        method: the name of the method.
         problem: what was given.
     """
 
@@ -89,14 +90,15 @@ class RoundsCertificate(LaterNetworks):
     smallest_eigenvalue: Estimate
     depth: int
     width: int
+    method: str
     problem: Problem = field(repr=False)
-    start: RoundStart | None = field(repr=False)
+    start: RoundStart | MethodStart | None = field(repr=False)
     _curvature: Curvature = field(repr=False)
     rounds: Rounds | None = field(repr=False, default=None)
 
     @property
     def rate(self) -> float:
-        """By which a norm of the residual is multiplied in every round, at most; 1 if not certified."""
+        """By which a norm of the residual and of a memory is multiplied in every round, at most; 1 if not certified."""
         return 1.0 if self.rounds is None else self.rounds.rate
 
     @property
@@ -113,19 +115,17 @@ class RoundsCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
+        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE.
+
+        None where none would, or where a memory stands in the way.
+        """
         now = float(self.residual.hi)
         if self.certified:
             return now
         start, curvature = self.start, self._curvature
-        if start is None:
+        if start is None or start.remembers:
             return None
-
-        def fine(residual: float) -> bool:
-            nearer = RoundStart(**(vars(start) | {"size": start.size * residual / now}))
-            return isinstance(proved_rounds(nearer, curvature), Rounds)
-
-        return largest_residual(fine, now) or None
+        return largest_residual(lambda wanted: isinstance(start.proved(curvature, wanted / now), Rounds), now) or None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-safe values, `certified` first; what has no number is None."""
@@ -141,6 +141,7 @@ class RoundsCertificate(LaterNetworks):
             "depth": self.depth,
             "width": self.width,
             "n": self.problem.n,
+            "method": self.method,
         }
 
     def __str__(self) -> str:
@@ -151,14 +152,15 @@ class RoundsCertificate(LaterNetworks):
             "lambda_min of the kernel": shown_down(float(self.smallest_eigenvalue.lo)),
         }
         if self.certified:
-            numbers["the factor tends to at most"] = shown_up(self.last_rate)
+            numbers |= {"the factor tends to at most": shown_up(self.last_rate)} if self.last_rate < self.rate else {}
             outcome = (
-                "CERTIFIED for full rounds of federated averaging: each brings a norm of the residual down to "
-                f"{shown_up(self.rate)} of itself or less.",
+                f"CERTIFIED for full rounds of {self.method}: each brings a norm of the residual"
+                f"{' and the memory' if self.method in REMEMBER else ''} down to {shown_up(self.rate)} of itself or "
+                "less.",
                 f"No later model is farther than {shown_up(self.reach)} from this one.",
             )
         else:
-            outcome = not_certified(self.needed_residual, float(self.residual.hi), "these rounds")
+            outcome = not_certified(self.needed_residual, float(self.residual.hi), f"rounds of {self.method}")
         return "\n".join([*outcome, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())])
 
 
@@ -169,30 +171,51 @@ def certify_rounds(
     setup: Setup,
     *,
     shares: Sequence[float] | Float[np.ndarray, " N"] | None = None,
+    method: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float | None = None,
 ) -> RoundsCertificate:
-    """Whether full rounds of federated averaging, all layers trained, fit the data from here on, and at which rate.
+    """Whether full rounds of a method, all layers trained, fit the data from here on, and at which rate.
 
-    A round: every client makes local_steps full steps of eta_local on half its sum of squares; the server goes
-    eta_global times the weighted mean of what they moved.
+    A round: every client makes local_steps full steps of eta_local on half its sum of squares; without a method the
+    server goes eta_global times the weighted mean of what they moved.
 
     Args:
         network: as `certify_network` takes it.
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C), and which client has which samples.
         setup: eta_local, local_steps, eta_global; the rest is not used.
-        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each.
+        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; of no other method.
+        method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
+        options: of the method, as in training; setup.eta_global is its server_rate, if it has one.
+        remembered: what server and clients remember at the beginning, as `certify_method` takes it; default nothing.
         memory: bytes that may be taken; None: what is free.
 
     Raises:
-        ValueError: as `certify_network`; shares that are not positive, or not as many as clients. TooLittleMemory: it
-            does not fit.
-    Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging
+        ValueError: as `certify_network`; shares that are not positive, or not as many as clients, or beside a method; a
+            method that is not covered, an option that it does not have. TooLittleMemory: it does not fit.
+    Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
     """
+    chosen = None if method is None else linear_method(method, dict(options or {}), setup)
+    if chosen is None and (options or remembered is not None):
+        raise ValueError("options and remembered are of a method; name it, or leave them out")
+    if chosen is not None and shares is not None:
+        raise ValueError(f"shares are of no named method: {chosen.name} has its own; leave one of both out")
+    kept = np.zeros(0) if chosen is None else first_memory(chosen.name, problem, remembered)
+    averages = chosen is None or chosen.name in AVERAGES
+    if chosen is not None and averages:
+        shares = CohortWeights.of(np.bincount(problem.owner), problem.n_clients, chosen.weighting).mean
+        setup = replace(setup, eta_global=float(chosen.options["server_rate"]))
     weights = _shares(shares, problem.n_clients)
     at = Checkpoint.of(layers_of(network, params, problem.d), problem, memory)
-    start = at.singular() if at.least_root == 0 else round_start(at, problem, setup, weights)
-    judged = start if isinstance(start, str) else proved_rounds(start, at.curvature)
+    if at.least_root == 0:
+        start: RoundStart | MethodStart | str = at.singular()
+    elif chosen is None or averages:
+        start = round_start(at, problem, setup, weights)
+    else:
+        start = method_start(at, problem, setup, chosen, kept)
+    judged = start if isinstance(start, str) else start.proved(at.curvature)
     return RoundsCertificate(
         certified=isinstance(judged, Rounds),
         why=judged if isinstance(judged, str) else "",
@@ -200,6 +223,7 @@ def certify_rounds(
         smallest_eigenvalue=at.smallest_eigenvalue,
         depth=len(at.layers),
         width=at.width,
+        method="federated averaging" if chosen is None else chosen.name,
         problem=problem,
         start=None if isinstance(start, str) else start,
         _curvature=at.curvature,

@@ -44,6 +44,16 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """What is proved of all rounds; floats rounded to the safe side."""
+
+    rate: float  # a norm of the residual, and of a memory, falls by this factor in every round, or more
+    last_rate: float  # what the factor tends to is no larger
+    reach: float  # no model is farther
+    ball: float  # rho, in which curvature is bounded
+
+
+@dataclass(frozen=True)
 class Failed:
     """Why the theorem does not hold in a ball, and the radius that it asked for; 0 where a larger one is no help."""
 

@@ -79,7 +79,7 @@ def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path)
     for method, shares, server in (("fl-ntk", (0.5, 0.5), 1.0), ("fedavg", (1 / 3, 2 / 3), 1.2)):
         result = run(*asked, "--method", method, "--option", f"server_rate={server}")
         assert result.exit_code == 0, result.output
-        assert result.stdout.startswith("CERTIFIED for full rounds of federated averaging: ")
+        assert result.stdout.startswith(f"CERTIFIED for full rounds of {method}: ")
         record = json.loads((tmp_path / "rounds.json").read_text())
         *_, (_, params) = network_checkpoints(problem, setup, network, record["round"], 40)
         steps = replace(setup, eta_global=server)
@@ -95,6 +95,30 @@ def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path)
         again = run(*shlex.split(record["replay"])[1:])
         assert again.exit_code == 0 and again.stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
     assert abs(rates["fedavg"] - rates["fl-ntk"]) > 0.01
+
+
+def test_a_method_with_memory_certifies_and_the_engine_keeps_to_its_reach(tmp_path):
+    asked = (*SMALL[:-4], "--n", 3, "--every", 40, "--watch", "--rounds", 800, "--json", tmp_path / "rounds.json")
+    result = run(*asked, "--method", "fedavgm", "--option", "momentum=0.5")
+    assert result.exit_code == 0, result.output
+    assert "a norm of the residual and the memory" in result.stdout
+    record = json.loads((tmp_path / "rounds.json").read_text())
+    problem, network = data.sphere(n=3, clients=2), wide("fc:3:gelu")
+    setup = Setup(width=64, eta_local=0.4, local_steps=2, seed=0, rounds=30)
+    *_, (_, params) = network_checkpoints(problem, setup, network, record["round"], 40)
+    proved = certify_rounds(network, params, problem, setup, method="fedavgm", options={"momentum": 0.5})
+    assert (record["rate"], record["reach"]) == pytest.approx((proved.rate, proved.reach), rel=1e-9)
+    later = simulate_network(
+        problem, setup, network.model((8,), 64), params, method="fedavgm", options={"momentum": 0.5}, keep=range(31)
+    )
+    start = {name: torch.as_tensor(value) for name, value in params.items()}
+    ways = [
+        float(sum(((torch.as_tensor(value) - start[name]) ** 2).sum() for name, value in weights.items())) ** 0.5
+        for weights in later.weights.values()
+    ]
+    assert 0 < max(ways) <= record["reach"]
+    again = run(*shlex.split(record["replay"])[1:])
+    assert again.exit_code == 0 and again.stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
 
 
 def _size(model, params, problem, eta, steps, shares):
@@ -119,8 +143,8 @@ def _size(model, params, problem, eta, steps, shares):
         (("--network", "deep"), "there is no network 'deep'"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),
         (
-            ("--network", "fc:3:erf", "--method", "scaffold"),
-            "with --network it is fl-ntk or fedavg",
+            ("--network", "fc:3:erf", "--method", "fednova"),
+            "the method is fednova; this certificate covers",
         ),
         (("--network", "fc:3:erf", "--method", "fedavg", "--visits", "2"), "--visits is for any order"),
         (("--network", "fc:3:erf", "--method", "fedavg", "--option", "mu=1"), "mu"),

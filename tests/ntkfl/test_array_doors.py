@@ -125,6 +125,11 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         | {"shares": np.full(PROBLEM.n_clients, 0.5)},
     ),
     (
+        "certify_rounds",
+        partial(ntkfl.certify_rounds, SMOOTH, None, PROBLEM, SETUP, method="scaffold"),
+        {"remembered": Y},
+    ),
+    (
         "certify_network",
         lambda **params: ntkfl.certify_network(SMOOTH, params, PROBLEM),
         {name: value.detach().numpy() for name, value in SMOOTH.named_parameters()},

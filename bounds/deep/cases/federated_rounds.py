@@ -14,8 +14,8 @@ from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, cl
 from ntkfl import networks
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
-from ntkfl.smooth_networks.rounds import Rounds, RoundStart, inequalities
-from ntkfl.smooth_networks.window import Failed
+from ntkfl.smooth_networks.rounds import RoundStart, inequalities
+from ntkfl.smooth_networks.window import Failed, Rounds
 
 if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
     from torch import Tensor
@@ -61,7 +61,7 @@ class FederatedRounds(SmallNetwork):
         Raises:
             ArithmeticError: nothing is.
         """
-        if self.certificate.start is None:
+        if not isinstance(self.certificate.start, RoundStart):
             raise ArithmeticError(self.certificate.why)
         return self.certificate.start
 

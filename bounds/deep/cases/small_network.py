@@ -12,8 +12,7 @@ import numpy as np
 from bounds.case import Case
 from ntkfl import networks
 from ntkfl.problem import Problem
-from ntkfl.smooth_networks.rounds import Rounds
-from ntkfl.smooth_networks.window import Window
+from ntkfl.smooth_networks.window import Rounds, Window
 
 if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
     from torch import Tensor

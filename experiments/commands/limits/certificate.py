@@ -101,7 +101,7 @@ def certify(
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
     data; --network does so for networks of any depth, if every sample is visited about equally often; --method says
     that one method does, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
-    fedprox, scaffold or feddyn; with --network fl-ntk or fedavg.
+    fedprox, scaffold or feddyn.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,

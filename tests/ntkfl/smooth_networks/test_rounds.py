@@ -15,8 +15,8 @@ from torch import nn
 from ntkfl import Estimate, Problem, Setup
 from ntkfl.smooth_networks import certify_rounds
 from ntkfl.smooth_networks.layers import layers_of
-from ntkfl.smooth_networks.rounds import GROWN, Client, Rounds, RoundStart, _work, inequalities
-from ntkfl.smooth_networks.window import Failed
+from ntkfl.smooth_networks.rounds import GROWN, Client, RoundStart, _work, inequalities
+from ntkfl.smooth_networks.window import Failed, Rounds
 
 OWNER = np.array([0, 0, 0, 1, 2])
 SHARES = (0.5, 0.4, 0.2)
@@ -274,5 +274,5 @@ def test_bad_shares_and_dependent_samples():
     proved = certify_rounds(net, None, twice, Setup())
     assert not proved.certified and "samples 0 and 1" in proved.why and proved.needed_residual is None
     assert proved.rate == 1 and np.isinf(proved.reach) and proved.to_dict()["reach"] is None
-    assert str(proved).startswith("NOT CERTIFIED for these rounds: ")
+    assert str(proved).startswith("NOT CERTIFIED for rounds of federated averaging: ")
     assert (proved.final(np.ones((2, 4))) == "open").all()

@@ -1,0 +1,221 @@
+"""Cases: rounds of a method with memory from a checkpoint of a smooth network, with two clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from bounds import Family
+from bounds.deep.cases.federated_rounds import LOST, OWNER, SPECS
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
+from ntkfl import networks
+from ntkfl.problem import Problem, Setup
+from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
+from ntkfl.smooth_networks.methods import MethodStart, inequalities
+from ntkfl.smooth_networks.window import Rounds
+
+if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+    from torch import Tensor
+
+METHODS: dict[str, dict[str, Any]] = {
+    "fedavgm": {"momentum": 0.6},
+    "fedavgm, Nesterov": {"momentum": 0.6, "nesterov": True, "server_rate": 0.7},
+    "fedprox": {"mu": 0.3},
+    "scaffold": {},
+    "scaffold, option I": {"option": "I"},
+    "feddyn": {"alpha": 0.8},
+}
+KINDS = tuple(METHODS)
+ROUNDS = 25
+
+
+def named(kind: str) -> tuple[str, dict[str, Any]]:
+    """The engine's name of a method, and its options."""
+    return kind.split(",")[0], METHODS[kind]
+
+
+@dataclass(frozen=True, eq=False)
+class MethodRounds(SmallNetwork):
+    """A smooth network, a method with its steps, and rounds of it."""
+
+    setup: Setup  # the steps that are certified
+    kind: str
+    longer: float = 1.0  # the run's local steps over those of the certificate
+    remembered: float = 0.0  # length of the vector of weights that the run remembers at the beginning
+
+    @cached_property
+    def certificate(self) -> RoundsCertificate:
+        """What is certified of the network before these rounds, with an empty memory."""
+        name, options = named(self.kind)
+        return certify_rounds(
+            networks.wide(self.spec), self.params, self.problem, self.setup, method=name, options=options
+        )
+
+    @property
+    def known(self) -> MethodStart:
+        """What is known of the first round.
+
+        Raises:
+            ArithmeticError: nothing is.
+        """
+        if not isinstance(self.certificate.start, MethodStart):
+            raise ArithmeticError(self.certificate.why)
+        return self.certificate.start
+
+    @property
+    def claimed(self) -> Rounds:
+        """What is certified; where nothing is, what would be of a network without curvature.
+
+        Raises:
+            ArithmeticError: not even that.
+        """
+        flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
+        if not isinstance(flat, Rounds):
+            raise ArithmeticError(flat.why)
+        return flat
+
+    @cached_property
+    def run(self) -> MethodRun:
+        """The rounds, by torch in float64."""
+        run = MethodRun(self)
+        for _ in range(ROUNDS):
+            run.round()
+        return run
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        steps = {"K": self.setup.local_steps, "eta_local": self.setup.eta_local}
+        return {"network": self.spec, "m": self.width, "n": self.problem.n, "method": self.kind} | steps
+
+
+class MethodRun:
+    """The method itself, written from the methods' papers with the models' own gradients, no linear model."""
+
+    def __init__(self, case: MethodRounds) -> None:
+        import torch
+
+        self.case, (self.name, self.options) = case, named(case.kind)
+        self.at, self.eta, self.moved = case.start, case.longer * case.setup.eta_local, 0.0
+        self.clients = [np.flatnonzero(case.problem.owner == c) for c in range(case.problem.n_clients)]
+        kept = torch.zeros_like(self.at)
+        if case.remembered:
+            kept = torch.randn(len(self.at), generator=torch.Generator().manual_seed(case.seed), dtype=self.at.dtype)
+            kept = kept * case.remembered / kept.norm()
+        self.server, self.own = kept, [kept.clone() for _ in self.clients]
+        j = case.jacobian(self.at, np.arange(case.problem.n))
+        self.whitener = torch.linalg.inv(torch.linalg.cholesky(j @ j.T))
+        self.sizes = [self.size()]
+
+    def gradient(self, at: Tensor, members: np.ndarray) -> Tensor:
+        """The gradient of half the sum of squares."""
+        return -self.case.jacobian(at, members).T @ self.case.residuals(at, members)
+
+    def size(self) -> float:
+        """(r' K^-1 r)^(1/2)."""
+        return float((self.whitener @ self.case.residuals(self.at, np.arange(self.case.problem.n))).norm())
+
+    @property
+    def sizes_off(self) -> float:
+        """What float64 leaves open of each size."""
+        return LOST * float(self.whitener.norm()) * self.case.problem.n**0.5
+
+    @property
+    def moved_off(self) -> float:
+        """The same of the way."""
+        return ROUNDING * float(self.case.start.norm())
+
+    def round(self) -> None:
+        """One round of all clients and the server."""
+        ends = [self._client(c, members) for c, members in enumerate(self.clients)]
+        moved, n = [end - self.at for end in ends], len(self.clients)
+        sized = self.name in ("fedavgm", "fedprox")
+        weight = [len(m) / self.case.problem.n if sized else 1 / n for m in self.clients]
+        mean = sum((p * d for p, d in zip(weight, moved, strict=True)), 0 * self.at)
+        rate = self.options.get("server_rate", 1.0)
+        if self.name == "fedavgm":
+            b = self.options["momentum"]
+            self.server = b * self.server + mean
+            self.at = self.at + rate * (mean + b * self.server if self.options.get("nesterov") else self.server)
+        elif self.name == "scaffold":
+            steps = self.case.setup.local_steps * self.eta
+            fresh = [own - self.server - d / steps for own, d in zip(self.own, moved, strict=True)]
+            if self.options.get("option") == "I":
+                fresh = [self.gradient(self.at, members) for members in self.clients]
+            self.own, self.server = fresh, sum(fresh, 0 * self.at) / n
+            self.at = self.at + rate * mean
+        elif self.name == "feddyn":
+            alpha = self.options["alpha"]
+            self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
+            self.at = (sum(ends, 0 * self.at) - sum(self.own, 0 * self.at) / alpha) / n
+        else:
+            self.at = self.at + rate * mean
+        self._seen(self.at)
+        self.sizes.append(self.size())
+
+    def _client(self, c: int, members: np.ndarray) -> Tensor:
+        at = self.at
+        for _ in range(self.case.setup.local_steps):
+            step = self.gradient(at, members)
+            if self.name == "fedprox":
+                step = step + self.options["mu"] * (at - self.at)
+            elif self.name == "scaffold":
+                step = step - self.own[c] + self.server
+            elif self.name == "feddyn":
+                step = step + self.options["alpha"] * (at - self.at) - self.own[c]
+            at = at - self.eta * step
+            self._seen(at)
+        return at
+
+    def _seen(self, at: Tensor) -> None:
+        self.moved = max(self.moved, float((at - self.case.start).norm()))
+
+
+def method_case(
+    seed: int,
+    kind: str,
+    residual: float,
+    spec: str,
+    width: int,
+    steps: int,
+    part: float,
+    **broken: Any,
+) -> MethodRounds:
+    """Three samples of two clients; the residual, along the slowest direction of K, over the one that is needed.
+
+    part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
+    """
+    x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
+    params, outputs, j = at_start(spec, x, width, seed)
+    kernel = j @ j.T
+    longest = 1 / max(np.linalg.eigvalsh(kernel[np.ix_(m, m)])[-1] for m in (OWNER == 0, OWNER == 1))
+    setup = Setup(width=width, eta_local=float(part * longest), local_steps=steps)
+    slowest = np.linalg.eigh(kernel)[1][:, 0]
+    far = Problem(x, outputs + slowest, OWNER, name="small smooth networks, methods")
+    name, options = named(kind)
+    needed = certify_rounds(networks.wide(spec), params, far, setup, method=name, options=options).needed_residual
+    near = replace(far, y=outputs + residual * (needed or 0.0) * slowest)
+    return MethodRounds(near, spec, width, seed, setup, kind, **broken)
+
+
+def _small(seed: int) -> MethodRounds:
+    steps, part = ((1, 0.9), (2, 0.6), (4, 0.3))[seed // 2 % 3]
+    return method_case(
+        seed, KINDS[seed % len(KINDS)], (0.9, 0.1)[seed // 6 % 2], SPECS[seed % len(SPECS)], 40, steps, part
+    )
+
+
+ANY_SMALL = st.builds(
+    method_case,
+    st.integers(0, 2**31),
+    st.sampled_from(KINDS),
+    st.floats(0.01, 0.95),
+    st.sampled_from(SPECS),
+    st.integers(8, 40),
+    st.integers(1, 5),
+    st.floats(0.1, 0.8),
+)
+SMALL_METHOD_ROUNDS = Family("small smooth networks, methods", _small, ANY_SMALL, trials=24)
