@@ -204,7 +204,7 @@ def method_case(
 def _small(seed: int) -> MethodRounds:
     steps, part = ((1, 0.9), (2, 0.6), (4, 0.3))[seed // 2 % 3]
     return method_case(
-        seed, KINDS[seed % len(KINDS)], (0.9, 0.1)[seed // 6 % 2], SPECS[seed % len(SPECS)], 40, steps, part
+        seed, KINDS[seed % len(KINDS)], (0.03, 0.9)[seed // 6 % 2], SPECS[seed % len(SPECS)], 40, steps, part
     )
 
 
