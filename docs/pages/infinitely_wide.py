@@ -127,7 +127,9 @@ plt.show()
 #
 # Its test accuracy is proved to .004 up to round 46.
 #
-# `--memmap FILE` keeps the tiles in a file where memory does not hold them.
+# `--memmap FILE` keeps the tiles in a file where memory does not hold them. With 20,000 images (.88 GB) that the system
+# still had in its cache, a round of SCAFFOLD took .34 s from the file and .38 s from memory on one core of two, and ended at
+# the same bits; the file was read in 2.8 s where a build took 9 to 12. A file larger than the memory was not measured.
 #
 # ## Several machines
 #
