@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,19 +38,28 @@ KINKED = "relu"
 POWER = 0.5  # of the width, of the residual that certifies
 
 
-def parts(name: str) -> tuple[int, str, bool]:
-    """Depth, activation, and whether the parametrisation is the standard one, of "fc:DEPTH:ACTIVATION[:standard]".
+class Parts(NamedTuple):
+    """What the name of a network says."""
+
+    depth: int
+    activation: str
+    standard: bool  # whether the parametrisation is the standard one
+    fixed: bool  # whether the readout is not trained
+
+
+def parts(name: str) -> Parts:
+    """What "fc:DEPTH:ACTIVATION[:standard][:fixed]" says.
 
     Raises:
         ValueError: another form.
     """
-    form = re.fullmatch(r"fc:(\d+):(\w+)(:standard)?", name)
+    form = re.fullmatch(r"fc:(\d+):(\w+)(:standard)?(:fixed)?", name)
     if form is None or int(form[1]) < 2 or form[2] not in ACTIVATIONS:
         raise ValueError(
-            f"--networks has {name!r}; write it like fc:3:erf or fc:3:tanh:standard, with 2 layers or more and an "
-            f"activation of {', '.join(ACTIVATIONS)}"
+            f"--networks has {name!r}; write it like fc:3:erf, fc:3:tanh:standard or fc:3:erf:fixed, whose readout is "
+            f"not trained, with 2 layers or more and an activation of {', '.join(ACTIVATIONS)}"
         )
-    return int(form[1]), form[2], form[3] is not None
+    return Parts(int(form[1]), form[2], form[3] is not None, form[4] is not None)
 
 
 def named(word: str) -> str:
@@ -75,7 +85,7 @@ def images(word: str) -> str:
 
 def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
     """Layers without biases, Gaussian as those of `ntkfl.networks.wide`; ReLU's have the gain 2."""
-    depth, activation, standard = parts(name)
+    depth, activation, standard, fixed = parts(name)
     rng, gain = np.random.default_rng([seed, depth, width]), 2.0 if activation == KINKED else 1.0
     layers = []
     for k in range(depth):
@@ -83,7 +93,7 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
         weight = rng.standard_normal((width if k < depth - 1 else 1, width if k else features))
         phi = ACTIVATIONS[activation] if k < depth - 1 else IDENTITY
         inside, weight = (1.0, scale * weight) if standard else (scale, weight)
-        layers.append(Layer(f"{k + 1}", weight, None, float(inside), 0.0, phi, True))
+        layers.append(Layer(f"{k + 1}", weight, None, float(inside), 0.0, phi, k < depth - 1 or not fixed))
     return tuple(layers)
 
 
@@ -151,10 +161,12 @@ def _kernel(done: Pass) -> np.ndarray:
 
 
 def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
-    """J' weights, a matrix a layer."""
+    """J' weights, a matrix a layer; 0 where it is not trained."""
     per_output = weights.reshape(done.outputs.value.shape)
     return [
         layer.scale * np.einsum("ic,icm,ik->mk", per_output, before.value, h.value, optimize=True)
+        if layer.trained
+        else np.zeros_like(layer.weight)
         for layer, before, h in zip(done.layers, done.before, done.inputs, strict=True)
     ]
 
@@ -213,8 +225,8 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 def _has_power(name: str) -> bool:
     """Whether theory gives the network's residual a power of the width: smooth, in NTK parametrisation."""
-    _, activation, standard = parts(name)
-    return activation != KINKED and not standard
+    of = parts(name)
+    return of.activation != KINKED and not of.standard
 
 
 def _series(name: str, values: Numbers) -> Series:
@@ -224,7 +236,7 @@ def _series(name: str, values: Numbers) -> Series:
 
 
 def _work(point: Point) -> float:
-    depth, n, m = parts(point["network"])[0], point["n"], point["width"]
+    depth, n, m = parts(point["network"]).depth, point["n"], point["width"]
     return (depth - 1) * (m**2 * (n + m) + n**2 * m)
 
 
@@ -236,7 +248,7 @@ ON_DIGITS = Study(
         Axis(
             "network",
             ("fc:2:erf", "fc:3:erf", "fc:4:erf", "fc:3:gelu", "fc:3:tanh", "fc:3:erf:standard", "fc:2:relu"),
-            "or any other, fc:DEPTH:ACTIVATION[:standard]",
+            "or any other, fc:DEPTH:ACTIVATION[:standard][:fixed]",
             option="networks",
             read=named,
         ),

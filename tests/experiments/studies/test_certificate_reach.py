@@ -63,8 +63,19 @@ def test_networks_are_those_of_any_width(name):
         assert float(params[key].std()) == pytest.approx(float(own.std()), rel=0.35)
 
 
+def test_a_fixed_readout_stays():
+    """Gauss-Newton steps move the other layers alone, and the kernel has their gradients only."""
+    problem = data.digits(n=4, seed=0, test=TEST)
+    layers = drawn("fc:3:tanh:fixed", 40, problem.d, 0)
+    closer = towards(layers, problem, 1e-3)
+    moved = [not np.array_equal(a.weight, b.weight) for a, b in zip(layers, closer, strict=True)]
+    assert moved == [True, True, False]
+    fixed, free = (measure(POINT | {"network": name}) for name in ("fc:3:tanh:fixed", "fc:3:tanh"))
+    assert 0 < fixed["nearest"] <= fixed["distance"] and fixed["least"] < free["least"]
+
+
 def test_another_name_is_refused():
-    for word in ("fc:1:erf", "fc:3", "conv:3:erf", "fc:3:swish", "fc:3:erf:512"):
+    for word in ("fc:1:erf", "fc:3", "conv:3:erf", "fc:3:swish", "fc:3:erf:512", "fc:3:erf:fixed:standard"):
         with pytest.raises(ValueError, match=r"--networks has .*; write it like fc:3:erf"):
             chosen_grid("certificate-reach", {"networks": word})
     assert chosen_grid("certificate-reach", {"networks": "fc:5:sin"}).axes[1].values == ("fc:5:sin",)
