@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.drawn_memory import DrawnMemoryRegime
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.regime import Kernel
@@ -184,8 +185,8 @@ def private_rounds(
         rounds: rounds whose moments are computed, default 100.
 
     Raises:
-        ValueError: as `random_rounds`; rounds below 1; clients whose weights in the mean differ, since one client's
-            share of the mean would not be known.
+        ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
+            since one client's share of the mean would not be known.
         OverflowError: steps beyond the limit whose moments pass the largest float64.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
@@ -197,6 +198,11 @@ def _private_rounds(base: KernelRegime, method: str, options: Mapping[str, Any],
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
     regime, problem = random_of_method(base, method, options), base.problem
+    if isinstance(regime, DrawnMemoryRegime):
+        raise ValueError(
+            f"{method}'s clients remember: what clipping and noise do to their memories is not computed here; use a "
+            "method without memory, such as fl-ntk"
+        )
     if not np.allclose(regime.noise.weights.mean, 1 / problem.n_clients, rtol=1e-12, atol=0):
         raise ValueError(
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "

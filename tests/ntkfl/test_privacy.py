@@ -122,6 +122,12 @@ def test_what_private_rounds_cannot_be_is_refused():
         done.plan(1.0, 1e-5, 3, clipped=0.0)
 
 
+@pytest.mark.parametrize("method", ["scaffold", "feddyn"])
+def test_methods_whose_clients_remember_are_refused(method):
+    with pytest.raises(ValueError, match=f"{method}'s clients remember: .* use a method without memory"):
+        private_rounds(even(), Setup(eta_local=0.1), method=method)
+
+
 def test_noise_that_would_clip_everything_has_no_finite_plan():
     done = private_rounds(even(), Setup(eta_local=0.4, local_steps=2), rounds=50)
     assert done.plan(0.01, 1e-5, 50).mean_square == np.inf and done.plan(0.01, 1e-5, 1).mean_square < np.inf
