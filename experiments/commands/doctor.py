@@ -15,19 +15,24 @@ BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
 TITLES = {"plugins": "what other packages bring"}  # of groups that are called otherwise
+NOT_LOADED = "jax and torch are installed, not loaded: `ntkfl doctor --load` imports them and names their devices"
 
 
 def doctor(
     json_file: Annotated[Path | None, typer.Option("--json", help="write what is found as JSON to this file")] = None,
+    load: Annotated[
+        bool, typer.Option("--load", help="import jax and torch too, which takes seconds, and name their devices")
+    ] = False,
 ) -> None:
     """Say what is installed and found here: packages, devices, data; what a missing thing would add, and how to get it.
 
-    Nothing is downloaded or changed. Exit status: 0; 1 when something that is needed is missing or broken.
+    Nothing is downloaded or changed; without --load neither jax nor torch is imported. Exit status: 0; 1 when something
+    that is needed is missing or broken.
     """
     from experiments.environment import examined
 
     with reserved(json_file) as (write,):
-        items = examined()
+        items = examined(load)
         broken = [item for item in items if item.blocks]
         typer.echo("\n".join(_lines(items)))
         if write:
@@ -35,7 +40,7 @@ def doctor(
     if broken:
         typer.echo(f"\nmissing or broken: {', '.join(item.name for item in broken)}")
         raise typer.Exit(BROKEN)
-    typer.echo("\neverything that is needed is there")
+    typer.echo("\neverything that is needed is there" + ("" if load else f"\n{NOT_LOADED}"))
 
 
 def _lines(items: "tuple[Item, ...]") -> list[str]:

