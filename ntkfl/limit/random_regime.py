@@ -398,11 +398,15 @@ class RandomRegime(Regime):
         """
 
         def counted(initial: np.ndarray, target: float) -> int:
-            self.mean.require_reachable(initial, target)
+            self._require_reachable(initial, target)
             sizes = (float(np.sqrt(_mean_square(*moments))) for moments in self._rounds(initial))
             return first_below(target, sizes, at_most, "root mean square of the residual", lambda: self.rate)
 
         return self._first_round(eps, initial_outputs, counted, what="the residual")
+
+    def _require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
+        """Raise a ValueError if the part of this residual that stays in every round is larger than the target."""
+        self.mean.require_reachable(initial, target)
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self.mean._residuals(initial, t)

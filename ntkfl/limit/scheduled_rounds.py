@@ -18,6 +18,12 @@ from ntkfl.memory import require
 RESTART = 20  # vectors that the search for what rests keeps
 
 
+def named_clients(clients: tuple[int, ...]) -> str:
+    """These clients and the verb: client 2 takes part, clients 0, 1 and 3 take part."""
+    *first, last = map(str, clients)
+    return f"clients {', '.join(first)} and {last} take part" if first else f"client {last} takes part"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScheduledRegime(RandomRegime):
     """Rounds that are each of a regime of its own; made by `random_rounds`, which validates.
@@ -31,6 +37,14 @@ class ScheduledRegime(RandomRegime):
     of_round: Callable[[int], RandomRegime]
     settled: int
     period: int
+
+    @cached_property
+    def absent(self) -> tuple[int, ...]:
+        """The clients that take part in no round, since no cohort names them."""
+        if not self.noise.blocks.given:
+            return ()
+        present = {client for number in range(self.period) for client in self.of_round(number).noise.blocks.given}
+        return tuple(client for client in range(self.problem.n_clients) if client not in present)
 
     @cached_property
     def mean_square(self) -> MeanSquare | RadiusOfMoments:  # type: ignore[override]
@@ -58,6 +72,19 @@ class ScheduledRegime(RandomRegime):
             "what the mean square tends to is not known where part of the residual stays after scheduled rounds; "
             "root_mean_square has any round"
         )
+
+    def _require_reachable(self, initial: np.ndarray, target: float) -> None:
+        """Also where a client is absent: r(t) = r(0) - H c, and c is 0 at its samples."""
+        super()._require_reachable(initial, target)
+        if not self.absent:
+            return
+        moving = self.gram[:, ~np.isin(self.problem.owner, self.absent)]
+        stays = float(np.linalg.norm(initial - moving @ np.linalg.lstsq(moving, initial)[0]))
+        if stays > target:
+            raise ValueError(
+                f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, since "
+                f"{named_clients(self.absent)} in no round"
+            )
 
     def _over_a_cycle(self) -> float:
         """The mean over a cycle of what E |r|^2 of one output tends to, whose second moments S the cycle leaves as S.

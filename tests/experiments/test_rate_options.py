@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -56,6 +57,25 @@ def test_schedules_cohorts_and_noise_are_heard():
         ("rounds to 0.3 of the start", regime.rounds_to(0.3)),
     ):
         assert float(re.search(rf"{label}\s+([\d.]+)", result.stdout)[1]) == pytest.approx(value, rel=1e-7)
+
+
+def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
+    """Their samples' coefficients stay 0: what is left is at least the least squares over the others' samples."""
+    arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
+    lone = CliRunner().invoke(app, [*arguments, "2"])
+    assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")
+    assert re.search(r"rounds to 0.05 of the start\s+never", lone.stdout)
+    pairs = CliRunner().invoke(app, [*arguments, "0,1/3,0"])
+    assert pairs.stdout.startswith("some residuals never vanish: client 2 takes part in no round\n")
+    assert CliRunner().invoke(app, [*arguments, "0,1/3,2"]).stdout.startswith("stable: ")
+    problem = data.sphere(8, clients=4)
+    regime = random_rounds(problem, Setup(), cohorts=[[2]])
+    moving = regime.gram[:, problem.owner == 2]
+    left = np.linalg.norm(problem.y - moving @ np.linalg.pinv(moving) @ problem.y) / np.linalg.norm(problem.y)
+    with pytest.raises(ValueError, match="of it stays, since clients 0, 1 and 3 take part in no round"):
+        regime.rounds_to(0.999 * left)
+    rounds = regime.rounds_to(1.01 * left)  # but so far it falls
+    assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 
 
 def test_a_residual_below_what_noise_leaves_is_not_promised():

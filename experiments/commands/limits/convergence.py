@@ -141,7 +141,7 @@ def rate(
         what = "the root mean square residual" if random else "the residual"
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
     elif not first.step_warning:
-        typer.echo("some residuals never vanish: lambda_min(H) is 0, or cannot be told from it")
+        typer.echo(f"some residuals never vanish: {_why_some_stay(first)}")
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
     steps = (*(() if client_steps else ("local_steps",)), "eta_local")
@@ -165,6 +165,14 @@ def rate(
     if growing:
         typer.echo(f"\nNOT STABLE, {' and '.join(growing)}: {next(iter(growing.values()))}")
         raise typer.Exit(NOT_STABLE)
+
+
+def _why_some_stay(regime: "AnyRegime") -> str:
+    from ntkfl.limit.scheduled_rounds import ScheduledRegime, named_clients
+
+    if isinstance(regime, ScheduledRegime) and regime.absent:
+        return f"{named_clients(regime.absent)} in no round"
+    return "lambda_min(H) is 0, or cannot be told from it"
 
 
 def _numbers(name: str, typed: str | None, kind: type) -> list | None:
