@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bounds.statement import Statement
 
 GROUP = "ntkfl.statements"
+HERE = Path(__file__).parent
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
 _files: dict[Path, Extension] = {}  # as sys.modules: what was loaded is known from then on
@@ -70,11 +71,15 @@ def extension_of(statement: Statement) -> Extension | None:
 
 
 def failure(error: BaseException, statement: Statement) -> str:
-    """What went wrong in a statement's own code, and at which line of the file that brought it."""
+    """What went wrong in a statement's own code, and at which line of its file, or of what its paper's folder has."""
     extension = extension_of(statement)
-    file = extension.module.__file__ if extension is not None else None
-    line = extensions.where(error, Path(file)) if file is not None else ""
-    place = f" ({extension.name}{line})" if extension is not None and line else ""
+    if extension is None:  # what lies in `bounds` itself calls every statement: those lines say nothing
+        frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
+        name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
+    else:
+        frame = extensions.last_frame(error, lambda file: str(file) == extension.module.__file__)
+        name = extension.name
+    place = f" ({name}, line {frame.lineno}, `{frame.line}`)" if frame is not None else ""
     return f"failed with {type(error).__name__}: {error}{place}"
 
 

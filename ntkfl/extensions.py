@@ -144,16 +144,22 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
         del sys.modules[called]
         if before is not None:
             sys.modules[called] = before
-        raise ExtensionError(f"{name}{where(error, path)}: {type(error).__name__}: {_said(error)}") from error
+        raise ExtensionError(f"{name}{_where(error, path)}: {type(error).__name__}: {_said(error)}") from error
     return module
 
 
-def where(error: BaseException, path: Path) -> str:
+def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.FrameSummary | None:
+    """The innermost frame that led to the error and whose file lies where it should; None where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame for frame in reversed(frames) if lies(Path(frame.filename))), None)
+
+
+def _where(error: BaseException, path: Path) -> str:
     """The last line of a file that led to the error, as ", line 7, `...`"; nothing where none did."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
-    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f", line {lines[-1].lineno}, `{lines[-1].line}`" if lines else ""
+    frame = last_frame(error, path.__eq__)
+    return f", line {frame.lineno}, `{frame.line}`" if frame is not None else ""
 
 
 def _said(error: BaseException) -> str:

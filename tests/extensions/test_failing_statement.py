@@ -1,6 +1,12 @@
-"""A statement of one's own whose functions fail: what failed and on which line is said, without a traceback."""
+"""A statement whose functions fail, a user's or ours: what failed and on which line is said, without a traceback."""
+
+import re
 
 import pytest
+
+import bounds
+from bounds.brought import failure
+from verification.engine import verify
 
 SUM = "value = float(sum(case.values))"
 
@@ -23,3 +29,24 @@ def test_attack_is_refused_with_the_line(ntkfl, line):
     said = ntkfl("attack my_theorem.py::mine/T1 --examples 5", status=2)
     assert said.rstrip().endswith(f"(my_theorem.py, line {line}, `value = float(sum(case.numbers))`)")
     assert "error: mine/T1 failed with AttributeError" in said
+
+
+def test_a_statement_of_ours_names_its_line_in_verify_and_attack(ntkfl, monkeypatch):
+    """C.6, whose file has lost `Estimate`, with which it computes its constants."""
+    monkeypatch.setattr("bounds.fl_ntk.c_6.Estimate", None)
+    failed = (
+        "failed with AttributeError: 'NoneType' object has no attribute 'exact' "
+        r"\(bounds/fl_ntk/c_6.py, line \d+, `inner = Estimate.exact\(case.problem.x\) @ case.problem.x.T`\)"
+    )
+    (verdict, *_) = verify(bounds.get("fl-ntk/C.6"), bounds.Options(trials=5))
+    assert re.match(failed, verdict.error), verdict.error
+    said = ntkfl("attack fl-ntk/C.6 --examples 5", status=2)
+    assert re.search(f"^error: fl-ntk/C.6 {failed}$", said, flags=re.MULTILINE), said
+
+
+def test_without_a_line_of_the_statement_none_is_named(folder):
+    try:
+        raise ValueError("no number")
+    except ValueError as error:
+        for statement in (bounds.get("fl-ntk/C.6"), bounds.load("my_theorem.py")[0]):
+            assert failure(error, statement) == "failed with ValueError: no number"

@@ -64,7 +64,7 @@ def attack(
             ids, examples = list(NIGHTLY), UNLIMITED
         statements = _wanted(ids, form, examples, budget, seed)
         budget = HOUR / len(statements) if nightly else budget
-    from bounds.brought import extension_of, failure
+    from bounds.brought import failure
     from ntkfl.extensions import ExtensionError
     from ntkfl.interruption import held
     from ntkfl.messages import number_of
@@ -82,8 +82,6 @@ def attack(
             try:
                 done = search(statement, chosen, examples=examples, seconds=budget, seed=seed, progress=say)
             except Exception as error:
-                if extension_of(statement) is None:
-                    raise
                 raise ExtensionError(f"{statement.id} {failure(error, statement)}") from error
             if done.found is not None and write is not None:
                 write(written(statement, chosen, done.found))
