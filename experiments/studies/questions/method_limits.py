@@ -18,13 +18,14 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, measured_numbers, numbers_panel, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
+from experiments.studies.study_data import DATA, data_of, on_data
 from ntkfl import data
 from ntkfl.exact_dynamics import LinearRegime
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
-SIZES, FEATURES, TEST_POINTS = (4, 5, 7), 8, 20
+SPHERE, SIZES, FEATURES, TEST_POINTS = "sphere", (4, 5, 7), 8, 20
 RATE = 1.2  # of the server, where the method has one
 METHODS = tuple(variants(RATE, len(SIZES)))
 SOURCE = "fl-ntk/method-widths; docs/proofs/linear_methods.md#state-maps"
@@ -36,16 +37,23 @@ NOTE = "the interval holds the change of the slope without the two smallest widt
 
 
 @cache
-def problem() -> Problem:
-    """The data of every cell, clients of unequal sizes; its labels are r_0."""
+def problem(name: str = SPHERE) -> Problem:
+    """The data of every cell, on the sphere with clients of unequal sizes; its labels are r_0."""
+    if name != SPHERE:
+        return data_of(name, 0)
     whole = data.sphere(sum(SIZES), FEATURES, seed=0, clients=1, labels="uniform")
     return Problem(whole.x, whole.y, np.repeat(np.arange(len(SIZES)), SIZES))
 
 
 @cache
-def limit(method: str) -> LinearRegime:
-    """The exact limit of a method on these data, from outputs 0; its labels are r_0."""
-    regime = variants(RATE, len(SIZES))[method].regime(problem(), SETUP)
+def limit(method: str, name: str = SPHERE) -> LinearRegime:
+    """The exact limit of a method on these data, from outputs 0; its labels are r_0.
+
+    The local step is halved until the method is stable there.
+    """
+    clients, setup = problem(name).n_clients, SETUP
+    while not (regime := variants(RATE, clients)[method].regime(problem(name), setup)).stable:
+        setup = replace(setup, eta_local=setup.eta_local / 2)
     assert isinstance(regime, LinearRegime), "every variant has options"
     return regime
 
@@ -54,20 +62,21 @@ def measure(point: Point) -> Measured:
     """How far the outputs of one trained network, at any round, and its predictions, at the last, are off the limit."""
     import torch  # slow to load
 
-    name, width = point["method"], point["width"]
-    weights = draw(width, FEATURES, own_seed(point[SEED], width, name))
-    one, start = variants(RATE, len(SIZES))[name], weights.outputs(problem().x)
-    run = one.federation(replace(problem(), y=start + problem().y), replace(SETUP, width=width), weights)
+    name, width, given = point["method"], point["width"], problem(point[DATA])
+    exact = limit(name, point[DATA])
+    weights = draw(width, given.d, own_seed(point[SEED], width, name))
+    one, start = variants(RATE, given.n_clients)[name], weights.outputs(given.x)
+    run = one.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
-    moved = limit(name).outputs(np.arange(SETUP.rounds + 1))  # of r_0, from 0
-    x = np.random.default_rng(1).normal(size=(TEST_POINTS, FEATURES))
+    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # of r_0, from 0
+    x = np.random.default_rng(1).normal(size=(TEST_POINTS, given.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)
-    off = np.linalg.norm(outputs - start - moved, axis=1).max() / np.linalg.norm(problem().y)
+    off = np.linalg.norm(outputs - start - moved, axis=1).max() / np.linalg.norm(given.y)
     return {
         "outputs": float(off),
-        "prediction": float(np.sqrt(((trained - limit(name).predict(x, SETUP.rounds)) ** 2).mean())),
+        "prediction": float(np.sqrt(((trained - exact.predict(x, SETUP.rounds)) ** 2).mean())),
     }
 
 
@@ -89,8 +98,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
     yield Chart(
         "method-limits",
         f"Networks trained by the engine against the exact limit of their method: {QUANTITIES['outputs']}, and "
-        f"{QUANTITIES['prediction']}. n = {sum(SIZES)}, d = {FEATURES}, "
-        f"{len(SIZES)} clients, K = {SETUP.local_steps}, T = {SETUP.rounds}, eta_local = {SETUP.eta_local:g}; "
+        f"{QUANTITIES['prediction']}. K = {SETUP.local_steps}, T = {SETUP.rounds}; "
         f"{cells.sizes[SEED]} seeds, none of whose networks share neurons; {BARS}.",
         "Log-log plots: under every method the distance from its limit falls with the width along m^(-1/2).",
         tuple(panels),
@@ -111,7 +119,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
     )
 
 
-STUDY = Study(
+ON_SPHERE = Study(
     name="method-limits",
     question="With which power of the width do networks approach the exact limit of each federated method?",
     source=SOURCE,
@@ -126,4 +134,9 @@ STUDY = Study(
     charts=charts,
     seconds=lambda point: 0.2 + 7e-5 * point["width"],
     megabytes=lambda point: 550 + 0.01 * point["width"],
+)
+STUDY = on_data(
+    ON_SPHERE,
+    SPHERE,
+    f"n = {sum(SIZES)}, d = {FEATURES}, {len(SIZES)} clients of unequal sizes, eta_local = {SETUP.eta_local:g}",
 )

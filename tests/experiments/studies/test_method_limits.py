@@ -7,7 +7,18 @@ from planted import planted
 from bounds import Outcome
 from bounds.fl_ntk.cases.method_ladder import PULL, variants
 from experiments.studies.questions import method_limits
-from experiments.studies.questions.method_limits import METHODS, QUANTITIES, RATE, SETUP, STUDY, limit, measure, problem
+from experiments.studies.questions.method_limits import (
+    METHODS,
+    QUANTITIES,
+    RATE,
+    SETUP,
+    SPHERE,
+    STUDY,
+    limit,
+    measure,
+    problem,
+)
+from experiments.studies.study_data import data_name
 from ntkfl import gram
 from ntkfl.initialisation import draw
 
@@ -16,7 +27,7 @@ WIDTH, SEED = 64, 3
 
 def test_a_cell_is_what_a_plain_loop_finds():
     """FedProx: the clients' proximal steps on the network, and the same steps on coefficients for the limit."""
-    measured = measure({"method": "fedprox", "width": WIDTH, "seed": SEED})
+    measured = measure({"data": SPHERE, "method": "fedprox", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fedprox")).generate_state(1, np.uint64)[0] >> 1
     weights = draw(WIDTH, problem().d, int(entropy))
     x, r0, signs, h = problem().x, problem().y, weights.signs / np.sqrt(WIDTH), gram.infinite(problem().x)
@@ -56,6 +67,20 @@ def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():
         assert np.sum(apart < 1e-4) == 1, method  # itself
 
 
+def test_on_a_file_the_step_is_halved_until_the_method_is_stable_and_wide_networks_are_nearer(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 3)) + 2  # nearly parallel rows: a large eigenvalue, for which 0.4 is too long a step
+    np.savez(tmp_path / "mine.npz", x=x, y=rng.uniform(-0.2, 0.2, 24), owner=np.arange(24) % 2)
+    name = data_name(str(tmp_path / "mine.npz"))
+    exact = limit("fedavg", name)
+    assert exact.stable and exact.setup.eta_local < SETUP.eta_local and exact.problem.n == 24
+    narrow, wide = (
+        np.mean([measure({"data": name, "method": "fedavg", "width": width, "seed": s})["outputs"] for s in range(3)])
+        for width in (64, 4096)
+    )
+    assert wide < narrow / 4  # 1/8 in theory
+
+
 def test_no_two_cells_share_neurons(monkeypatch):
     seeds = []
 
@@ -67,7 +92,7 @@ def test_no_two_cells_share_neurons(monkeypatch):
     points = [(m, w, s) for m in METHODS for w in (64, 128) for s in range(3)]
     for method, width, seed in points:
         with pytest.raises(InterruptedError):
-            measure({"method": method, "width": width, "seed": seed})
+            measure({"data": SPHERE, "method": method, "width": width, "seed": seed})
     assert len(set(seeds)) == len(points)
 
 
@@ -105,4 +130,4 @@ def test_missing_cells_and_fewer_methods():
 
 
 def test_the_methods_are_those_of_the_statement():
-    assert METHODS == tuple(variants()) and STUDY.axes[0].values == METHODS
+    assert METHODS == tuple(variants()) and STUDY.axes[1].values == METHODS

@@ -33,7 +33,7 @@ def named_in(spec, study="stability-map"):
     return axis.values
 
 
-@pytest.mark.parametrize("study", ["stability-map", "convergence"])
+@pytest.mark.parametrize("study", ["stability-map", "convergence", "method-limits"])
 def test_a_file_is_named_by_its_path_and_what_it_holds(saved, study):
     path, _ = saved
     builtin, own = named_in(f"digits,{path}", study)
