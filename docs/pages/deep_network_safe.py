@@ -9,8 +9,10 @@
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a checkpoint can prove that *every* further order of
 # training fits the data. This page does the like for a network of any depth **all of whose layers are trained**. It
 # must be smooth (GELU, tanh, softplus, sigmoid, SiLU, or erf and sine), because the proof bounds second derivatives, or
-# ReLU with no sample near a kink; and every sample must be visited about equally often. Convolutions that
-# keep the image's size, a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`) are covered too.
+# ReLU with no sample near a kink; and every sample must be visited about equally often. Convolutions of any stride
+# (odd kernels, padded by half of them), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
+# activations in front or behind, are covered too; max pooling is not, whose kinks are wherever two pixels are equal.
+# torch's `Softplus` is linear beyond its threshold, 20: that is its kink, which no sample may come near.
 #
 # ## A checkpoint
 #

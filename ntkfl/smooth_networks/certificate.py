@@ -194,10 +194,10 @@ def certify_network(
     """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear, Conv2d of stride 1 that keeps the image's size, AdaptiveAvgPool2d(1),
-            `ntkfl.training.Residual` blocks of these, and Tanh, GELU, Softplus, Sigmoid, SiLU or ReLU, Unflatten first
-            where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or "conv:L:PHI". Parameters without
-            requires_grad are not trained.
+        network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it, of any stride,
+            AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
+            Sigmoid, SiLU or ReLU, Unflatten first where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or
+            "conv:L:PHI". Parameters without requires_grad are not trained.
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
@@ -247,7 +247,7 @@ def certify_layers(
         residual=residual,
         smallest_eigenvalue=smallest,
         visits=float(visits),
-        depth=len(layers),
+        depth=at.depth,
         width=at.width,
         problem=problem,
         start=start,

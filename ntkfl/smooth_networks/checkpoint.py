@@ -62,9 +62,14 @@ class Checkpoint:
         return float(below(np.sqrt(np.maximum(self.smallest_eigenvalue.lo, 0.0))))
 
     @property
+    def depth(self) -> int:
+        """Layers of weights."""
+        return sum(not layer.stands_in for layer in self.layers)
+
+    @property
     def width(self) -> int:
         """Neurons of the narrowest hidden layer."""
-        widths = [len(layer.weight) for layer in self.layers]
+        widths = [len(layer.weight) for layer in self.layers if not layer.stands_in]
         return min(widths[:-1], default=widths[-1])
 
     def singular(self) -> str:

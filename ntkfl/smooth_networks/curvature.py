@@ -86,13 +86,18 @@ class Curvature:
         return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
 
     def lipschitz(self, radius: float) -> Float[np.ndarray, " nC"]:
-        """At least the Lipschitz constant of each output in the ball, on both sides of kinks."""
-        return above(np.linalg.norm(self._speeds(self.alone.each, radius).inputs[-1], axis=1))
+        """At least the Lipschitz constant of each output in the ball, on both sides of kinks; infinite at jumps."""
+        jumps = np.array([layer.activation.jumps for layer in self.layers])[:, None]
+        jumped = (jumps & self.crossing(radius)).any(axis=0)
+        return np.where(jumped, np.inf, above(np.linalg.norm(self._speeds(self.alone.each, radius).inputs[-1], axis=1)))
 
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
-        """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample."""
+        """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample.
+
+        Up to the first kink on a way that neurons go they move no faster than activations without kinks let them.
+        """
         reach = above(radius * np.linalg.norm(np.array(self._speeds(self.alone.each, radius).before), axis=2))
-        kinked = np.array([layer.activation.kink for layer in self.layers])[:, None]
+        kinked = np.array([layer.activation.kink is not None for layer in self.layers])[:, None]
         return kinked & (np.array(self.alone.clear) <= reach)
 
     def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> Speeds:
@@ -114,7 +119,7 @@ class Curvature:
     def _spread(self, layer: int) -> float:
         """By which a mean over pixels behind the layer divides Euclidean lengths, at least."""
         of = self.layers[layer]
-        return float(np.sqrt(of.image.pixels)) if of.pools and of.image else 1.0
+        return float(np.sqrt(of.image.places)) if of.pools and of.image else 1.0
 
     def _norm(self, layer: int, radius: float) -> float:
         return self.norms[layer] + self.layers[layer].gain * radius * self.layers[layer].trained
@@ -127,6 +132,8 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 def _map_norm(layer: Layer) -> float:
     """The norm of a convolution: from W as a matrix, or the sum over the places of the square, whichever is less."""
+    if layer.stands_in:
+        return 1.0
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
     if layer.image is None:
         return whole

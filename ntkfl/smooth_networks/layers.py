@@ -29,14 +29,15 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """A function phi of one variable, twice continuously differentiable but perhaps at 0."""
+    """A function phi of one variable, twice continuously differentiable but perhaps at one place."""
 
     name: str  # as networks have it
     function: Callable[[np.ndarray], np.ndarray]  # phi
     derivative: Callable[[np.ndarray], np.ndarray]  # phi'
     slope: float  # at least |phi'| everywhere
     bend: float  # at least |phi''| everywhere
-    kink: bool = False  # whether it has one at 0
+    kink: float | None = None  # where it is not
+    jumps: bool = False  # whether its values jump there
 
     def values(self, z: Estimate) -> Estimate:
         """phi(z)."""
@@ -69,23 +70,51 @@ SMOOTH = {
         IDENTITY,
     )
 }
-RELU = Smooth("relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float), 1.0, 0.0, kink=True)
+RELU = Smooth("relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(float), 1.0, 0.0, kink=0.0)
 ACTIVATIONS = SMOOTH | {RELU.name: RELU}
+
+
+def torch_softplus(threshold: float) -> Smooth:
+    """torch's: softplus up to the threshold, above it z itself, to which it jumps down."""
+    smooth = SMOOTH["softplus"]
+    return replace(
+        smooth,
+        function=lambda z: np.where(z > threshold, z, smooth.function(z)),
+        derivative=lambda z: np.where(z > threshold, 1.0, smooth.derivative(z)),
+        kink=threshold,
+        jumps=True,
+    )
 
 
 @dataclass(frozen=True)
 class Image:
-    """Where a convolution works: at every pixel, on the square about it, with zeros beyond the border."""
+    """Where a convolution works: at pixels, on the square about each, with zeros beyond the border."""
 
-    # height, width, side: of the image, and of the square, an odd number
+    # height, width, side: of the image that it takes, and of the square, an odd number
     height: int
     width: int
     side: int
+    stride: int = 1  # it works at every pixel whose row and column are multiples of this
 
     @property
     def pixels(self) -> int:
-        """How many."""
+        """How many it takes."""
         return self.height * self.width
+
+    @property
+    def gives(self) -> tuple[int, int]:
+        """Height and width of what it gives."""
+        return -(-self.height // self.stride), -(-self.width // self.stride)
+
+    @property
+    def places(self) -> int:
+        """At how many pixels it works."""
+        return math.prod(self.gives)
+
+    @property
+    def overlap(self) -> int:
+        """No pixel is in more squares than this squared."""
+        return -(-self.side // self.stride)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +142,7 @@ class Layer:
     closes: int = 0
     image: Image | None = None  # of a convolution
     pools: bool = False  # whether the mean over pixels is taken behind it, after what it closes
+    stands_in: bool = False  # whether the network has no such layer, and W = I carries an activation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -129,11 +159,8 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """By how much more than W or h, at most, scale W h changes, of a convolution as of a matrix.
-
-        A pixel is in at most side^2 squares.
-        """
-        return self.scale * (self.image.side if self.image else 1)
+        """By how much more than W or h, at most, scale W h changes, of a convolution as of a matrix."""
+        return self.scale * (self.image.overlap if self.image else 1)
 
     @property
     def takes(self) -> int:
@@ -144,7 +171,7 @@ class Layer:
     @property
     def gives(self) -> int:
         """How many numbers, before any mean."""
-        return len(self.weight) * (self.image.pixels if self.image else 1)
+        return len(self.weight) * (self.image.places if self.image else 1)
 
     @property
     def passes_on(self) -> int:
@@ -174,7 +201,7 @@ def layers_of(
     if isinstance(network, WideNetwork):
         layers = _of_wide(network, params, features)
     elif isinstance(network, nn.Sequential):
-        layers = _of_module(network, params)
+        layers = _of_module(network, params, features)
     else:
         raise ValueError(
             f"network is a {type(network).__name__}; it must be a torch Sequential, ntkfl.networks.wide('fc:...') or "
@@ -241,7 +268,7 @@ def _square(weight: np.ndarray, features: int | None) -> Image:
     return Image(edge, edge, side)
 
 
-def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
+def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
     from torch import nn
 
     own = dict(module.named_parameters())
@@ -300,22 +327,50 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Lay
                     )
                 weight = reordered
             layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opened, image=image))
-            opened, shape = 0, (len(weight), image.height, image.width) if image else None
+            opened, shape = 0, (len(weight), *image.gives) if image else None
             continue
-        name = _activation(part)
-        if name is None:
-            raise ValueError(
-                f"layer {where} is {part!r:.60}; the certificate covers Linear, ntkfl.training.Residual, Conv2d that "
-                "keeps the image's size, AdaptiveAvgPool2d(1), and Tanh, GELU, Softplus, Sigmoid, SiLU and ReLU as "
-                "torch has them by default"
-            )
+        phi = _activation(part)
+        if phi is None:
+            raise ValueError(f"layer {where} is {part!r:.60}; {_why_not(part)}{COVERED}")
         if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes or layers[-1].pools:
-            raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer, in the same residual block")
-        layers[-1] = replace(layers[-1], activation=ACTIVATIONS[name])
-    if not layers:
+            layers.append(replace(_standing_in(where, layers, shape, features), opens=opened))
+            opened = 0
+        layers[-1] = replace(layers[-1], activation=phi)
+    if all(layer.stands_in for layer in layers):
         raise ValueError(f"the network {type(module).__name__} has no Linear layer")
     _require_all_taken(given)
     return tuple(layers)
+
+
+COVERED = (
+    "the certificate covers Linear, ntkfl.training.Residual, Conv2d with an odd kernel and padding of half of it, "
+    "AdaptiveAvgPool2d(1), and Tanh, GELU, Softplus, Sigmoid, SiLU and ReLU as torch has them by default"
+)
+
+
+def _why_not(part: nn.Module) -> str:
+    """What is in the way of some layers, as the beginning of a sentence."""
+    from torch import nn
+
+    if isinstance(part, nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d | nn.AdaptiveMaxPool2d):
+        return "a maximum has a kink wherever two of its pixels are equal; "
+    return ""
+
+
+def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None, features: int | None) -> Layer:
+    """A layer with W = I for an activation that follows no Linear layer of its own."""
+    before = layers[-1] if layers else None
+    size: int | None
+    image: Image | None = None
+    if shape is not None:
+        size, image = shape[0], Image(shape[1], shape[2], 1)
+    elif before is not None and before.image is not None and not before.pools:  # flattened, its pixels still in order
+        size, image = len(before.weight), Image(*before.image.gives, 1)
+    else:
+        size = features if before is None else before.passes_on
+    if size is None:
+        raise ValueError(f"layer {where} is the first one, and how many features it takes is not known")
+    return Layer(where, np.eye(size), None, 1.0, 0.0, IDENTITY, False, image=image, stands_in=True)
 
 
 OPENS, CLOSES = object(), object()  # where a residual block begins and ends, among its parts
@@ -347,7 +402,7 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None:
-    """The image of a convolution that keeps its size; None for another module."""
+    """The image of a convolution on squares about pixels; None for another module."""
     from torch import nn
 
     if type(part) is not nn.Conv2d:
@@ -358,7 +413,8 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
         part.kernel_size != (side, side)
         or side % 2 == 0
         or not same
-        or {*part.stride, *part.dilation} != {1}
+        or part.stride != (part.stride[0],) * 2
+        or {*part.dilation} != {1}
         or part.groups > 1
     ):
         return None
@@ -366,7 +422,7 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
         raise ValueError(f"layer {where} takes images: put Unflatten(1, (channels, height, width)) first")
     if shape[0] != part.in_channels:
         raise ValueError(f"layer {where} takes {part.in_channels} channels; it gets {shape[0]}")
-    return Image(shape[1], shape[2], side)
+    return Image(shape[1], shape[2], side, part.stride[0])
 
 
 def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
@@ -374,21 +430,26 @@ def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
         return weight
-    if 1 in (len(before.weight), before.image.pixels):  # both orders are the same
+    if 1 in (len(before.weight), before.image.places):  # both orders are the same
         return weight
-    by_channel = weight.reshape(len(weight), -1, before.image.pixels)
+    by_channel = weight.reshape(len(weight), -1, before.image.places)
     return by_channel.transpose(0, 2, 1).reshape(len(weight), -1)
 
 
-def _activation(part: nn.Module) -> str | None:
-    """The name of a smooth activation of torch; None for anything else."""
+def _activation(part: nn.Module) -> Smooth | None:
+    """An activation of torch; None for anything else."""
     from torch import nn
 
     if type(part) is nn.GELU:
-        return "gelu" if part.approximate == "none" else None
+        return SMOOTH["gelu"] if part.approximate == "none" else None
     if type(part) is nn.Softplus:
-        return "softplus" if part.beta == 1 and part.threshold >= 20 else None  # beyond it linear
-    return {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
+        return torch_softplus(float(part.threshold)) if part.beta == 1 else None
+    return {
+        nn.ReLU: RELU,
+        nn.Tanh: SMOOTH["tanh"],
+        nn.Sigmoid: SMOOTH["sigmoid"],
+        nn.SiLU: SMOOTH["silu"],
+    }.get(type(part))
 
 
 def _taken(params: dict[str, Any], name: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:

@@ -57,7 +57,7 @@ class Pass:
         of, b, rows = self.layers[layer], self.before[layer], self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
-        by_pixel = _reshaped(b, (n, outputs, of.image.pixels, len(of.weight)))
+        by_pixel = _reshaped(b, (n, outputs, of.image.places, len(of.weight)))
         product = transposed(by_pixel) @ _reshaped(rows, (n, 1, *rows.value.shape[1:]))
         return _reshaped(product, (n, outputs, -1))
 
@@ -86,7 +86,7 @@ class Pass:
 
 
 def unfolded(h: Estimate, image: Image) -> Estimate:
-    """For each pixel the square about it, (n, P, k side^2), channel by channel, from (n, P k)."""
+    """The square about each place of the convolution, (n, places, k side^2), channel by channel, from (n, P k)."""
     n, side = len(h.value), image.side
     edge = side // 2
 
@@ -94,21 +94,24 @@ def unfolded(h: Estimate, image: Image) -> Estimate:
         pixels = a.reshape(n, image.height, image.width, -1)
         padded = np.pad(pixels, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
-        return windows.reshape(n, image.pixels, -1)
+        return windows[:, :: image.stride, :: image.stride].reshape(n, image.places, -1)
 
     return Estimate(squares(h.value), squares(h.error), h.method, h.rigour)
 
 
 def folded(b: Estimate, image: Image) -> Estimate:
-    """The transpose of `unfolded`: (n, C, P, k side^2) to (n, C, P k)."""
+    """The transpose of `unfolded`: (n, C, places, k side^2) to (n, C, P k)."""
     n, outputs = b.value.shape[:2]
     side, edge = image.side, image.side // 2
-    squares = _reshaped(b, (n, outputs, image.height, image.width, -1, side, side))
+    squares = _reshaped(b, (n, outputs, *image.gives, -1, side, side))
     total: Estimate | None = None
     for down, across in np.ndindex(side, side):
-        pad = (0, 0), (0, 0), (down, 2 * edge - down), (across, 2 * edge - across), (0, 0)
         part = squares[..., down, across]
-        placed = Estimate(np.pad(part.value, pad), np.pad(part.error, pad), part.method, part.rigour)
+        shape = (n, outputs, image.height + 2 * edge, image.width + 2 * edge, part.value.shape[-1])
+        value, error = np.zeros(shape), np.zeros(shape)
+        for to, of in ((value, part.value), (error, part.error)):
+            to[:, :, down : down + image.height : image.stride, across : across + image.width : image.stride] = of
+        placed = Estimate(value, error, part.method, part.rigour)
         total = placed if total is None else total + placed
     assert total is not None
     inside = total[:, :, edge : edge + image.height, edge : edge + image.width]
@@ -133,7 +136,8 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
         if layer.bias is not None:
             z = z + Estimate.exact(layer.bias) * layer.bias_scale
         z = _reshaped(z, (len(x), -1))
-        least = np.maximum(np.abs(z.value) - z.error, 0).min(axis=1) if layer.activation.kink else np.inf
+        kink = layer.activation.kink
+        least = np.inf if kink is None else np.maximum(np.abs(z.value - kink) - z.error, 0).min(axis=1)
         clear.append(below(np.broadcast_to(least, len(x))))
         h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))
@@ -150,7 +154,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
         layer = layers[k]
         if layer.pools:
             assert layer.image is not None
-            b = _reshaped(Estimate.stacked([b] * layer.image.pixels, 2) * _share(layer), (n, outputs, -1))
+            b = _reshaped(Estimate.stacked([b] * layer.image.places, 2) * _share(layer), (n, outputs, -1))
         aside += [b] * layer.closes
         if k < len(layers) - 1:
             after.append(b)
@@ -158,7 +162,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
         if k:
             b = before[-1]
             if layer.image is not None:
-                b = _reshaped(b, (n, outputs, layer.image.pixels, -1))
+                b = _reshaped(b, (n, outputs, layer.image.places, -1))
             b = b @ layer.weight * layer.scale
             b = b if layer.image is None else folded(b, layer.image)
             for _ in range(layer.opens):
@@ -169,13 +173,13 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
 def _share(layer: Layer) -> Estimate:
     """1 / P."""
     assert layer.image is not None
-    return Estimate(1 / layer.image.pixels, 2.0**-53 / layer.image.pixels, "rounding bound", Rigour.ENCLOSED)
+    return Estimate(1 / layer.image.places, 2.0**-53 / layer.image.places, "rounding bound", Rigour.ENCLOSED)
 
 
 def _mean(h: Estimate, layer: Layer) -> Estimate:
     """Over pixels, (n, m) from (n, P m)."""
     assert layer.image is not None
-    n, pixels = len(h.value), layer.image.pixels
+    n, pixels = len(h.value), layer.image.places
     total = Estimate.exact(np.ones((1, pixels))) @ _reshaped(h, (n, pixels, -1))
     return _reshaped(total, (n, -1)) * _share(layer)
 

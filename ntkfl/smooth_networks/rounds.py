@@ -221,7 +221,7 @@ def certify_rounds(
         why=judged if isinstance(judged, str) else "",
         residual=at.residual.norm(),
         smallest_eigenvalue=at.smallest_eigenvalue,
-        depth=len(at.layers),
+        depth=at.depth,
         width=at.width,
         method="federated averaging" if chosen is None else chosen.name,
         problem=problem,

@@ -100,8 +100,10 @@ def at_a_kink(curvature: Curvature, radius: float) -> Failed | None:
     if not crossing.any():
         return None
     layer, output = (int(index) for index in np.argwhere(crossing)[0])
+    kink = curvature.layers[layer].activation.kink
     return Failed(
-        f"a neuron of layer {curvature.layers[layer].name} may reach its kink in the ball of radius "
+        f"a neuron of layer {curvature.layers[layer].name} may reach its kink {f'at {kink:g} ' if kink else ''}in the "
+        f"ball of radius "
         f"{radius:.3g}, for sample {output // len(curvature.layers[-1].weight)}"
     )
 

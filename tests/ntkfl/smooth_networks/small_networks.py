@@ -1,5 +1,6 @@
 """Small smooth networks, their derivatives by torch, and the nearest weights that fit."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,16 +71,16 @@ def outputs(layers, theta, x):
         if layer.image is None:
             h = layer.scale * h @ weight.T + shift
         else:
-            side, pixels = layer.image.side, (layer.image.height, layer.image.width)
+            side, pixels, stride = layer.image.side, (layer.image.height, layer.image.width), layer.image.stride
             images = h.reshape(len(x), *pixels, -1).permute(0, 3, 1, 2)
             squares = weight.reshape(len(weight), -1, side, side)
-            z = nn.functional.conv2d(images, squares, padding=side // 2).permute(0, 2, 3, 1)
+            z = nn.functional.conv2d(images, squares, stride=stride, padding=side // 2).permute(0, 2, 3, 1)
             h = (layer.scale * z + shift).reshape(len(x), -1)
         h = TORCH[layer.activation.name](h)
         for _ in range(layer.closes):
             h = h + aside.pop()
         if layer.pools:
-            h = h.reshape(len(x), layer.image.pixels, -1).mean(1)
+            h = h.reshape(len(x), layer.image.places, -1).mean(1)
     return h.reshape(-1)
 
 
@@ -119,7 +120,8 @@ def residual(seed=0, width=24, features=4):
 
 
 def convolutional(seed, image, channels, activations, pools=True, blocks=(), biases=True):
-    """Convolutions of these channels, inputs first, and a readout of one output behind a mean over pixels or not."""
+    """Convolutions of these channels, inputs first, with the image's stride each, and a readout of one output behind
+    a mean over pixels or not."""
     rng, layers = np.random.default_rng(seed), []
     for k, (before, m) in enumerate(pairwise(channels)):
         columns, last = before * image.side**2, k == len(channels) - 2
@@ -138,6 +140,7 @@ def convolutional(seed, image, channels, activations, pools=True, blocks=(), bia
                 pools and last,
             )
         )
+        image = replace(image, height=image.gives[0], width=image.gives[1])
     columns = layers[-1].passes_on
     weight = rng.standard_normal((1, columns))
     return (*layers, Layer("readout", weight, None, 1 / np.sqrt(columns), 0.0, IDENTITY, True))

@@ -136,14 +136,15 @@ def test_no_sampled_hessian_is_above_its_bound(made, last, radius):
 
 
 CONVOLUTIONS = st.builds(
-    lambda seed, height, width, side, channels, activations, pools, biases: (
+    lambda seed, height, width, side, stride, channels, activations, pools, biases: (
         np.random.default_rng(seed),
-        convolutional(seed, Image(height, width, side), channels, activations, pools, biases=biases),
+        convolutional(seed, Image(height, width, side, stride), channels, activations, pools, biases=biases),
     ),
     st.integers(0, 2**31),
     st.integers(1, 3),
     st.integers(2, 3),
     st.sampled_from([1, 3]),
+    st.integers(1, 3),
     st.one_of(st.lists(st.integers(1, 3), min_size=2, max_size=3), st.just([1, 2, 2]), st.just([2, 1, 1, 1])),
     st.lists(st.sampled_from(NAMES), min_size=3, max_size=3),
     st.booleans(),
@@ -151,11 +152,12 @@ CONVOLUTIONS = st.builds(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(CONVOLUTIONS, st.floats(0.01, 3))
 @example(
     (np.random.default_rng(1), convolutional(1, Image(2, 3, 3), [1, 2, 2], ["tanh", "gelu"], True, ((1, 1),))), 0.5
 )
+@example((np.random.default_rng(3), convolutional(3, Image(5, 4, 3, 2), [2, 2, 1], ["tanh", "gelu"], True)), 0.5)
 @example((np.random.default_rng(2), convolutional(2, Image(3, 3, 3), [1, 1, 1], ["sin", "erf"], False, ((0, 1),))), 2.0)
 def test_convolutions_keep_to_their_bounds(made, radius):
     """Outputs, gradients, the kernel at the checkpoint; Hessians and sizes in the ball."""
@@ -215,16 +217,24 @@ def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
         assert share < ratio <= 1 + 1e-9
 
 
-@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 3, 5]))
-def test_squares_are_gathered_as_they_are_added_up(seed, height, width, side):
-    """<unfolded h, b> = <h, folded b>, and no pixel is in more than side^2 squares."""
-    rng, image = np.random.default_rng(seed), Image(height, width, side)
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 3, 5]), st.integers(1, 5))
+def test_squares_are_gathered_as_they_are_added_up(seed, height, width, side, stride):
+    """<unfolded h, b> = <h, folded b>, and no pixel is in more squares than is said."""
+    rng, image = np.random.default_rng(seed), Image(height, width, side, stride)
     h = rng.standard_normal((2, image.pixels * 2))
-    b = rng.standard_normal((2, 1, image.pixels, 2 * side**2))
+    b = rng.standard_normal((2, 1, image.places, 2 * side**2))
     gathered, added = unfolded(Estimate.exact(h), image), folded(Estimate.exact(b), image)
     np.testing.assert_allclose((gathered.value * b[:, 0]).sum(), (h * added.value[:, 0]).sum(), atol=1e-12)
     ones = folded(Estimate.exact(np.ones_like(b)), image).value
-    assert ones.max() <= side**2 and np.linalg.norm(gathered.value) <= side * np.linalg.norm(h) * (1 + 1e-12)
+    most = image.overlap
+    assert ones.max() <= most**2 and np.linalg.norm(gathered.value) <= most * np.linalg.norm(h) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("side", "stride", "most"), [(3, 1, 9), (3, 2, 4), (3, 3, 1), (5, 2, 9), (1, 2, 1)])
+def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
+    image = Image(11, 11, side, stride)
+    ones = folded(Estimate.exact(np.ones((1, 1, image.places, side**2))), image).value
+    assert ones.max() == most == image.overlap**2
 
 
 @pytest.mark.parametrize("name", NAMES)
