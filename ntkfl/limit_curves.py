@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl import interruption
 from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
 from ntkfl.gram import infinite
 from ntkfl.gram.tiles import UNIT
-from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
+from ntkfl.limit.asked_products import answered
+from ntkfl.limit.carried_errors import BoundedRound
+from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
-from ntkfl.limit.skipped_rounds import Progress, SeriesState, bounded_powers, summed
+from ntkfl.limit.skipped_rounds import Progress
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["CurvePoint", "LimitCurves", "limit_curves"]
-
-SAVED_EVERY = 10  # rounds, and at each that is reported
+__all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 
 
 @dataclass(frozen=True)
@@ -141,12 +138,68 @@ def limit_curves(
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
-    from ntkfl.training.engine.local_plan import cohort_size  # torch
+    (curves,) = several_limit_curves(
+        problem,
+        rounds,
+        [(method or unnamed_method(problem), options or {})],
+        gram,
+        local_steps=local_steps,
+        eta_local=eta_local,
+        client_steps=client_steps,
+        participation=participation,
+        tiles=tiles,
+        memmap=memmap,
+        cluster=cluster,
+        keep=keep,
+        progress=progress,
+    )
+    return curves
 
-    method = method or unnamed_method(problem)
+
+def several_limit_curves(
+    problem: Problem,
+    rounds: Sequence[int] | np.ndarray,
+    methods: Sequence[tuple[str, Mapping[str, Any]]],
+    gram: Kernel | None = None,
+    *,
+    local_steps: int = 5,
+    eta_local: float | None = None,
+    client_steps: Sequence[int] | None = None,
+    participation: float = 1.0,
+    tiles: bool | str = True,
+    memmap: Path | None = None,
+    cluster: Client | None = None,
+    keep: Path | None = None,
+    progress: Progress | None = None,
+) -> list[LimitCurves]:
+    """`limit_curves` of several methods, whose products with the Gram matrix read it once for all of them.
+
+    Args:
+        problem: as there.
+        rounds: as there, the same for every method.
+        methods: name and options of each; a name may stand there twice.
+        gram: as there.
+        local_steps: K.
+        eta_local: as there.
+        client_steps: as there.
+        participation: as there.
+        tiles: as there.
+        memmap: as there.
+        cluster: as there.
+        keep: as there; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
+        progress: is told what is done of all methods together, of how much.
+
+    Raises:
+        ValueError: as there; no method.
+        ClusterStopped: as there.
+
+    Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
+    """
     t = np.unique(checked_rounds(rounds))
     if not t.size:
         raise ValueError("rounds is empty; name at least one round")
+    if not methods:
+        raise ValueError("methods is empty; name at least one method")
     if tiles not in (True, "float64", "float32"):
         raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
     if keep is not None and not keep.parent.is_dir():
@@ -160,9 +213,52 @@ def limit_curves(
     step = first._local_limit() / 2 if eta_local is None else eta_local
     base = replace(first, setup=Setup(eta_local=step, local_steps=local_steps))
     vars(base).update(first._decomposed)
-    cohort = cohort_size(problem.n_clients, participation)
-    some = cohort if cohort < problem.n_clients else None
-    regime = cast(MatrixFreeRegime, of_method(base, method, options or {}, cohort=some, client_steps=client_steps))
+    regimes = [_regime(base, method, options, participation, client_steps) for method, options in methods]
+    told: dict[int, tuple[int, int]] = {}
+
+    def tell(number: int, done: int, total: int) -> None:
+        told[number] = done, total
+        if progress is not None:
+            progress(*(sum(part) for part in zip(*told.values(), strict=True)))
+
+    runs = []
+    for number, (regime, (_, options)) in enumerate(zip(regimes, methods, strict=True)):
+        own = keep.with_stem(f"{keep.stem}-{number + 1}") if keep is not None and len(methods) > 1 else keep
+        cohort = regime.work.cohort
+        said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
+        said += f" {None if client_steps is None else list(client_steps)} {cohort} with images"
+        runs.append(KeptRun(regime, t, own, said, partial(tell, number)))
+    states = answered(held.__matmul__, [run.asking() for run in runs])
+    tests = _tested(regimes[0], [state for run in states for state in run])
+    return [
+        LimitCurves(
+            problem.name,
+            regime.method,
+            dict(options),
+            problem.n,
+            problem.n_clients,
+            local_steps,
+            step,
+            str(held.dtype),
+            participation,
+            tuple(_points(regime, t, run, tests[i * len(t) : (i + 1) * len(t)])),
+        )
+        for i, (regime, (_, options), run) in enumerate(zip(regimes, methods, states, strict=True))
+    ]
+
+
+def _regime(
+    base: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    participation: float,
+    client_steps: Sequence[int] | None,
+) -> MatrixFreeRegime:
+    from ntkfl.training.engine.local_plan import cohort_size  # torch
+
+    cohort = cohort_size(base.problem.n_clients, participation)
+    some = cohort if cohort < base.problem.n_clients else None
+    regime = cast(MatrixFreeRegime, of_method(base, method, options, cohort=some, client_steps=client_steps))
     if some is not None and regime.round.server is None:
         raise ValueError(
             f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "
@@ -171,119 +267,29 @@ def limit_curves(
         )
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
-    said = f"{regime.method} {sorted((options or {}).items())} {regime.setup} {held.dtype} {t.tolist()}"
-    said += f" {None if client_steps is None else list(client_steps)} {some} with images"
-    run = _run(regime, t, keep, said, progress)
-    return LimitCurves(
-        problem.name,
-        regime.method,
-        dict(options or {}),
-        problem.n,
-        problem.n_clients,
-        local_steps,
-        step,
-        str(held.dtype),
-        participation,
-        tuple(_points(regime, t, run)),
-    )
+    return regime
 
 
-def _run(
-    regime: MatrixFreeRegime, t: np.ndarray, keep: Path | None, said: str, progress: Progress | None
-) -> list[BoundedRound]:
-    last, labels, mark = int(t[-1]), regime._labels, _mark(regime, said)
-    errors: Carried | None = None
-    margins: Margins | None = None
-    try:
-        errors, margins = regime._carried(last), regime._margins
-    except ValueError:  # no bound is proved
-        pass
-    kept = _read(keep, mark) if keep is not None and keep.exists() else {}
-    if margins is not None and (series := regime._series(t, margins.largest)):
-        state, terms = SeriesState.start(series, labels), series.powers.shape[1]
-        if kept:
-            numbers = {name: kept[name].item() for name in ("term", "slips", "far")}
-            state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
-        for latest in summed(regime.tiles, regime.round, series, state, margins):
-            interruption.check()
-            state = latest
-            if progress is not None:
-                progress(state.term, terms)
-            if keep is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
-                _write(keep, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
-        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), margins)
-    first = RunState.start(labels, regime._empty(labels))
-    states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
-    bounds = {now: kept[f"bounds_{now}"] for now in states}
-    if kept:
-        memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
-        sums, image = tuple(kept["sums"].tolist()), kept["image"]
-        first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
-    for run, bounded in bounded_rounds(regime.tiles, regime.round, first, errors):
-        interruption.check()
-        now = run.round
-        if progress is not None:
-            progress(now, last)
-        if now in t:
-            states[now], bounds[now] = np.stack(bounded[:2]), np.array(bounded[2:])
-        if keep is not None and (now in t or now % SAVED_EVERY == 0):
-            whole = {"round": np.array(now), "residual": run.residual, "moved": run.moved, "sums": np.array(run.sums)}
-            whole |= {"image": run.image}
-            whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
-            whole |= {f"at_{at}": part for at, part in states.items()}
-            whole |= {f"bounds_{at}": part for at, part in bounds.items()}
-            _write(keep, mark, whole)
-        if now == last:
-            break
-    return [BoundedRound(*states[now], *bounds[now].tolist()) for now in t.tolist()]
+def _tested(regime: MatrixFreeRegime, run: list[BoundedRound]) -> list[Estimate | None]:
+    """The test accuracy of each round; the kernel with the test samples is computed once for all."""
+    problem = regime.problem
+    if problem.x_test is None:
+        return [None] * len(run)
+    assert problem.y_test is not None
+    labels = problem.y_test.reshape(len(problem.y_test), -1)
+    outputs = zip(*regime._predicted_within(problem.x_test, run), strict=True)
+    return [accuracy(value, labels, error) for value, error in outputs]
 
 
-def _mark(regime: MatrixFreeRegime, said: str) -> str:
-    """The key that identifies a run, by which a file of another run is refused; the last row stands for the kernel."""
-    digest, problem, tiles = hashlib.sha256(said.encode()), regime.problem, regime.tiles
-    for part in (problem.x, problem.y, problem.owner, tiles[np.array([len(tiles) - 1])].astype(tiles.dtype)):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()
-
-
-def _write(keep: Path, mark: str, arrays: Mapping[str, np.ndarray]) -> None:
-    part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez(file, allow_pickle=False, mark=np.array(mark), **arrays)
-        os.replace(part, keep)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _read(keep: Path, mark: str) -> dict[str, np.ndarray]:
-    try:
-        with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            kept = dict(file)
-        same = str(kept["mark"]) == mark
-    except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
-        raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
-    if not same:
-        raise ValueError(
-            f"{keep} is of another run (data, kernel, method, steps or rounds); name another file, or remove it"
-        )
-    return kept
-
-
-def _points(regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound]) -> Iterator[CurvePoint]:
-    problem, y = regime.problem, regime._labels
+def _points(
+    regime: MatrixFreeRegime, t: np.ndarray, run: list[BoundedRound], tests: list[Estimate | None]
+) -> Iterator[CurvePoint]:
+    y = regime._labels
     size = float(np.linalg.norm(y)) or 1.0
-    tests: list[tuple[np.ndarray, np.ndarray]] = []
-    if problem.x_test is not None:
-        tests = list(zip(*regime._predicted_within(problem.x_test, run), strict=True))
-    for i, (now, state) in enumerate(zip(t.tolist(), run, strict=True)):
+    for now, state, test in zip(t.tolist(), run, tests, strict=True):
         bounded = bool(np.isfinite(state.norm_error))
         length = float(np.linalg.norm(state.residual))
         off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # with both norms and the quotient
-        test = None
-        if tests:
-            assert problem.y_test is not None
-            test = accuracy(tests[i][0], problem.y_test.reshape(len(problem.y_test), -1), tests[i][1])
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),

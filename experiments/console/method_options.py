@@ -1,7 +1,7 @@
-"""A method's options as they are typed: NAME=VALUE, repeated."""
+"""Methods and their options as they are typed: NAME=VALUE, repeated, or METHOD:NAME=VALUE,NAME=VALUE."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -12,6 +12,26 @@ def method_options(typed: Sequence[str] | None) -> dict[str, Any]:
         ValueError: one without "=".
     """
     return dict(map(_parsed, typed or ()))
+
+
+def methods_with_options(typed: Sequence[str], options: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Each method with its options; those beside it are of a single method.
+
+    Raises:
+        ValueError: an option without "="; options beside several methods; a method that stands there twice alike.
+    """
+    if options and len(typed) > 1:
+        raise ValueError(
+            f"--option is for a single method, and here are {len(typed)}; write --method "
+            f"{typed[0]}:{next(iter(options))}=VALUE"
+        )
+    methods: list[tuple[str, dict[str, Any]]] = []
+    for text in typed:
+        name, colon, own = text.partition(":")
+        methods.append((name, {**(method_options(own.split(",")) if colon else {}), **options}))
+        if methods[-1] in methods[:-1]:
+            raise ValueError(f"--method {text} is there twice; name it once, or with other options")
+    return methods
 
 
 def _parsed(text: str) -> tuple[str, Any]:

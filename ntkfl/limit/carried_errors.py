@@ -1,6 +1,6 @@
 """What tiles and rounding do to the rounds of linear methods: bounds that are carried along with a run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.gram.tiles import UNIT, Tiles
+from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.feedback import Feedback, Gains, LocalErrors
 from ntkfl.limit.linear_round import Blocks, LinearRound
 
@@ -151,15 +152,21 @@ def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> 
 
 
 def bounded_rounds(
-    tiles: Tiles, round: LinearRound, state: RunState, errors: Carried | None
-) -> Iterator[tuple[RunState, BoundedRound]]:
-    """The rounds from this state on, with bounds; infinite ones where no errors are carried along."""
+    round: LinearRound,
+    state: RunState,
+    errors: Carried | None,
+    last: int,
+    seen: Callable[[RunState, BoundedRound], None],
+) -> Asking[None]:
+    """The rounds from this state to the last, each seen with its bounds; infinite ones where no errors are carried."""
     while True:
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
-        yield state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds))
+        seen(state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds)))
+        if state.round >= last:
+            return
         move, memory = round.onward(state.residual, state.memory, state.image)
-        image = tiles @ move
+        image = yield move
         new = RunState(state.round + 1, state.residual - image, state.moved + move, memory, state.sums, image)
         if errors is not None:
             added = errors.added(state, move, new)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
+from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.lanczos import Lanczos
@@ -423,19 +423,19 @@ class MatrixFreeRegime(LinearRegime):
             return self._powers(series, initial, margins, wrong)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         start, kept = RunState.start(initial, self._empty(initial), wrong), {}
-        for state, bounded in bounded_rounds(self.tiles, self.round, start, self._carried(last)):
-            interruption.check()
+
+        def seen(state: RunState, bounded: BoundedRound) -> None:
             if state.round in t:
                 kept[state.round] = bounded
-            if state.round == last:
-                break
+
+        answered(self.tiles.__matmul__, [bounded_rounds(self.round, start, self._carried(last), last, seen)])
         return [kept[now] for now in t.tolist()]
 
     def _powers(
         self, series: Series, initial: np.ndarray, margins: Margins | None = None, wrong: float = 0.0
     ) -> list[BoundedRound]:
         start = SeriesState.start(series, initial, wrong)
-        state = deque(summed(self.tiles, self.round, series, start, margins), maxlen=1).pop()
+        (state,) = answered(self.tiles.__matmul__, [summed(self.round, series, start, margins)])
         return bounded_powers(self.round, series, state, float(norm(initial)), margins)
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1
 x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from jaxtyping import Float
 from scipy.fft import dct
 
 from ntkfl import interruption
-from ntkfl.gram.tiles import UNIT, Tiles
+from ntkfl.gram.tiles import UNIT
+from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
@@ -73,9 +74,13 @@ class SeriesState(NamedTuple):
 
 
 def summed(
-    tiles: Tiles, round: LinearRound, series: Series, state: SeriesState, margins: Margins | None = None
-) -> Iterator[SeriesState]:
-    """The sums after one more term each, to the last.
+    round: LinearRound,
+    series: Series,
+    state: SeriesState,
+    margins: Margins | None = None,
+    seen: Callable[[SeriesState], None] = lambda state: None,
+) -> Asking[SeriesState]:
+    """The sums after the last term; those after each are seen.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
@@ -90,14 +95,16 @@ def summed(
         reached = reached + both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
         if term + 1 < terms:
             move, _ = round.step(now, ())
-            image = now - 2 / span * (tiles @ move)
+            image = now - 2 / span * (yield move)
             before, now = now, image if term == 0 else 2 * image - before
             if local is not None:
                 size = float(np.linalg.norm(before))
                 lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
                 slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
                 far += slips  # a slip grows by itself with every term
-        yield SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
+        state = SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
+        seen(state)
+    return state
 
 
 def bounded_powers(

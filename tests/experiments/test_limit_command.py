@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from experiments.command_line import app
 from ntkfl import data
-from ntkfl.limit_curves import limit_curves
+from ntkfl.limit_curves import limit_curves, several_limit_curves
 
 SMALL = ("--data", "digits", "--n", 60, "--test", 20, "--clients", 5, "--partition", "shards:2", "--rounds", 6)
 
@@ -34,6 +34,23 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, method, options)
     assert picture.read_text().lstrip().startswith("<?xml")
     assert ("no error bound" in result.stdout) == (method == "scaffold")
     assert f"{at[6]['test']:.4f}" in result.stdout
+
+
+def test_several_methods_are_written_together(tmp_path):
+    file, picture, state = tmp_path / "a.json", tmp_path / "a.svg", tmp_path / "run.npz"
+    methods = ("--method", "fedavg", "--method", "fedavgm:momentum=0.5,server_rate=0.9")
+    result = run(*SMALL, *methods, "--json", file, "--plot", picture, "--state", state)
+    assert result.exit_code == 0, result.output
+    problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
+    methods = [("fedavg", {}), ("fedavgm", {"momentum": 0.5, "server_rate": 0.9})]
+    together = several_limit_curves(problem, [0, 1, 2, 3, 4, 5, 6], methods)
+    written = json.loads(file.read_text())
+    for curves, part in zip(together, written, strict=True):
+        assert part == json.loads(json.dumps(curves.to_dict()))
+    assert "fedavg at infinite width" in result.stdout
+    assert "fedavgm, momentum = 0.5, server_rate = 0.9 at infinite width" in result.stdout
+    assert picture.read_text().count("|r| / |y|") == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.svg", "run-1.npz", "run-2.npz"}
 
 
 def test_tiles_in_a_file_give_the_same(tmp_path):
@@ -75,6 +92,9 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
         (("--clients", 99), "99 clients cannot share 60 samples"),
         (("--scheduler", "127.0.0.1:8786"), "it must be tcp://HOST:PORT or tls://HOST:PORT"),
         (("--tls-ca", "ca.pem"), "go with --scheduler tls://HOST:PORT"),
+        (("--method", "fedavg", "--method", "feddyn", "--option", "alpha=2"), "write --method fedavg:alpha=VALUE"),
+        (("--method", "fedavg", "--method", "fedavg"), "--method fedavg is there twice"),
+        (("--method", "fedavgm:0.9"), "write NAME=VALUE, such as mu=0.01"),
         (("--method", "moon"), "has no exact linear limit"),
     ],
 )

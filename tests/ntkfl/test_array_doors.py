@@ -36,7 +36,7 @@ from ntkfl.connectivity.network import TwoLayer, checked_inputs
 from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units import numbers, torch_alignment, torch_groups
 from ntkfl.gram.tiles import Tiles
-from ntkfl.limit_curves import limit_curves
+from ntkfl.limit_curves import limit_curves, several_limit_curves
 from ntkfl.training import FederatedData
 
 RNG = np.random.default_rng(0)
@@ -137,6 +137,11 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("kernel_regime", given_gram(ntkfl.kernel_regime), {"gram": H}),
     ("random_rounds", given_gram(ntkfl.random_rounds), {"gram": H}),
     ("limit_curves", partial(limit_curves, PROBLEM), {"rounds": np.array([1, 2])}),
+    (
+        "several_limit_curves",
+        lambda rounds: several_limit_curves(PROBLEM, rounds, [("fedavg", {})]),
+        {"rounds": np.array([1, 2])},
+    ),
     ("Tiles.of", partial(Tiles.of, gram.infinite), {"x": X}),
     (
         "tune_outer",

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import data, gram, kernel_regime, random_rounds
-from ntkfl.limit_curves import accuracy, limit_curves
+from ntkfl.gram.tiles import Tiles
+from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
 
 ROUNDS = [1, 4, 30]
@@ -55,6 +56,48 @@ def test_a_killed_run_goes_on(tmp_path, method, rounds, first):
         whole = limit_curves(problem, rounds, method=method)
         assert again.to_dict() == whole.to_dict()
     assert told[0] == first and told.count(first) == 1
+
+
+METHODS = [("fedavg", {}), ("scaffold", {}), ("fedavgm", {"momentum": 0.5}), ("fedavg", {"server_rate": 1.3})]
+
+
+def alike(curves, other):
+    """Up to the order of sums in a product of more columns."""
+    assert len(curves.points) == len(other.points)
+    for point, same in zip(curves.points, other.points, strict=True):
+        assert point.residual.value == pytest.approx(same.residual.value, rel=1e-12)
+        assert point.residual.error == pytest.approx(same.residual.error, rel=1e-6)
+        assert (point.train.value, point.test.value) == (same.train.value, same.test.value)
+
+
+def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(monkeypatch):
+    problem, rounds, asked = images(), [1, 4, 300], []
+    product = Tiles.__matmul__
+    monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or product(self, v))
+    together = several_limit_curves(problem, rounds, METHODS)
+    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # the two series end earlier
+    for curves, (method, options) in zip(together, METHODS, strict=True):
+        assert (curves.method, curves.options) == (method, options)
+        alike(curves, limit_curves(problem, rounds, method=method, options=options))
+
+
+def test_several_methods_go_on_after_a_kill(tmp_path):
+    problem, keep, told = images(), tmp_path / "run.npz", []
+
+    def kill(done, total):
+        told.append((done, total))
+        if done == 57:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        several_limit_curves(problem, ROUNDS, METHODS, keep=keep, progress=kill)
+    kept = {f"run-{number}.npz" for number in (1, 2, 3, 4)}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    told.clear()
+    again = several_limit_curves(problem, ROUNDS, METHODS, keep=keep, progress=lambda *done: told.append(done))
+    assert told[0][0] == 10 and told[-1][0] == told[-1][1] == 120
+    for curves, (method, options) in zip(again, METHODS, strict=True):
+        alike(curves, limit_curves(problem, ROUNDS, method=method, options=options))
 
 
 def test_a_file_of_another_run_is_refused(tmp_path):
@@ -172,6 +215,11 @@ def test_labels_that_are_no_classes_have_no_accuracy():
 def test_bad_input_is_said(rounds, more, said):
     with pytest.raises(ValueError, match=said):
         limit_curves(images(), rounds, **more)
+
+
+def test_no_method_at_all_is_said():
+    with pytest.raises(ValueError, match="methods is empty; name at least one method"):
+        several_limit_curves(images(), [1], [])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.choices import Everything, setting, takes_options
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
 from experiments.console.interruptible import if_stopped
-from experiments.console.method_options import method_options
+from experiments.console.method_options import method_options, methods_with_options
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -26,10 +26,15 @@ REPORTED = 13  # rounds, evenly by their logarithm
 def limit(
     options: "Options",
     method: Annotated[
-        str | None, typer.Option(help="one of `ntkfl train list` that is linear in the weights; default: fl-ntk")
+        list[str] | None,
+        typer.Option(
+            help="one of `ntkfl train list` that is linear in the weights; default: fl-ntk. Repeat it for several on "
+            "the same tiles, with their options as in fedavgm:momentum=0.9,server_rate=2"
+        ),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")
+        list[str] | None,
+        typer.Option(help="an option of a single method, such as server_rate=1.5; repeat it for more"),
     ] = None,
     test: Annotated[int | None, typer.Option(min=1, help="test samples drawn from a named data set")] = None,
     tiles: Annotated[
@@ -47,7 +52,11 @@ def limit(
         float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
     ] = 1.0,
     state: Annotated[
-        Path | None, typer.Option(help="a .npz file of the run; after a kill the same command goes on from it")
+        Path | None,
+        typer.Option(
+            help="a .npz file of the run, of several methods NAME-1.npz and so on; after a kill the same command goes "
+            "on from it"
+        ),
     ] = None,
     json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the curves, .png or .svg")] = None,
@@ -57,14 +66,16 @@ def limit(
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, fl-ntk, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
     in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
-    fedprox and fednova take few products for many rounds; the other methods run round by round. --state keeps a
-    run. With --scheduler the workers of a Dask cluster hold the tiles, each some rows; numbers change by rounding
-    at most. Error bounds are carried through all rounds, for SCAFFOLD with option II only. Labels that are neither
-    one-hot nor +-1 have no accuracy.
+    fedprox and fednova take few products for many rounds; the other methods run round by round. Several methods
+    share the tiles, their products and the kernel with the test samples. --state keeps a run. With --scheduler the
+    workers of a Dask cluster hold the tiles, each some rows; numbers change by rounding at most. Error bounds are
+    carried through all rounds, for SCAFFOLD with option II only. Labels that are neither one-hot nor +-1 have no
+    accuracy.
     """
     import numpy as np
 
-    from ntkfl.limit_curves import limit_curves
+    from ntkfl.exact_dynamics import unnamed_method
+    from ntkfl.limit_curves import several_limit_curves
 
     with bad_input():
         unused = next((name for name in ("width", "sigma", "eta_global") if getattr(options, name) is not None), None)
@@ -76,22 +87,23 @@ def limit(
             raise ValueError(f"state is {state}; it must end in .npz")
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
-        chosen = method_options(option)
+        typed = method or [unnamed_method(problem)]
+        methods = methods_with_options(typed, method_options(option))
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from experiments.console.progress_bar import ProgressBar
 
         rounds = np.unique(np.append(0, np.geomspace(1, max(1, setup.rounds), REPORTED).round().astype(int)))
 
         def kept() -> str:
-            is_kept = state is not None and state.exists()
+            numbered = [] if state is None else [state.with_stem(f"{state.stem}-{k + 1}") for k in range(len(methods))]
+            is_kept = state is not None and any(path.exists() for path in [state, *numbered])
             return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
 
         with client_of(cluster, kept) as client, if_stopped(kept), ProgressBar("steps") as bar, bad_input():
-            curves = limit_curves(
+            all_curves = several_limit_curves(
                 problem,
                 rounds[rounds <= setup.rounds],
-                method=method,
-                options=chosen,
+                methods,
                 local_steps=setup.local_steps,
                 eta_local=options.eta_local,
                 participation=participation,
@@ -99,19 +111,25 @@ def limit(
                 memmap=memmap,
                 cluster=client,
                 keep=state,
-                progress=lambda done, total: bar.show(done, total, method or "rounds"),
+                progress=lambda done, total: bar.show(done, total, ", ".join(typed)),
             )
-        named = "".join(f", {name} = {value}" for name, value in chosen.items())
-        named += f", mean over draws of {participation:g} of the clients" if participation < 1 else ""
-        typer.echo(
-            f"{curves.method}{named} at infinite width, {curves.tiles} tiles\n  setting: "
-            f"{setting(problem, setup, 'local_steps')}, eta_local = {curves.eta_local:.6g}\n"
-        )
-        typer.echo("\n".join(_lines(curves)))
+        steps = f"{setting(problem, setup, 'local_steps')}, eta_local = {all_curves[0].eta_local:.6g}"
+        for number, curves in enumerate(all_curves):
+            if number:
+                typer.echo()
+            typer.echo(f"{_named(curves)} at infinite width, {curves.tiles} tiles\n  setting: {steps}\n")
+            typer.echo("\n".join(_lines(curves)))
         if draw and kind is not None:
-            draw(_picture(curves, kind))
+            draw(_picture(all_curves, kind))
         if write:
-            write(as_json(curves.to_dict()))
+            everything = [curves.to_dict() for curves in all_curves]
+            write(as_json(everything if len(everything) > 1 else everything[0]))
+
+
+def _named(curves: "LimitCurves") -> str:
+    named = curves.method + "".join(f", {name} = {value}" for name, value in curves.options.items())
+    drawn = curves.participation
+    return named + (f", mean over draws of {drawn:g} of the clients" if drawn < 1 else "")
 
 
 def _problem(options: "Options", test: int | None) -> "Problem":
@@ -151,27 +169,27 @@ def _cell(part: "Estimate | None") -> str:
     return f"{float(part.value):.4f}" + (f" ± {error:.1e}" if isfinite(error) and error else "")
 
 
-def _picture(curves: "LimitCurves", kind: str) -> bytes:
-    """Residual and accuracies against the round."""
+def _picture(all_curves: "list[LimitCurves]", kind: str) -> bytes:
+    """Residual and accuracies against the round, a panel for each method; the same axes for all."""
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
 
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(7, 4.2 * len(all_curves)), layout="constrained")
     names = {"residual": "|r| / |y|", "train": "training accuracy", "test": "test accuracy"}
-    for name, label in names.items():
-        points = [(point.round, getattr(point, name)) for point in curves.points if point.round]
-        known = [(t, float(part.value), float(part.error)) for t, part in points if part is not None]
-        if known:
-            t, value, error = zip(*known, strict=True)
-            axes.plot(t, value, "o-", label=label)
-            low, high = ([v + sign * min(e, 1.0) for v, e in zip(value, error, strict=True)] for sign in (-1, 1))
-            if all(point.bounded for point in curves.points):
-                axes.fill_between(t, low, high, alpha=0.2)
-    axes.set(xscale="log", xlabel="round", ylim=(0, 1.02))
-    axes.set_title(
-        f"{curves.method}, {curves.samples} samples of {curves.clients} clients, infinite width", fontsize=10
-    )
-    axes.legend(fontsize="small")
+    for axes, curves in zip(figure.subplots(len(all_curves), squeeze=False)[:, 0], all_curves, strict=True):
+        for name, label in names.items():
+            points = [(point.round, getattr(point, name)) for point in curves.points if point.round]
+            known = [(t, float(part.value), float(part.error)) for t, part in points if part is not None]
+            if known:
+                t, value, error = zip(*known, strict=True)
+                axes.plot(t, value, "o-", label=label)
+                low, high = ([v + sign * min(e, 1.0) for v, e in zip(value, error, strict=True)] for sign in (-1, 1))
+                if all(point.bounded for point in curves.points):
+                    axes.fill_between(t, low, high, alpha=0.2)
+        axes.set(xscale="log", xlabel="round", ylim=(0, 1.02))
+        axes.set_title(
+            f"{_named(curves)}, {curves.samples} samples of {curves.clients} clients, infinite width", fontsize=10
+        )
+        axes.legend(fontsize="small")
     return as_bytes(figure, kind, "limit")

@@ -1,0 +1,32 @@
+"""Runs that ask for products with one matrix, and are answered together: its entries are read once for all of them."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+
+Result = TypeVar("Result")
+Vectors = Float[np.ndarray, "n k"]
+Asking = Generator[Vectors, Vectors, Result]  # yields V, is sent H V, and returns its result
+
+
+def answered(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
+    """What each run returns. What they ask for at a time are columns of one product."""
+    results: dict[int, Result] = {}
+    answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
+    while answers:
+        interruption.check()
+        asked = {}
+        for number, answer in answers.items():
+            try:
+                asked[number] = runs[number].send(answer)  # type: ignore[arg-type]  # None begins a run
+            except StopIteration as stop:
+                results[number] = stop.value
+        if asked:
+            image = product(np.hstack(list(asked.values())))
+            ends = np.cumsum([vectors.shape[1] for vectors in asked.values()])[:-1]
+        answers = dict(zip(asked, np.hsplit(image, ends), strict=True)) if asked else {}
+    return [results[number] for number in range(len(runs))]

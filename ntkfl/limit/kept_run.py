@@ -1,0 +1,119 @@
+"""A method's rounds, kept in a file as they go, so that a run that was killed goes on."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.limit.asked_products import Asking
+from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
+from ntkfl.limit.matrix_free import MatrixFreeRegime
+from ntkfl.limit.skipped_rounds import Progress, Series, SeriesState, bounded_powers, summed
+
+SAVED_EVERY = 10  # rounds, and at each that is reported
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A method from outputs 0 to the rounds that are reported."""
+
+    regime: MatrixFreeRegime
+    rounds: np.ndarray  # to be reported, ascending
+    file: Path | None  # it is written, and read where it is there
+    said: str  # what tells the run from others of the same data and kernel
+    progress: Progress  # is told how many rounds, or terms of a series, are done, of how many
+
+    def asking(self) -> Asking[list[BoundedRound]]:
+        """The rounds that are reported, with bounds where they are proved."""
+        errors: Carried | None = None
+        margins: Margins | None = None
+        try:
+            errors, margins = self.regime._carried(int(self.rounds[-1])), self.regime._margins
+        except ValueError:  # no bound is proved
+            pass
+        mark = self._mark()
+        kept = _read(self.file, mark) if self.file is not None and self.file.exists() else {}
+        if margins is not None and (series := self.regime._series(self.rounds, margins.largest)):
+            return (yield from self._powers(series, margins, kept, mark))
+        return (yield from self._one_by_one(errors, kept, mark))
+
+    def _powers(
+        self, series: Series, margins: Margins, kept: dict[str, np.ndarray], mark: str
+    ) -> Asking[list[BoundedRound]]:
+        regime, labels = self.regime, self.regime._labels
+        state, terms = SeriesState.start(series, labels), series.powers.shape[1]
+        if kept:
+            numbers = {name: kept[name].item() for name in ("term", "slips", "far")}
+            state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
+
+        def seen(state: SeriesState) -> None:
+            interruption.check()
+            self.progress(state.term, terms)
+            if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
+                _write(self.file, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
+
+        state = yield from summed(regime.round, series, state, margins, seen)
+        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), margins)
+
+    def _one_by_one(self, errors: Carried | None, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
+        regime, last = self.regime, int(self.rounds[-1])
+        first = RunState.start(regime._labels, regime._empty(regime._labels))
+        states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
+        bounds = {now: kept[f"bounds_{now}"] for now in states}
+        if kept:
+            memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
+            sums, image = tuple(kept["sums"].tolist()), kept["image"]
+            first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
+
+        def seen(run: RunState, bounded: BoundedRound) -> None:
+            interruption.check()
+            now = run.round
+            self.progress(now, last)
+            if now in self.rounds:
+                states[now], bounds[now] = np.stack(bounded[:2]), np.array(bounded[2:])
+            if self.file is not None and (now in self.rounds or now % SAVED_EVERY == 0):
+                whole = {"round": np.array(now), "residual": run.residual, "moved": run.moved}
+                whole |= {"sums": np.array(run.sums), "image": run.image}
+                whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
+                whole |= {f"at_{at}": part for at, part in states.items()}
+                whole |= {f"bounds_{at}": part for at, part in bounds.items()}
+                _write(self.file, mark, whole)
+
+        yield from bounded_rounds(regime.round, first, errors, last, seen)
+        return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
+
+    def _mark(self) -> str:
+        """By it a file of another run is refused; the last row stands for the kernel."""
+        digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
+        for part in (problem.x, problem.y, problem.owner, tiles[np.array([len(tiles) - 1])].astype(tiles.dtype)):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+
+def _write(keep: Path, mark: str, arrays: Mapping[str, np.ndarray]) -> None:
+    part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, allow_pickle=False, mark=np.array(mark), **arrays)
+        os.replace(part, keep)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read(keep: Path, mark: str) -> dict[str, np.ndarray]:
+    try:
+        with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            kept = dict(file)
+        same = str(kept["mark"]) == mark
+    except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
+        raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
+    if not same:
+        raise ValueError(
+            f"{keep} is of another run (data, kernel, method, steps or rounds); name another file, or remove it"
+        )
+    return kept
