@@ -44,7 +44,8 @@ class Feedback:
     """A round whose move is v and whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
 
     d and f are what is wrong in a round with the residual and with what is remembered, E = s (kept + ahead z)/(w + b)
-    and T(w) v = (1 - w s passed/(w + b)) d + w E f.
+    and T(w) v = (1 - w s passed/(w + b)) d + w E f. Where `ahead` is not 0 the move is `ahead` times the new memory,
+    and d is beside the move by the memory as it is computed, f included.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
@@ -142,4 +143,5 @@ class Gains(NamedTuple):
             ]
             energy *= slant
             totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
-        return cls(*(float(total) for total in radius**rounds * 1.01 * totals))
+        # an error of the start is one of a round before the first
+        return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))

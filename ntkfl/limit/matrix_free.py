@@ -135,7 +135,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _noise(self) -> float:
-        """What the tiles' and the products' errors may do to an eigenvalue of H u(H_D)."""
+        """What the errors of tiles and products may do to an eigenvalue of H u(H_D), with u(H_D) as it is computed."""
         response = self.round.response
         assert response is not None
         return float(np.abs(response).max()) * (self.tiles.error + self.tiles.product_rounding)

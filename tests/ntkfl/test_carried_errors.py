@@ -194,6 +194,29 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
         assert max(energies) <= by_energy <= loose * max(energies)
 
 
+@quietly
+@pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
+def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
+    """The judge: (z - Z)^-1 (d, f), Z the round on (r, memory). Scaffold's move is that of the memory with f."""
+    problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
+    how = {name: value for name, value in how.items() if name != "client_steps"}
+    regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, method, options, **how)
+    feedback, n, w, unit = regime.round.feedback, problem.n, z - 1, np.eye(problem.n)
+    residual, memory, _ = regime._next(np.hstack([unit, 0 * unit]), (np.hstack([0 * unit, unit]),))
+    d, f = rng.standard_normal((2, n))
+    beside = d - feedback.share * regime.gram @ (feedback.ahead * f)
+    exact = np.linalg.solve(z * np.eye(2 * n) - np.vstack([residual, *memory]), np.concatenate([beside, f]))[:n]
+
+    spectrum = feedback.spectrum
+    beyond = spectrum.scale / (w + spectrum.pole)
+    kept, passed, s = (
+        regime._clients.apply(values * beyond, unit + 0j)
+        for values in (feedback.kept + feedback.ahead * z, feedback.passed, w + spectrum.zero)
+    )
+    v = np.linalg.solve(feedback.share * regime.gram + w * s, (unit - w * passed) @ d + w * kept @ f)
+    assert s @ v - kept @ f + passed @ d == pytest.approx(exact, rel=1e-10, abs=1e-11)
+
+
 def test_the_bound_follows_the_errors_it_is_told_of():
     """Tiles that are off by a hundred times what they say are caught outside their bound."""
     problem, setup = ragged([3, 9, 5]), Setup(eta_local=0.3, local_steps=4)
