@@ -90,9 +90,9 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/certificates.md#antipodal-points",
             note="H(z, x) - H(z, -x) = z.x / 2 for every z: where sum_p c_p x_p = 0, the vector with c on the points "
-            "and -c on their mirror images is in the kernel of H_inf, so lambda = 0. That no two points have "
-            "the same direction therefore does not suffice for lambda > 0; one pair, or several in independent "
-            "directions, do no harm",
+            "and -c on their mirror images is in the kernel of H_inf, so lambda = 0 if all these points are different. "
+            "That no two points have the same direction therefore does not suffice for lambda > 0; one pair, or "
+            "several in independent directions, do no harm",
         ),
         hypotheses=(
             Hypothesis(
