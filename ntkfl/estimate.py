@@ -215,6 +215,35 @@ class Estimate:
         """
         return self._with(self, *rounding.norm(self.value, self.error, axis))
 
+    def max(self, axis: int | None = None) -> Estimate:
+        """The largest entry along an axis, which leaves the shape, or of all entries.
+
+        Its enclosure reaches from the largest lower end to the largest upper end: no entry's centre decides.
+
+        Args:
+            axis: along which; None: of all entries.
+
+        Raises:
+            ValueError: there is no entry.
+
+        Example:
+            >>> from ntkfl import Estimate
+            >>> print(Estimate([1.0, 2.0], [3.0, 0.5]).max())  # from 1.5 to 4, though 2 is the largest value
+            2.75 ± 1.3e+00
+        """
+        return Estimate.between(self.lo.max(axis), self.hi.max(axis), self.method, self.rigour)
+
+    def min(self, axis: int | None = None) -> Estimate:
+        """The smallest entry along an axis, which leaves the shape, or of all entries; as `max`, with the other ends.
+
+        Args:
+            axis: along which; None: of all entries.
+
+        Raises:
+            ValueError: there is no entry.
+        """
+        return -(-self).max(axis)
+
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
         """What was computed of both: known no better than either."""
         known = dict.fromkeys(estimate.method for estimate in (self, other) if estimate.rigour is not Rigour.EXACT)

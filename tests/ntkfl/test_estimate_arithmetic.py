@@ -92,6 +92,35 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
     assert caught > 20
 
 
+@pytest.mark.parametrize("spread", [1, 12, 307])
+def test_extremes_enclose_those_of_every_point_and_the_ends_are_reached(spread):
+    rng = random.Random(spread)
+    for _ in range(500):
+        estimate, point = leaf(rng, spread)
+        for axis in (None, 0, 1):
+            points = point.ravel() if axis is None else point
+            for extreme, exact, end in ((estimate.max, arb.max, np.max), (estimate.min, arb.min, np.min)):
+                enclosure = extreme(axis)
+                assert not missed(enclosure, np.asarray(np.frompyfunc(exact, 2, 1).reduce(points, axis=axis or 0)))
+                lo, hi = end(estimate.lo, axis=axis), end(estimate.hi, axis=axis)
+                rounding = 1e-15 * np.maximum(abs(lo), abs(hi)) + 1e-322
+                assert (lo - enclosure.lo <= rounding).all() and (enclosure.hi - hi <= rounding).all()
+
+
+def test_the_entry_of_the_largest_value_need_not_decide_the_extremes():
+    wide = Estimate([1.0, 2.0, 0.0], [3.0, 0.5, 0.0], "counts", Rigour.ENCLOSED)  # [-2, 4], [1.5, 2.5], 0
+    for extreme, lo, hi in ((wide.max(), 1.5, 4.0), (wide.min(), -2.0, 0.0)):
+        assert (float(extreme.lo), float(extreme.hi)) == pytest.approx((lo, hi), abs=1e-14)
+        assert (extreme.method, extreme.rigour) == ("counts", Rigour.ENCLOSED)
+    exact = Estimate.exact([3.0, -1.0])
+    assert [(float(e.value), float(e.error), e.rigour) for e in (exact.max(), exact.min())] == [
+        (3.0, 0.0, Rigour.EXACT),
+        (-1.0, 0.0, Rigour.EXACT),
+    ]
+    with pytest.raises(ValueError, match="zero-size array"):
+        Estimate.exact(np.zeros(0)).max()
+
+
 @pytest.mark.parametrize("relative", [1e-13, 1e-6, 1e-2])
 def test_no_wider_than_twice_what_balls_give(relative):
     rng = np.random.default_rng(0)
