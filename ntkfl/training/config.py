@@ -42,8 +42,8 @@ class RunConfig(BaseModel):
     """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
 
     Keys left out take their defaults. Some defaults depend on the method, the data or the optimizer; a RunConfig
-    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round; the
-    paths of files, of the method and of data, are kept as absolute ones, so that a run may be resumed from anywhere.
+    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round. Paths of
+    files (of the method, the model, the data) are kept as absolute ones, so that a run may be resumed from anywhere.
 
     Raises:
         pydantic.ValidationError, a ValueError; `checked` turns it into one sentence a fault.
@@ -102,6 +102,8 @@ class RunConfig(BaseModel):
         for key, names_a_file in (("method", is_file), ("data", is_data_file), ("path", lambda spec: True)):
             if isinstance(spec := given.get(key), str) and names_a_file(spec):
                 given[key] = str(Path(spec).resolve())
+        if is_file((model := str(given.get("model"))).partition(":")[0]):
+            given["model"] = str(Path(model).resolve())  # with its sizes, which follow the colon
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}

@@ -1,4 +1,4 @@
-"""A folder with a user's theorem, method and study, in which a test stands; what it loads is forgotten after it."""
+"""A folder with a user's theorem, method, model and study, for a test; what it loads is forgotten after it."""
 
 import shutil
 import sys
@@ -24,7 +24,7 @@ def forget():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for kind in ("theorem", "method", "study"):
+    for kind in ("theorem", "method", "model", "study"):
         shutil.copy(HERE / f"own_{kind}.py", tmp_path / f"my_{kind}.py")
     monkeypatch.chdir(tmp_path)
     forget()

@@ -67,7 +67,7 @@ KEYS: dict[str, Any] = {
     ),
     "unit": _option(bool, "divide every input by its norm (fl-ntk: yes)", "--unit/--no-unit"),
     "reduction": _option(Literal["mean", "sum"], "of the squared loss over a batch (mean; fl-ntk: sum)"),
-    "model": _option(str, "such as mlp:64-64, simple-cnn, ntk:4096 (by data and method)"),
+    "model": _option(str, "such as mlp:64-64, simple-cnn, ntk:4096, or a .py file of yours (by data and method)"),
     "rounds": _option(int, "communication rounds (10)"),
     "participation": _option(float, "share of the clients that take part in each round (1)"),
     "epochs": _option(int, "local passes a round (3)"),

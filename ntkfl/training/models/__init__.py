@@ -1,11 +1,14 @@
-"""Models by name, one file a family: a module with MODELS, which maps names to builders (`Request` -> `Model`)."""
+"""Models by name, one file a family: a module with MODELS, which maps names to builders (`Request` -> `Model`).
 
-from collections.abc import Callable
+Where a model's name is taken, so is the path of a file of yours with one model.
+"""
+
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import torch
 
-from ntkfl.extensions import modules_of
+from ntkfl.extensions import SUFFIX, ExtensionError, from_file, is_file, modules_of
 from ntkfl.messages import did_you_mean
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
@@ -33,7 +36,8 @@ def build(
     """The model of this name with the inputs and outputs of these data: C for C classes, else as many as labels.
 
     Args:
-        spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn".
+        spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn"; NAME may be the
+            path of a file of yours.
         data: whose inputs and classes the model is for.
         dtype: torch's type of the parameters, default float64.
         device: torch's, default the CPU.
@@ -43,8 +47,26 @@ def build(
         ValueError: an unknown name (with the nearest one), sizes that are not understood, inputs that do not fit.
     """
     name, _, argument = spec.partition(":")
-    if name not in catalogue():
+    builder = _of_file(name) if is_file(name) else catalogue().get(name)
+    if builder is None:
         hint = did_you_mean(name, catalogue())
-        raise ValueError(f"there is no model {name!r}.{hint} Models are {', '.join(catalogue())}")
+        raise ValueError(
+            f"there is no model {name!r}.{hint} Models are {', '.join(catalogue())}, or the path of a {SUFFIX} file "
+            "with MODELS"
+        )
     outputs = data.classes or (data.y.shape[1] if data.y.ndim > 1 else None)
-    return catalogue()[name](Request(spec, argument, tuple(data.x.shape[1:]), outputs, dtype, device, seed))
+    return builder(Request(spec, argument, tuple(data.x.shape[1:]), outputs, dtype, device, seed))
+
+
+def brought_by(spec: str) -> Mapping[str, str] | None:
+    """The file with its SHA-256 that a model is from; None for this project's own."""
+    name = spec.partition(":")[0]
+    return from_file(name).provenance if is_file(name) else None
+
+
+def _of_file(name: str) -> Builder:
+    """The one model of a user's file."""
+    models = getattr(from_file(name).module, "MODELS", None)
+    if not isinstance(models, dict) or len(models) != 1 or not all(map(callable, models.values())):
+        raise ExtensionError(f"{name} must have MODELS, a dict of one name and its builder; it has {models!r}")
+    return next(iter(models.values()))

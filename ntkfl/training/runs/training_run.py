@@ -26,9 +26,10 @@ from ntkfl.training.engine.measurement import loss_unit, measured
 from ntkfl.training.engine.round_memory import require_round
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
-from ntkfl.training.methods import brought_by
+from ntkfl.training.methods import brought_by as method_from
 from ntkfl.training.metrics import ROWS, Row, append_row, columns, read_rows, rows_digest, write_rows
 from ntkfl.training.model import Model
+from ntkfl.training.models import brought_by as model_from
 from ntkfl.training.run_folder import CONFIG, OUTCOME, TRAINED, RunFolder, as_toml, differing
 from ntkfl.training.runs.shortfall import shortfall
 from ntkfl.training.tree import Params
@@ -221,11 +222,11 @@ def prepared(
             "the run is resumed with more",
             stacklevel=2,
         )
-    brought = None if "method" in objects else method_file(config.method, stored)
+    brought = _brought(config, objects, stored)
     federation = assembled(config, **objects)
     start, rows = (federation.start(), []) if stored is None or folder is None else kept(folder, stored, federation)
     identity, made = {"config": config.model_dump(), "data": data_digest(federation.data)}, _provenance(config)
-    identity |= {"method": brought} if brought else {}
+    identity |= brought
     if stored and folder and stored.provenance["versions"] != made["versions"]:
         warnings.warn(f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2)
     require_round(federation, start)
@@ -256,9 +257,9 @@ def load_run(
     stored = there.load()
     config = checked(stored.run["config"])
     given = {"method": method, "data": data, "model": model}
-    require_objects(config, {name: thing for name, thing in given.items() if thing is not None})
-    if method is None:
-        method_file(config.method, stored)  # refuses one that has changed
+    objects = {name: thing for name, thing in given.items() if thing is not None}
+    require_objects(config, objects)
+    _brought(config, objects, stored)  # refuses files that have changed
     federation = assembled(config, method, data, model)
     state, rows = kept(there, stored, federation)
     return Run(config, federation, state, tuple(rows), there.path)
@@ -332,20 +333,25 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def method_file(method: str, stored: Checkpoint | None) -> dict[str, str] | None:
-    """The file or package that the method is from, as it is kept with the run; None for one of this project.
+def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint | None) -> dict[str, Mapping[str, str]]:
+    """The files or packages that the method and the model are from, as they are kept with the run.
 
     Raises:
-        ValueError: its file is gone, or is another than that of the run which is resumed; then it is not executed.
+        ValueError: a file is gone, or is another than that of the run which is resumed; then it is not executed.
     """
-    before = None if stored is None else stored.run.get("method")
-    if before and "file" in before and extensions.digest(method) != before["sha256"]:
-        raise ValueError(
-            f"{method} has changed since the run was begun with it (its SHA-256 was {before['sha256'][:12]}...); a run "
-            "goes on with the method it was begun with: restore the file, or begin another run"
-        )
-    brought = brought_by(method)
-    return None if brought is None else dict(brought)
+    kept: dict[str, Mapping[str, str]] = {}
+    for kind, spec, brought_by in (("method", config.method, method_from), ("model", config.model, model_from)):
+        before = {} if stored is None else stored.run.get(kind, {})
+        if kind in objects:
+            continue
+        if "file" in before and extensions.digest(file := spec.partition(":")[0]) != before["sha256"]:
+            raise ValueError(
+                f"{file} has changed since the run was begun with it (its SHA-256 was {before['sha256'][:12]}...); a "
+                f"run goes on with the {kind} it was begun with: restore the file, or begin another run"
+            )
+        if brought := brought_by(spec):
+            kept[kind] = dict(brought)
+    return kept
 
 
 def data_digest(data: FederatedData) -> str:
