@@ -1,13 +1,14 @@
 (* R1 of docs/proofs/connectivity.md, "Two networks of a cube": but with probability delta, the mean over data of the
    gap of two networks of a cube is at most R1's bound at every point of the segment between.
 
-   A probability is a mean of bounded functions of an outcome that is linear, monotone and 1 at 1: finitely additive, so
-   that measures and finite spaces are covered. The hidden layers are drawn first, and the readouts' entries for given
-   hidden layers, which says that the two are independent. Data are finitely many, of any weights. Premises are the
-   readouts' moments (`sub_gaussian`). With one output independent entries of the proxy s^2 have them: proved last.
+   A probability is an upper mean of bounded functions of an outcome: monotone, c at every constant c, and for sums at
+   most the sum. Means are such, so that measures and finite spaces are covered, and so are upper integrals. The hidden
+   layers are drawn first, and the readouts' entries for given hidden layers, which says that the two are independent.
+   Data are finitely many, of any weights. Premises are the readouts' moments (`sub_gaussian`), which
+   IndependentEntries.v and UniformLaw.v prove of uniform entries; UniformNetworks.v puts them together.
 
    exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and of the
-   extensionality of functions. No other file of proofs/ has these. *)
+   extensionality of functions. So do those three files and SquaredMoments.v, and no other of proofs/. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Local Open Scope R_scope.
 
@@ -174,12 +175,12 @@ assert (L : (1 - u) * (2 * - ln (1 - u)) <= (1 - u) * (/ (1 - u) - (1 - u))) by 
 rewrite Rmult_minus_distr_l, Rinv_r in L by lra. nra.
 Qed.
 
-(* Means of bounded functions of an outcome: finitely additive, which every probability is. *)
+(* Upper means of bounded functions of an outcome: every probability is one, and so is an upper integral. *)
 Definition bounded {T : Type} (f : T -> R) : Prop := exists B, forall w, Rabs (f w) <= B.
 Record mean {T : Type} (E : (T -> R) -> R) : Prop := Mean {
-  mean_one : E (fun _ => 1) = 1;
-  mean_plus : forall f g, bounded f -> bounded g -> E (fun w => f w + g w) = E f + E g;
-  mean_scale : forall c f, bounded f -> E (fun w => c * f w) = c * E f;
+  mean_const : forall c, E (fun _ => c) = c;
+  mean_plus : forall f g, bounded f -> bounded g -> E (fun w => f w + g w) <= E f + E g;
+  mean_scale : forall c f, 0 <= c -> bounded f -> E (fun w => c * f w) <= c * E f;
   mean_le : forall f g, bounded f -> bounded g -> (forall w, f w <= g w) -> E f <= E g }.
 
 Section Means.
@@ -201,17 +202,11 @@ Lemma bounded_sum n (f : nat -> T -> R) : (forall i, bounded (f i)) -> bounded (
 Proof. intros H; induction n as [|n IH]; simpl; [apply bounded_const|apply bounded_plus; auto]. Qed.
 Lemma bounded_between (f : T -> R) B : (forall w, 0 <= f w <= B) -> bounded f.
 Proof. intros H; exists B; intros w; rewrite Rabs_right; specialize (H w); lra. Qed.
-Lemma mean_const c : E (fun _ => c) = c.
-Proof.
-transitivity (c * E (fun _ => 1)); [|rewrite (mean_one _ ME); lra].
-rewrite <- (mean_scale _ ME) by apply bounded_const.
-apply Rle_antisym; apply (mean_le _ ME); try apply bounded_const; intros; lra.
-Qed.
 Lemma mean_sum n (f : nat -> T -> R) : (forall i, bounded (f i)) ->
-  E (fun w => sum n (fun i => f i w)) = sum n (fun i => E (f i)).
+  E (fun w => sum n (fun i => f i w)) <= sum n (fun i => E (f i)).
 Proof.
-intros H; induction n as [|n IH]; simpl; [apply mean_const|].
-rewrite (mean_plus _ ME), IH by auto using bounded_sum; reflexivity.
+intros H; induction n as [|n IH]; simpl; [rewrite (mean_const _ ME); lra|].
+eapply Rle_trans; [apply (mean_plus _ ME); auto using bounded_sum|lra].
 Qed.
 
 (* Markov's inequality for exp, with Jensen's inequality over data of the weights `share`. *)
@@ -232,17 +227,21 @@ assert (PG : forall w, 0 <= G w).
 { intros w; apply Rplus_le_le_0_compat; [|unfold rest; lra].
   apply sum_pos; intros x; apply Rmult_le_pos; [apply PS|apply Rlt_le, exp_pos]. }
 assert (EG : E G <= K).
-{ unfold G; rewrite (mean_plus _ ME); [|apply bounded_sum; intros; apply bounded_scale, BF|apply bounded_const].
-  rewrite mean_const, mean_sum by (intros; apply bounded_scale, BF).
+{ unfold G; eapply Rle_trans; [apply (mean_plus _ ME)|].
+  { apply bounded_sum; intros; apply bounded_scale, BF. }
+  { apply bounded_const. }
+  rewrite (mean_const _ ME).
+  eapply Rle_trans; [apply Rplus_le_compat_r, mean_sum; intros; apply bounded_scale, BF|].
   apply Rle_trans with (sum n (fun x => K * share x) + rest).
-  - apply Rplus_le_compat_r, sum_le; intros x; rewrite (mean_scale _ ME) by apply BF.
+  - apply Rplus_le_compat_r, sum_le; intros x.
+    eapply Rle_trans; [apply (mean_scale _ ME); [apply PS|apply BF]|].
     rewrite Rmult_comm; apply Rmult_le_compat_r; [apply PS|apply EK].
   - rewrite sum_scale; unfold rest; nra. }
 assert (PL := exp_pos (- limit)).
 assert (one : exp limit * exp (- limit) = 1) by (rewrite <- exp_plus, Rplus_opp_r; apply exp_0).
 exists (fun w => exp (- limit) * G w); split; [apply bounded_scale, BG|]; split; [|split].
 - intros w; apply Rmult_le_pos; [lra|apply PG].
-- rewrite (mean_scale _ ME) by apply BG.
+- eapply Rle_trans; [apply (mean_scale _ ME); [lra|apply BG]|].
   apply Rle_trans with (exp (- limit) * (p * exp limit)); [apply Rmult_le_compat_l; lra|].
   replace (exp (- limit) * (p * exp limit)) with (p * (exp limit * exp (- limit))) by ring; rewrite one; lra.
 - intros w small; apply Rnot_lt_le; intros H.
@@ -269,7 +268,8 @@ End Means.
 
 (* A random matrix whose entries are within e, with the moments of independent sub-Gaussian entries of the proxy s^2. *)
 Record sub_gaussian {T : Type} (E : (T -> R) -> R) (C h : nat) (s : R) (V : T -> nat -> nat -> R) : Prop := Moments {
-  one_output : forall u o t, norm h u <= 1 -> E (fun w => exp (t * apply h (V w) u o)) <= exp (t * t * (s * s) / 2);
+  one_output : forall u o t, (o < C)%nat -> norm h u <= 1 ->
+    E (fun w => exp (t * apply h (V w) u o)) <= exp (t * t * (s * s) / 2);
   all_outputs : (2 <= C)%nat -> forall u t, norm h u <= 1 -> 0 <= t -> 2 * (t * (s * s)) < 1 ->
     E (fun w => exp (t * sum C (fun o => apply h (V w) u o * apply h (V w) u o)))
       <= exp (- (INR C / 2 * ln (1 - 2 * (t * (s * s))))) }.
@@ -330,9 +330,9 @@ destruct (chernoff T E ME n share (fun x w => t * norm C (apply h (V w) (u x))) 
       assert (P1 := exp_pos (t * apply h (V w) (u x) 0%nat)); assert (P2 := exp_pos (- t * apply h (V w) (u x) 0%nat)).
       unfold Rabs; destruct (Rcase_abs _); [|lra].
       replace (t * - apply h (V w) (u x) 0%nat) with (- t * apply h (V w) (u x) 0%nat) by ring; lra.
-  + rewrite (mean_plus _ ME) by apply BE.
-    assert (M1 := one_output _ _ _ _ _ moments (u x) 0%nat t (U x)).
-    assert (M2 := one_output _ _ _ _ _ moments (u x) 0%nat (- t) (U x)).
+  + eapply Rle_trans; [apply (mean_plus _ ME); apply BE|].
+    assert (M1 := one_output _ _ _ _ _ moments (u x) 0%nat t ltac:(lia) (U x)).
+    assert (M2 := one_output _ _ _ _ _ moments (u x) 0%nat (- t) ltac:(lia) (U x)).
     rewrite TS in M1; replace (- t * - t * (s * s) / 2) with (r * r / 2) in M2 by (rewrite <- TS; field); lra.
 - replace (exp (r * r)) with (exp (r * r / 2) * exp (r * r / 2)) by (rewrite <- exp_plus; f_equal; field).
   rewrite EH at 2; apply Req_le; field; lra.
@@ -471,12 +471,12 @@ Lemma union (T : Type) (E : (T -> R) -> R) N q (P : nat -> T -> Prop) : mean E -
 Proof.
 intros ME; induction N as [|N IH]; intros H.
 - exists (fun _ => 0); repeat split; try (intros; lia); try (intros; lra); [apply bounded_const|].
-  rewrite mean_const by assumption; simpl; lra.
+  rewrite (mean_const _ ME); simpl; lra.
 - destruct IH as (g & B & G & L & Q); [intros k K; apply H; lia|].
   destruct (H N ltac:(lia)) as (f & B1 & G1 & L1 & Q1).
   exists (fun w => g w + f w); split; [apply bounded_plus; assumption|]; split; [|split].
   + intros w; specialize (G w); specialize (G1 w); lra.
-  + rewrite (mean_plus _ ME) by assumption; rewrite S_INR; lra.
+  + eapply Rle_trans; [apply (mean_plus _ ME); assumption|]; rewrite S_INR; lra.
   + intros w W k K; specialize (G w); specialize (G1 w).
     destruct (Nat.eq_dec k N) as [->|D]; [apply Q1; lra|apply Q; [lra|lia]].
 Qed.
@@ -762,7 +762,7 @@ fold half in H1, H2.
 assert (PF : 0 <= half) by (apply Rmult_le_pos; [lra|apply Rplus_le_le_0_compat; apply sqrt_pos]).
 exists (fun w => g1 w + g2 w); split; [apply bounded_plus; assumption|]; split; [|split].
 - intros w; specialize (G1 w); specialize (G2 w); lra.
-- rewrite (mean_plus _ ME) by assumption; lra.
+- eapply Rle_trans; [apply (mean_plus _ ME); assumption|]; lra.
 - intros w W; specialize (G1 w); specialize (G2 w); specialize (H1 w ltac:(lra)); specialize (H2 w ltac:(lra)).
   assert (Z : r * (1 - r) * E1 * half <= 1 / 4 * E1 * half).
   { apply Rmult_le_compat_r; [assumption|apply Rmult_le_compat_r; lra]. }
@@ -840,161 +840,11 @@ intros MF MS sizes PD PS PDelta NN PW SM HN AN B1 B2 M1 M2 B01 B0.
 assert (given : forall u, second (fun w => bad u w) <= delta).
 { intros u; eapply (readouts_drawn T second C h l n d d0 s delta N weight x (U1 u) (U2 u) V0 W1 W2); eauto. }
 assert (least : forall u, 0 <= second (fun w => bad u w)).
-{ intros u; rewrite <- (mean_const T second MS 0); apply (mean_le _ MS); [apply bounded_const| |intros; apply B01].
+{ intros u; rewrite <- (mean_const _ MS 0); apply (mean_le _ MS); [apply bounded_const| |intros; apply B01].
   apply (bounded_between _ _ 1), B01. }
-rewrite <- (mean_const S first MF delta); apply (mean_le _ MF); [|apply bounded_const|assumption].
+rewrite <- (mean_const _ MF delta); apply (mean_le _ MF); [|apply bounded_const|assumption].
 apply (bounded_between _ _ delta); auto.
 Qed.
 
-(* Independent entries: means over one entry after another. *)
-Section Independent.
-Variables (A : Type) (e : (A -> R) -> R) (value : A -> R) (most s : R).
-Hypothesis Me : mean e.
-Hypothesis values : forall t, Rabs (value t) <= most.
-Hypothesis proxy : forall t, e (fun v => exp (t * value v)) <= exp (t * t * (s * s) / 2).
-Definition put (v : nat -> A) (k : nat) (t : A) (i : nat) : A := if Nat.eqb i k then t else v i.
-Fixpoint drawn (k : nat) (v : nat -> A) (f : (nat -> A) -> R) : R :=
-  match k with O => f v | S j => e (fun t => drawn j (put v j t) f) end.
-Lemma mean_ext (T : Type) (E : (T -> R) -> R) (f g : T -> R) :
-  mean E -> bounded f -> (forall w, f w = g w) -> E f = E g.
-Proof.
-intros ME B H; assert (B2 : bounded g) by (destruct B as [b Hb]; exists b; intros; rewrite <- H; apply Hb).
-apply Rle_antisym; apply (mean_le _ ME); try assumption; intros; rewrite H; lra.
-Qed.
-Lemma mean_within (T : Type) (E : (T -> R) -> R) (f : T -> R) b :
-  mean E -> (forall w, Rabs (f w) <= b) -> Rabs (E f) <= b.
-Proof.
-intros M H; assert (B : bounded f) by (exists b; assumption).
-assert (S : forall w, - b <= f w <= b).
-{ intros w; specialize (H w); unfold Rabs in H; destruct (Rcase_abs (f w)); lra. }
-apply Rabs_le; split.
-- rewrite <- (mean_const T E M (- b)); apply (mean_le _ M); [apply bounded_const|assumption|apply S].
-- rewrite <- (mean_const T E M b); apply (mean_le _ M); [assumption|apply bounded_const|apply S].
-Qed.
-Lemma drawn_mean k : forall v, mean (drawn k v).
-Proof.
-induction k as [|k IH]; intros v; [constructor; simpl; auto|].
-assert (B : forall f, bounded f -> bounded (fun t => drawn k (put v k t) f)).
-{ intros f [b H]; exists b; intros t; apply mean_within; [apply IH|assumption]. }
-constructor; simpl.
-- transitivity (e (fun _ => 1)); [|apply (mean_one _ Me)]; apply mean_ext; [assumption|apply B, bounded_const|].
-  intros t; apply (mean_one _ (IH _)).
-- intros f g F G; rewrite <- (mean_plus _ Me) by (apply B; assumption).
-  apply mean_ext; [assumption|apply B, bounded_plus; assumption|intros t; apply (mean_plus _ (IH _)); assumption].
-- intros c f F; rewrite <- (mean_scale _ Me) by (apply B; assumption).
-  apply mean_ext; [assumption|apply B, bounded_scale; assumption|intros t; apply (mean_scale _ (IH _)); assumption].
-- intros f g F G H; apply (mean_le _ Me); try (apply B; assumption).
-  intros t; apply (mean_le _ (IH _)); assumption.
-Qed.
-Lemma drawn_ext k : forall v f g, (forall w, (forall i, (k <= i)%nat -> w i = v i) -> f w = g w) -> bounded f ->
-  drawn k v f = drawn k v g.
-Proof.
-induction k as [|k IH]; intros v f g H B; simpl; [apply H; reflexivity|].
-apply mean_ext; [assumption| |].
-{ destruct B as [b Hb]; exists b; intros t; apply mean_within; [apply drawn_mean|assumption]. }
-intros t; apply IH; [|assumption]; intros w W; apply H; intros i K; rewrite W by lia; unfold put.
-destruct (Nat.eqb_spec i k); [lia|reflexivity].
-Qed.
-Lemma bounded_exp (T : Type) (f : T -> R) : bounded f -> bounded (fun w => exp (f w)).
-Proof.
-intros [b H]; apply (bounded_between _ _ (exp b)); intros w; split; [apply Rlt_le, exp_pos|apply exp_monotone].
-eapply Rle_trans; [apply Rle_abs|apply H].
-Qed.
-Lemma bounded_linear k c a : bounded (fun w : nat -> A => a + sum k (fun i => c i * value (w i))).
-Proof.
-apply bounded_plus; [apply bounded_const|]; apply (bounded_sum (nat -> A) k (fun i w => c i * value (w i))).
-intros i; apply bounded_scale; exists most; intros; apply values.
-Qed.
-Lemma linear_moment k : forall v c a, drawn k v (fun w => exp (a + sum k (fun i => c i * value (w i))))
-  <= exp (a + sum k (fun i => c i * c i) * (s * s) / 2).
-Proof.
-induction k as [|k IH]; intros v c a; simpl; [apply Req_le; f_equal; field|].
-set (S := sum k (fun i => c i * c i)).
-assert (Bv : bounded (fun t => exp (c k * value t))).
-{ apply bounded_exp, bounded_scale; exists most; assumption. }
-apply Rle_trans with (e (fun t => exp (a + S * (s * s) / 2) * exp (c k * value t))).
-- apply (mean_le _ Me).
-  + assert (B := bounded_exp _ _ (bounded_linear (Datatypes.S k) c a)); destruct B as [b Hb]; exists b.
-    intros t; apply mean_within; [apply drawn_mean|exact Hb].
-  + apply bounded_scale, Bv.
-  + intros t.
-    rewrite (drawn_ext k (put v k t) _ (fun w => exp ((a + c k * value t) + sum k (fun i => c i * value (w i))))).
-    * eapply Rle_trans; [apply IH|]; fold S; rewrite <- exp_plus; apply Req_le; f_equal; ring.
-    * intros w W; rewrite (W k) by lia; unfold put; rewrite Nat.eqb_refl; f_equal; ring.
-    * exact (bounded_exp _ _ (bounded_linear (Datatypes.S k) c a)).
-- rewrite (mean_scale _ Me) by apply Bv.
-  eapply Rle_trans; [apply Rmult_le_compat_l; [apply Rlt_le, exp_pos|apply proxy]|].
-  rewrite <- exp_plus; apply Req_le; f_equal; field.
-Qed.
-
-(* One output: entry i of the first readout is entry i of h + h independent ones, that of the second is entry h + i. *)
-Lemma sum_below n f g : (forall i, (i < n)%nat -> f i = g i) -> sum n f = sum n g.
-Proof.
-intros H; induction n as [|n IH]; simpl; [reflexivity|].
-rewrite IH, H by (intros; auto with arith); reflexivity.
-Qed.
-Lemma sum_two n k f : sum (n + k) f = sum n f + sum k (fun i => f (n + i)%nat).
-Proof.
-induction k as [|k IH]; simpl; [rewrite Nat.add_0_r; lra|]. rewrite Nat.add_succ_r; simpl; rewrite IH; lra.
-Qed.
-Definition first_half (w : nat -> A) (o i : nat) : R := value (w i).
-Definition second_half (h : nat) (w : nat -> A) (o i : nat) : R := value (w (h + i)%nat).
-Lemma exponent_at_most h u t : norm h u <= 1 ->
-  0 + sum h (fun i => t * u i * (t * u i)) * (s * s) / 2 <= t * t * (s * s) / 2.
-Proof.
-intros U; assert (N := norm_pos h u); assert (Q := norm_square h u).
-rewrite (sum_ext h _ (fun i => t * t * (u i * u i))) by (intros; ring); rewrite sum_scale, <- Q.
-assert (0 <= t * t * (s * s)) by (assert (X := Rle_0_sqr t); assert (Y := Rle_0_sqr s); unfold Rsqr in *; nra).
-assert (norm h u * norm h u <= 1) by nra; nra.
-Qed.
-Lemma first_moments h v : sub_gaussian (drawn (h + h) v) 1 h s first_half.
-Proof.
-constructor; [|lia]; intros u o t U.
-set (c := fun i => if (i <? h)%nat then t * u i else 0).
-assert (L : forall w, 0 + sum (h + h) (fun i => c i * value (w i)) = t * apply h (first_half w) u o).
-{ intros w; rewrite sum_two.
-  transitivity (0 + (sum h (fun i => t * (value (w i) * u i)) + sum h (fun _ => 0))).
-  - f_equal; f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
-    + destruct (Nat.ltb_spec i h); [ring|lia].
-    + destruct (Nat.ltb_spec (h + i) h); [lia|ring].
-  - rewrite sum_const, sum_scale; unfold apply, first_half; ring. }
-assert (M := linear_moment (h + h) v c 0).
-rewrite (mean_ext _ _ _ (fun w => exp (t * apply h (first_half w) u o)) (drawn_mean (h + h) v)
-  (bounded_exp _ _ (bounded_linear (h + h) c 0))) in M by (intros w; f_equal; apply L).
-eapply Rle_trans; [exact M|apply exp_monotone]; eapply Rle_trans; [|apply (exponent_at_most h u t U)].
-rewrite sum_two; apply Req_le; do 2 f_equal; f_equal.
-transitivity (sum h (fun i => t * u i * (t * u i)) + sum h (fun _ => 0)); [|rewrite sum_const; ring].
-f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
-- destruct (Nat.ltb_spec i h); [ring|lia].
-- destruct (Nat.ltb_spec (h + i) h); [lia|ring].
-Qed.
-Lemma second_moments h v : sub_gaussian (drawn (h + h) v) 1 h s (second_half h).
-Proof.
-constructor; [|lia]; intros u o t U.
-set (c := fun i => if (i <? h)%nat then 0 else t * u (i - h)%nat).
-assert (L : forall w, 0 + sum (h + h) (fun i => c i * value (w i)) = t * apply h (second_half h w) u o).
-{ intros w; rewrite sum_two.
-  transitivity (0 + (sum h (fun _ => 0) + sum h (fun i => t * (value (w (h + i)%nat) * u i)))).
-  - f_equal; f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
-    + destruct (Nat.ltb_spec i h); [ring|lia].
-    + destruct (Nat.ltb_spec (h + i) h); [lia|]; replace (h + i - h)%nat with i by lia; ring.
-  - rewrite sum_const, sum_scale; unfold apply, second_half; ring. }
-assert (M := linear_moment (h + h) v c 0).
-rewrite (mean_ext _ _ _ (fun w => exp (t * apply h (second_half h w) u o)) (drawn_mean (h + h) v)
-  (bounded_exp _ _ (bounded_linear (h + h) c 0))) in M by (intros w; f_equal; apply L).
-eapply Rle_trans; [exact M|apply exp_monotone]; eapply Rle_trans; [|apply (exponent_at_most h u t U)].
-rewrite sum_two; apply Req_le; do 2 f_equal; f_equal.
-transitivity (sum h (fun _ => 0) + sum h (fun i => t * u i * (t * u i))); [|rewrite sum_const; ring].
-f_equal; [apply sum_below; intros i I|apply sum_ext; intros i]; unfold c.
-- destruct (Nat.ltb_spec i h); [ring|lia].
-- destruct (Nat.ltb_spec (h + i) h); [lia|]; replace (h + i - h)%nat with i by lia; ring.
-Qed.
-Theorem independent_entries h v :
-  mean (drawn (h + h) v) /\ sub_gaussian (drawn (h + h) v) 1 h s first_half
-  /\ sub_gaussian (drawn (h + h) v) 1 h s (second_half h).
-Proof. split; [apply drawn_mean|split; [apply first_moments|apply second_moments]]. Qed.
-End Independent.
-
 Print Assumptions tail_over_data.
 Print Assumptions two_networks.
-Print Assumptions independent_entries.

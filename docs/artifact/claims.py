@@ -67,7 +67,7 @@ CLAIMS = (
     _check("deep", "nor on deep networks", "deep_centralised", "printed limit VIOLATED; .*: True"),
     Claim(
         "proofs",
-        "Theorems about certificates, the round map and lower bounds are proved; two files rest on axioms of Coq",
+        "Theorems about certificates, round maps and lower bounds are proved; the line names files with axioms of Coq",
         ("proofs/check.py",),
         r"\d+ theorems are proved, each of them 'Closed under the global context' but .*",
         2,
