@@ -15,6 +15,7 @@ from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
 from ntkfl.gram import infinite
+from ntkfl.gram.features import Features
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import BoundedRound
@@ -204,7 +205,7 @@ def several_limit_curves(
         raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
-    kernel = infinite if gram is None else in_float64(gram)
+    kernel = infinite if gram is None else gram if isinstance(gram, Features) else in_float64(gram)
     if cluster is not None and memmap is not None:
         raise ValueError(f"memmap is {memmap}, with a cluster whose workers hold the tiles; leave out one of them")
     held = tiles_of(problem, kernel, tiles, memmap, cluster)

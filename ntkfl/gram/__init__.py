@@ -15,6 +15,7 @@ from ntkfl.gram.degeneracy import (
     require_unparallel,
 )
 from ntkfl.gram.empirical_kernel import empirical
+from ntkfl.gram.features import Features, nystroem
 from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
 from ntkfl.gram.patterns import activations, doubtful, safe_neurons
@@ -23,6 +24,7 @@ from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 __all__ = [
     "ACTIVATIONS",
     "Degeneracy",
+    "Features",
     "ParallelRows",
     "activations",
     "angles",
@@ -42,6 +44,7 @@ __all__ = [
     "jacobian_gram",
     "largest_eigenvalue",
     "local_gram",
+    "nystroem",
     "require_distinct",
     "require_positive",
     "require_unparallel",

@@ -19,6 +19,7 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
+from ntkfl.gram.features import Features, FeatureTiles, features_bytes
 from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
@@ -63,12 +64,19 @@ def tiles_of(
     clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
     held_elsewhere = memmap is not None or cluster is not None
 
+    def rounds(n: int) -> float:
+        return clients * (n / problem.n) ** 2 + 8 * 8 * problem.y.size * n / problem.n
+
+    if isinstance(kernel, Features):
+        if held_elsewhere or how == "float32":
+            other = "matrix_free='float32'" if how == "float32" else "memmap or a cluster"
+            raise ValueError(f"a kernel of features needs no tiles, and is kept whole in float64; leave out {other}")
+        count = kernel.count
+        require("the rounds with features", lambda n: features_bytes(n, count) + rounds(n), n=n)
+        return FeatureTiles.by(kernel, problem.x)
+
     def needs(dtype: str, n: int) -> float:
-        return (
-            (tiles_room if held_elsewhere else tiles_bytes)(n, dtype)
-            + clients * (n / problem.n) ** 2
-            + 8 * 8 * problem.y.size * n / problem.n
-        )
+        return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + rounds(n)
 
     def wide() -> bool:
         """Whether float64 tiles fit."""
@@ -397,7 +405,11 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
         kernel = self.kernel
         assert kernel is not None
-        value = self._predicted(np.stack([state.moved for state in run]), self._cross_grams(x, None))
+        moved = np.stack([state.moved for state in run])
+        if isinstance(kernel, Features) and isinstance(self.tiles, FeatureTiles):
+            value = self._predicted(self.tiles.held.T @ moved, [kernel.features(x)])
+        else:
+            value = self._predicted(moved, self._cross_grams(x, None))
         own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
         entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
@@ -406,6 +418,11 @@ class MatrixFreeRegime(LinearRegime):
         energy = np.array([state.energy_error for state in run])[:, None]
         length = np.array([norm(state.moved) for state in run])[:, None]
         return value, SAFE * (root * energy + rounded * length)
+
+    def _cross_gram(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Float[np.ndarray, "p n"]:
+        if x is not None and cross_gram is None and isinstance(self.tiles, FeatureTiles):
+            cross_gram = cast(Features, self.kernel).features(finite_array("x", x)) @ self.tiles.held.T
+        return super()._cross_gram(x, cross_gram)
 
     @cached_property
     def _margins(self) -> Margins:

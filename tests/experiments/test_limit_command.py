@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl import data
+from ntkfl import data, gram
 from ntkfl.limit_curves import limit_curves, several_limit_curves
 
 SMALL = ("--data", "digits", "--n", 60, "--test", 20, "--clients", 5, "--partition", "shards:2", "--rounds", 6)
@@ -53,6 +53,15 @@ def test_several_methods_are_written_together(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.svg", "run-1.npz", "run-2.npz"}
 
 
+def test_landmarks_take_the_place_of_the_matrix(tmp_path):
+    file = tmp_path / "a.json"
+    result = run(*SMALL, "--method", "fedavg", "--landmarks", 30, "--json", file)
+    assert result.exit_code == 0 and "at infinite width, by 30 landmarks" in result.stdout, result.output
+    problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
+    curves = limit_curves(problem, range(7), gram.nystroem(problem.x, 30), "fedavg")
+    assert json.loads(file.read_text()) == json.loads(json.dumps(curves.to_dict())) | {"landmarks": 30}
+
+
 def test_tiles_in_a_file_give_the_same(tmp_path):
     inside, outside, tiles = (tmp_path / name for name in ("a.json", "b.json", "tiles.bin"))
     for json_file, *words in ((inside,), (outside, "--memmap", tiles), (outside, "--memmap", tiles)):
@@ -94,6 +103,8 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
         (("--tls-ca", "ca.pem"), "go with --scheduler tls://HOST:PORT"),
         (("--method", "fedavg", "--method", "feddyn", "--option", "alpha=2"), "write --method fedavg:alpha=VALUE"),
         (("--method", "fedavg", "--method", "fedavg"), "--method fedavg is there twice"),
+        (("--landmarks", 3, "--tiles", "float32"), "--landmarks needs no tiles; leave out --tiles"),
+        (("--landmarks", 61), "landmarks is 61; it must be from 1 to the number of samples, 60"),
         (("--method", "fedavgm:0.9"), "write NAME=VALUE, such as mu=0.01"),
         (("--method", "moon"), "has no exact linear limit"),
     ],

@@ -143,6 +143,8 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         {"rounds": np.array([1, 2])},
     ),
     ("Tiles.of", partial(Tiles.of, gram.infinite), {"x": X}),
+    ("nystroem", partial(gram.nystroem, landmarks=2), {"x": X}),
+    ("Features.features", gram.Features(lambda x: x, X.shape[1]).features, {"x": X}),
     (
         "tune_outer",
         partial(tuned_outer.tune_outer, PROBLEM, rounds=1, local_steps=(1,), outer=("average",)),

@@ -41,6 +41,10 @@ def limit(
         Literal["auto", "float64", "float32"],
         typer.Option(help="what entries of the Gram matrix are stored in; auto: float64 where that fits the memory"),
     ] = "auto",
+    landmarks: Annotated[
+        int | None,
+        typer.Option(help="Nystrom's kernel with so many of the samples as landmarks in place of the Gram matrix"),
+    ] = None,
     memmap: Annotated[
         Path | None, typer.Option(help="a file that holds the tiles in place of memory; a killed build goes on from it")
     ] = None,
@@ -75,6 +79,7 @@ def limit(
     import numpy as np
 
     from ntkfl.exact_dynamics import unnamed_method
+    from ntkfl.gram import nystroem
     from ntkfl.limit_curves import several_limit_curves
 
     with bad_input():
@@ -85,10 +90,13 @@ def limit(
         kind = None if plot is None else picture_kind(plot)
         if state is not None and state.suffix != ".npz":
             raise ValueError(f"state is {state}; it must end in .npz")
+        if landmarks is not None and (tiles != "auto" or memmap or scheduler):
+            raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap and --scheduler")
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
         typed = method or [unnamed_method(problem)]
         methods = methods_with_options(typed, method_options(option))
+        kernel = None if landmarks is None else nystroem(problem.x, landmarks, seed=options.seed)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from experiments.console.progress_bar import ProgressBar
 
@@ -104,6 +112,7 @@ def limit(
                 problem,
                 rounds[rounds <= setup.rounds],
                 methods,
+                kernel,
                 local_steps=setup.local_steps,
                 eta_local=options.eta_local,
                 participation=participation,
@@ -117,12 +126,13 @@ def limit(
         for number, curves in enumerate(all_curves):
             if number:
                 typer.echo()
-            typer.echo(f"{_named(curves)} at infinite width, {curves.tiles} tiles\n  setting: {steps}\n")
+            held = f"{curves.tiles} tiles" if landmarks is None else f"by {landmarks} landmarks"
+            typer.echo(f"{_named(curves)} at infinite width, {held}\n  setting: {steps}\n")
             typer.echo("\n".join(_lines(curves)))
         if draw and kind is not None:
             draw(_picture(all_curves, kind))
         if write:
-            everything = [curves.to_dict() for curves in all_curves]
+            everything = [curves.to_dict() | ({"landmarks": landmarks} if landmarks else {}) for curves in all_curves]
             write(as_json(everything if len(everything) > 1 else everything[0]))
 
 
