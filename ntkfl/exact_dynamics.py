@@ -334,7 +334,7 @@ def random_rounds(
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose
-            linear round brings its `server`; without noise also scaffold and feddyn.
+            linear round brings its `server`; also scaffold, and without noise feddyn.
         options: of the method, as in training.
         participation: share of the clients in a round, as in training.
         batch_size: samples a local step, at most; None: all of the client's.
@@ -350,8 +350,8 @@ def random_rounds(
 
     Raises:
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or one that is not there, or come
-            with a participation; a schedule that is empty or holds what is no step; a method whose clients remember
-            where noise is drawn, train one after the other, or do more than plain steps; a participation outside
+            with a participation; a schedule that is empty or holds what is no step; a method whose server remembers the
+            noise, whose clients train one after the other, or do more than plain steps; a participation outside
             (0, 1], a batch_size below 1, a noise that is negative or not finite; shuffled passes without a batch_size,
             of another method, in batches that do not divide a client's samples, or with too many orders to be counted;
             more samples than the moments have memory for, which `sampled_rounds` takes.

@@ -15,11 +15,13 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl import interruption
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.mean_square import RadiusOfMoments
 from ntkfl.limit.random_regime import Noise, RandomRegime
+from ntkfl.limit.stationary import resting
 
 Map = Float[np.ndarray, "n 2n"]  # of (r, m)
 
@@ -37,6 +39,7 @@ class DrawnRound:
     weights: Float[np.ndarray, " n"]  # of each sample's client
     owner: Float[np.ndarray, " n"]  # of each sample
     cohort: int  # clients that are drawn, without replacement
+    jump: float | None = None  # what the residual makes of noise on the mean; None: the server would remember it
     given: tuple[int, ...] = ()  # who takes part, where that is not drawn
 
     @cached_property
@@ -174,7 +177,14 @@ class DrawnMemoryRegime(RandomRegime):
                 f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
                 "root_mean_square has any round"
             )
-        return 0.0
+        if self._added is None:
+            return 0.0
+        n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]
+        return outputs * float(np.trace(resting(self._following, self._added)[:n, :n]))
+
+    @property
+    def _jump(self) -> Float[np.ndarray, " p"]:
+        return np.array([self.drawn.jump, 0.0])  # the memories are of what clients met, without the noise
 
     def _size(self, points: int) -> int:
         return points + self.problem.n  # memories are kept as coefficients
@@ -197,6 +207,14 @@ class DrawnMemoryRegime(RandomRegime):
         second = covariance.copy()
         second[np.ix_(moments.known, moments.known)] += np.outer(mean, mean)
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
+        if self.noise.gaussian:
+            after[: len(gram), : len(gram)] += (self._jump[0] * self.noise.gaussian) ** 2 * gram
+        return (after + after.T) / 2
+
+    def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        interruption.check()
+        moments = self._moments_of_samples
+        after = moments.mean @ second @ moments.mean.T + moments.added(second)
         return (after + after.T) / 2
 
     @cached_property
@@ -210,15 +228,15 @@ def drawn_memory_regime(
     """The regime of a method's drawn clients; `mean` is its round with all of them.
 
     Raises:
-        ValueError: noise is drawn too.
+        ValueError: noise on the mean that the server would remember.
     """
-    if gaussian:
+    if gaussian and drawn.jump is None:
         raise ValueError(
-            f"noise is {gaussian:g}; of {mean.method} the memories would keep the server's noise too, which is not "
-            "computed here. Leave it out, or take a method without memory"
+            f"noise is {gaussian:g}; the server of {mean.method} sums up the means it gets, and with them the noise of "
+            "all rounds, which is not computed here. Leave it out, or take another method"
         )
     drawn = replace(drawn, given=blocks.given)
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
-    noise = Noise(blocks, "uniform", mean.round.pull, batch)
+    noise = Noise(blocks, "uniform", mean.round.pull, batch, gaussian)
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
     return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)

@@ -379,7 +379,7 @@ class RandomRegime(Regime):
                 states = regime._after(states, Draws.at_random(regime.noise, runs, outputs, rng))
                 if regime.noise.gaussian:
                     pushed = regime.noise.gaussian * self._root @ rng.standard_normal((n, runs * outputs))
-                    states = states + np.kron(regime.mean.round.numbers[1][:, None], pushed)
+                    states = states + np.kron(regime._jump[:, None], pushed)
                 mean = regime.mean.mapped(mean)
         of_mean, squares, spreads = zip(*(kept[int(now)] for now in t), strict=True) if len(t) else ((), (), ())
         numbers = (self._finite(np.array(part)) for part in (of_mean, squares, spreads))
@@ -519,8 +519,12 @@ class RandomRegime(Regime):
         """The covariance that Gaussian noise adds to the state in a round."""
         if not self.noise.gaussian:
             return None
-        jump = self.mean.round.numbers[1]
-        return np.kron(np.outer(jump, jump), self.noise.gaussian**2 * self.gram)
+        return np.kron(np.outer(self._jump, self._jump), self.noise.gaussian**2 * self.gram)
+
+    @property
+    def _jump(self) -> Float[np.ndarray, " p"]:
+        """What every part of the state makes of noise on the mean displacement."""
+        return self.mean.round.numbers[1]
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
         """The states after a round with these draws, without Gaussian noise."""
@@ -590,7 +594,7 @@ def random_regime(
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
             "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
-            "fednova and fl-ntk; without noise also scaffold and feddyn"
+            "fednova and fl-ntk; also scaffold, and without noise feddyn"
         )
     noise = Noise(blocks, weighting, round_.pull, batch, gaussian)
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

@@ -8,14 +8,11 @@ from functools import cached_property
 from itertools import count
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, gmres
 
 from ntkfl import interruption
-from ntkfl.limit.mean_square import PRECISE, STATIONARY, MeanSquare, RadiusOfMoments
+from ntkfl.limit.mean_square import MeanSquare, RadiusOfMoments
 from ntkfl.limit.random_regime import RandomRegime
-from ntkfl.memory import require
-
-RESTART = 20  # vectors that the search for what rests keeps
+from ntkfl.limit.stationary import resting
 
 
 def named_clients(clients: tuple[int, ...]) -> str:
@@ -92,7 +89,6 @@ class ScheduledRegime(RandomRegime):
         With F what a cycle makes of second moments, S - (F(S) - F(0)) = F(0).
         """
         n, size, nothing = self.problem.n, self._size(self.problem.n), np.zeros(self.mean._size)
-        require("what rests of random rounds", lambda n: 8.0 * (RESTART + 10) * (size / self.problem.n * n) ** 2, n=n)
         cycle = [self.of_round(self.settled + number) for number in range(self.period)]
 
         def moments(second: np.ndarray) -> Iterator[np.ndarray]:
@@ -103,18 +99,11 @@ class ScheduledRegime(RandomRegime):
 
         *_, driven = moments(np.zeros((size, size)))
 
-        def remains(vector: np.ndarray) -> np.ndarray:
-            second = vector.reshape(size, size)
-            *_, after = moments((second + second.T) / 2)
-            return (second - (after - driven)).ravel()
+        def following(second: np.ndarray) -> np.ndarray:
+            *_, after = moments(second)
+            return after - driven
 
-        operator = LinearOperator((size**2, size**2), remains, dtype=float)
-        start = driven.ravel()
-        vector, failed = gmres(operator, start, x0=start, rtol=PRECISE, atol=0.0, restart=RESTART, maxiter=STATIONARY)
-        if failed:
-            raise ValueError("the stationary mean square is not found: a cycle of the rounds is all but unstable")
-        second = vector.reshape(size, size)
-        return float(np.mean([np.trace(after[:n, :n]) for after in moments((second + second.T) / 2)]))
+        return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting(following, driven))]))
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
         return self._means(initial, t)[0]

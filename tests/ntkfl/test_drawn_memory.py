@@ -218,9 +218,49 @@ def test_predictions_at_the_samples_have_the_covariance_of_the_outputs():
     assert np.abs(regime.prediction_covariance(problem.x, 4) - regime.covariance(4)).max() < 1e-13
 
 
-def test_noise_is_refused():
-    with pytest.raises(ValueError, match=r"noise is 0\.1; of scaffold the memories would keep the server's noise too"):
-        random_rounds(ragged((2, 3)), Setup(eta_local=0.1), None, "scaffold", participation=0.5, noise=0.1)
+class Noisy(Weights):
+    """The same with noise on the mean of the displacements: a choice is a cohort and a noise."""
+
+    def scaffold(self, state, choice, option="II", server_rate=1.0):
+        cohort, noise = choice
+        w, own, whole = super().scaffold(state, cohort, option, server_rate)
+        return w + server_rate * noise, own, whole
+
+
+@pytest.mark.parametrize("options", [{"server_rate": 0.9}, {"option": "I"}], ids=["II", "I"])
+@quietly
+def test_noise_on_the_mean_adds_up_to_it(options):
+    """Noise that is +-sqrt(n) s along one axis has mean 0 and the covariance s^2 I."""
+    problem, setup, s = ragged((1, 2), seed=4), Setup(eta_local=0.4, local_steps=2), 0.3
+    drawn = {"participation": 0.5, "noise": s}
+    regime = random_rounds(problem, setup, None, "scaffold", options, **drawn)
+    noises = s * problem.n**0.5 * np.concatenate([np.eye(problem.n), -np.eye(problem.n)])
+    choices = list(product([(0,), (1,)], noises))
+    for rounds in range(4):
+        ends = Noisy(problem, setup).outputs("scaffold", options, [choices] * rounds)
+        assert np.abs(regime.outputs(rounds) - ends.mean(axis=0)).max() <= 1e-12
+        assert np.abs(regime.covariance(rounds) - np.cov(ends.T, bias=True)).max() <= 1e-12
+    assert np.abs(regime.prediction_covariance(problem.x, 3) - regime.covariance(3)).max() < 1e-13
+    sampled, exact = regime.sampled(3, runs=4000), regime.root_mean_square(3) ** 2
+    assert abs(sampled.mean_square.value[0] - exact) <= 4 / 3 * sampled.mean_square.error[0] <= 0.1 * exact
+    estimate = sampled.square_variance
+    assert abs(estimate.value[0] - regime.square_variance(3)) <= 4 / 3 * estimate.error[0]
+
+
+@pytest.mark.parametrize("drawn", [{"participation": 0.67}, {"batch_size": 1}, {"cohorts": [(0,), (1, 2)]}])
+@quietly
+def test_noise_leaves_what_late_rounds_have(drawn):
+    problem = ragged((2, 1, 2), d=12, seed=3)
+    problem = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    regime = random_rounds(problem, Setup(eta_local=0.3, local_steps=2), None, "scaffold", noise=0.1, **drawn)
+    late = regime.root_mean_square([900, 901]) ** 2
+    assert regime.stationary_mean_square() == pytest.approx(late.mean(), rel=1e-6)
+    assert late.min() > 1e-3
+
+
+def test_noise_that_the_server_would_remember_is_refused():
+    with pytest.raises(ValueError, match=r"noise is 0\.1; the server of feddyn sums up the means it gets"):
+        random_rounds(ragged((2, 3)), Setup(eta_local=0.1), None, "feddyn", participation=0.5, noise=0.1)
 
 
 def test_many_orders_of_cohorts_are_told_apart():

@@ -155,11 +155,13 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     met = np.hstack([blocks.apply(blocks.response(), np.eye(n)), -later])
     residual, control = np.split(np.eye(2 * n), 2)
     fresh = residual if method.local.needs_full_gradient else met / length[:, None]
-    rate = method.options["server_rate"] / cohort
+    server_rate = method.options["server_rate"]
+    rate = server_rate / cohort
     moves = rate * (met - length[:, None] * control)
     noise = np.stack([np.full(n, rate), np.zeros(n) if method.local.needs_full_gradient else 1 / length])
     drifts = np.hstack([np.zeros((n, n)), drift])
-    return DrawnRound(0 * met, moves, fresh - control, rate / clients * control, drifts, noise, length, owner, cohort)
+    kept = fresh - control, rate / clients * control
+    return DrawnRound(0 * met, moves, *kept, drifts, noise, length, owner, cohort, -server_rate)
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:
