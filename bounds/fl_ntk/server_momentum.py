@@ -28,7 +28,8 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
     return residual, residual, crossed - eta_global * memory, memory
 
 
-def _constants(case: RandomRound) -> dict:
+def of_momentum(case: RandomRound) -> dict:
+    """The values of these symbols."""
     size, owner = case.problem.n, case.problem.owner
     known = np.asarray(case.with_memory(1).value)
     blocks = {C: known[:size, :size], X: known[:size, size:], U: known[size:, size:]}
@@ -37,7 +38,8 @@ def _constants(case: RandomRound) -> dict:
     return values | {s: case.cohort, b: Estimate.exact(case.momentum), noise: Estimate.exact(case.noise)}
 
 
-def _measure(case: RandomRound) -> tuple[Estimate, ...]:
+def measure(case: RandomRound) -> tuple[Estimate, ...]:
+    """E r r' by every choice and by the library, E r u' and E u u' by every choice, after two rounds."""
     size, after = case.problem.n, np.asarray(case.with_memory(2).value)
     regime = case.library(case.setup.eta_global)
     mean = regime.residual(2)
@@ -58,8 +60,8 @@ STATEMENTS = (
             "u = H v is what v does to the outputs. Drawing adds H N(C) H to the memory's moments, noise sigma_w^2 H",
         ),
         forms={Form.NEW: Claim(_moments)},
-        constants=_constants,
-        measure=_measure,
+        constants=of_momentum,
+        measure=measure,
         symbols=MAP_SYMBOLS
         | {
             H: "Gram matrix H_inf",

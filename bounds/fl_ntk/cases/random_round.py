@@ -35,6 +35,7 @@ class RandomRound(Case):
     shuffled: bool = False  # whether that step is a pass in batches of a random order
     momentum: float = 0.0  # b of the server, which goes along v <- b v + mean; clients are then of equal size
     noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
+    nesterov: bool = False  # whether the server goes along mean + b v in place of v
 
     @cached_property
     def gram(self) -> np.ndarray:
@@ -88,12 +89,15 @@ class RandomRound(Case):
         n, server, one = self.problem.n, self.setup.eta_global, np.eye(self.problem.n)
         second = np.zeros((2 * n, 2 * n))
         second[:n, :n] = np.outer(self.problem.y, self.problem.y)
-        injected = self.noise**2 * np.kron([[server**2, -server], [-server, 1]], self.gram)
+        reach = server * (1 + self.momentum if self.nesterov else 1)  # of the server, along the mean
+        injected = self.noise**2 * np.kron([[reach**2, -reach], [-reach, 1]], self.gram)
         for _ in range(rounds):
             following = injected
             for chance, change in self.choices:
-                moved = np.hstack([-change, self.momentum * one])  # H v after the round
-                whole = np.vstack([np.hstack([one, 0 * one]) - server * moved, moved])
+                pushed = np.hstack([-change, 0 * one])  # H times the mean
+                moved = pushed + self.momentum * np.hstack([0 * one, one])  # H v after the round
+                step = pushed + self.momentum * moved if self.nesterov else moved
+                whole = np.vstack([np.hstack([one, 0 * one]) - server * step, moved])
                 following = following + chance * whole @ second @ whole.T
             second = following
         return self.rounded(second)
@@ -122,7 +126,7 @@ class RandomRound(Case):
         drawn["shuffled"] = self.shuffled
         method, options = "fl-ntk", {"server_rate": server}
         if self.momentum:
-            method, options = "fedavgm", options | {"momentum": self.momentum}
+            method, options = "fedavgm", options | {"momentum": self.momentum, "nesterov": self.nesterov}
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):
             return random_rounds(self.problem, setup, None, method, options, noise=self.noise, **drawn)
 
@@ -131,6 +135,8 @@ class RandomRound(Case):
         drawn = {"problem": self.problem.name, "s": self.cohort, "b": self.batch, "shuffled": self.shuffled}
         if self.momentum:
             drawn |= {"momentum": self.momentum, "noise": self.noise}
+        if self.nesterov:
+            drawn |= {"nesterov": True}
         return drawn | asdict(self.setup)
 
 
@@ -144,6 +150,7 @@ def random_round(
     shuffled: bool = False,
     momentum: float = 0.0,
     noise: float = 0.0,
+    nesterov: bool = False,
 ) -> RandomRound:
     """Seven points on the sphere in eight dimensions, or six where the server has momentum."""
     sizes = EQUAL if momentum else SIZES
@@ -153,7 +160,7 @@ def random_round(
     h = gram.infinite(problem.x)
     largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
     setup = Setup(eta_local=float(reach / largest), eta_global=server, local_steps=steps, seed=seed)
-    return RandomRound(problem, setup, cohort, batch, shuffled, momentum, noise)
+    return RandomRound(problem, setup, cohort, batch, shuffled, momentum, noise, nesterov)
 
 
 def _drawn(batches: bool, seed: int) -> RandomRound:
@@ -213,6 +220,34 @@ def _any_momentum() -> SearchStrategy[RandomRound]:
     )
 
 
+def _outer_nesterov(seed: int) -> RandomRound:
+    """One to three clients, one local step on a batch of one or two samples, any momentum and noise."""
+    rng = np.random.default_rng([seed, 10])
+    reach, server = float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
+    memory, noise = float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.05, 1))
+    drawn = 1 + seed % 3, 1 + seed // 3 % 2, 1
+    return random_round(seed, *drawn, reach, server, momentum=memory, noise=noise, nesterov=True)
+
+
+def _any_nesterov() -> SearchStrategy[RandomRound]:
+    """The same, with steps up to the clients' limit, and any momentum below 1."""
+    return st.builds(
+        random_round,
+        st.integers(0, 2**16),
+        st.integers(1, 3),
+        st.integers(1, 2),
+        st.just(1),
+        st.floats(0.01, 1.9),
+        st.floats(0.05, 4),
+        momentum=st.floats(0.01, 0.99),
+        noise=st.floats(0, 2),
+        nesterov=st.just(True),
+    )
+
+
+NESTEROV_ROUNDS = (
+    Family("sphere, n=6, N=3, outer Nesterov, batches, noise", _outer_nesterov, _any_nesterov, trials=18, most=18),
+)
 MOMENTUM_ROUNDS = (
     Family("sphere, n=6, N=3, server momentum, noise", _with_momentum, _any_momentum, trials=18, most=18),
 )

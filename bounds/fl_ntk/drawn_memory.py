@@ -1,0 +1,112 @@
+"""SCAFFOLD and FedDyn with drawn clients: the second moments of the residual and of what the clients remember."""
+
+import numpy as np
+import sympy as sp
+
+from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds.fl_ntk.cases.drawn_memory import DRAWN_MEMORIES, SIZES, DrawnMemory
+from bounds.fl_ntk.terms.local_methods import OF_PROX, mu
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.fl_ntk.terms.state_map import LATER, LENGTH
+from bounds.mutants import power, replaced, scaled
+from bounds.symbols import N, eta_global, n
+from bounds.vocabulary import BEYOND
+from ntkfl.estimate import Estimate
+
+s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", positive=True)
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))  # the samples of each client
+OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
+
+ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # the chances of a client and of a pair to be drawn
+
+
+def _round(
+    known: tuple[sp.MatrixSymbol, ...], ahead: sp.Expr, pushed: sp.Expr, kept: sp.Expr, fits: tuple, injected: sp.Expr
+) -> tuple[sp.MatrixExpr, ...]:
+    """E r r' twice, E r m' and E m m' after r <- r - ahead H m - pushed H w, m <- m + kept w.
+
+    w is P r - S m at the samples of the drawn clients, 0 elsewhere, P and S being `fits`.
+    """
+    c, x, b = known
+    p, q = fits
+    with_r, with_m = c * p - x * q.T, x.T * p - b * q.T  # E r (P r - S m)', E m (P r - S m)'
+    whole = p * c * p - p * x * q.T - q * x.T * p + q * b * q.T
+    drawn = PAIR * whole + (ONE - PAIR) * sp.MatAdd(*(e * whole * e for e in OWN))
+    stays = c - ahead * (x * H + H * x.T) + ahead**2 * H * b * H
+    met = with_r - ahead * H * with_m
+    residual = stays - ONE * pushed * (met * H + H * met.T) + pushed**2 * H * drawn * H + injected * H
+    crossed = x - ahead * H * b + ONE * kept * met - ONE * pushed * H * with_m.T - pushed * kept * H * drawn
+    memory = b + ONE * kept * (with_m + with_m.T) + kept**2 * drawn
+    return residual, residual, crossed, memory
+
+
+def _moments() -> tuple[sp.MatrixExpr, ...]:
+    """The moments of SCAFFOLD, then those of FedDyn."""
+    later = LATER * (H / N - D) + LENGTH * IDENTITY
+    scaffold = eta_global * LENGTH / N, eta_global / s, 1 / LENGTH, (RESPONSE, later), (eta_global * noise) ** 2
+    feddyn = -1 / (mu * N), 1 / s + 1 / N, -mu, (OF_PROX, -OF_PROX), sp.Integer(0)
+    return _round(OF_SCAFFOLD, *scaffold) + _round(OF_FEDDYN, *feddyn)
+
+
+def _constants(case: DrawnMemory) -> dict:
+    size, owner = case.problem.n, case.problem.owner
+    values = map_constants(case, case.gram) | {s: case.cohort}
+    values |= {mu: Estimate.exact(case.pull), noise: Estimate.exact(case.noise)}
+    for method, symbols in (("scaffold", OF_SCAFFOLD), ("feddyn", OF_FEDDYN)):
+        known = np.asarray(case.moments(method, 1).value)
+        blocks = known[:size, :size], known[:size, size:], known[size:, size:]
+        values |= {symbol: case.rounded(block) for symbol, block in zip(symbols, blocks, strict=True)}
+    return values | {e: np.diag((owner == c).astype(float)) for c, e in enumerate(OWN)}
+
+
+def _measure(case: DrawnMemory) -> tuple[Estimate, ...]:
+    size, parts = case.problem.n, []
+    for method in ("scaffold", "feddyn"):
+        after, regime = np.asarray(case.moments(method, 2).value), case.library(method)
+        mean = regime.residual(2)
+        own = regime.covariance(2) + np.outer(mean, mean)
+        parts += [after[:size, :size], own, after[:size, size:], after[size:, size:]]
+    return tuple(map(case.rounded, parts))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/drawn-memory",
+        title="SCAFFOLD and FedDyn with drawn clients: the second moments of residual and memories, exactly",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "docs/proofs/random_rounds.md#clients-that-remember",
+            note="s of N clients a round without replacement, equal weights, full batches; the control of client c is "
+            "-Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with w = P r - S m at "
+            "the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II), k = eta_l K: a = eta_g k/N, "
+            "t = eta_g/s, l = 1/k, S = G (H/N - D) + k, and noise of standard deviation sigma_w on every weight of the "
+            "mean displacement; FedDyn: a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = -P, P with its pull mu",
+        ),
+        forms={Form.NEW: Claim(_moments)},
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {H: "Gram matrix H_inf", s: "clients in a round", mu: "FedDyn's alpha"}
+        | {noise: "standard deviation of the noise on every weight of the mean of SCAFFOLD's displacements"}
+        | {
+            symbol: f"{what} of {method} after a round, from every cohort"
+            for method, symbols in (("SCAFFOLD", OF_SCAFFOLD), ("FedDyn", OF_FEDDYN))
+            for symbol, what in zip(symbols, ("E r r'", "E r m'", "E m m'"), strict=True)
+        }
+        | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
+        left_formula=(("E r(2) r(2)^T",) * 2 + ("E r(2) m(2)^T", "E m(2) m(2)^T")) * 2,
+        says_left="of SCAFFOLD and then of FedDyn, E r r' after two rounds, E r m' and E m m': over every choice of "
+        "clients, each run step by step in the weights; E r r' also by the library's random rounds",
+        families=DRAWN_MEMORIES,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(s, N, "as if every client took part", Change.FACTOR),
+            replaced(N - 1, N, "clients drawn with replacement", Change.INDEX),
+            replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),
+            power(eta_global, sp.Rational(1, 2)),
+            power(mu, 2),
+        ),
+        uses=("fl-ntk/state-maps",),
+    ),
+)

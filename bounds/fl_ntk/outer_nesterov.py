@@ -1,0 +1,88 @@
+"""Random rounds with outer Nesterov, as DiLoCo's: the second moments of residual and memory."""
+
+import numpy as np
+import sympy as sp
+
+from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
+from bounds.fl_ntk.server_momentum import OWN, C, U, X, b, measure, noise, of_momentum, s
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
+from bounds.mutants import power, replaced, scaled
+from bounds.symbols import N, eta_global, eta_local, n
+from bounds.vocabulary import BEYOND
+
+drawn = sp.Symbol("b_1", positive=True)  # samples of a batch
+size = sp.Integer(EQUAL[0])  # of every client
+diagonal = sp.MatrixSymbol("C_d", n, n)
+
+
+def _moments() -> tuple[sp.MatrixExpr, ...]:
+    """E r r' for both measurements, E r u' and E u u' after a round; a client's displacement is eta_l r_c."""
+    mean = eta_local * H  # A
+    within = sp.MatAdd(*(e * C * e for e in OWN))
+    gamma = size * (drawn - 1) / (drawn * (size - 1))
+    batches = (gamma - 1) * within + (size / drawn - gamma) * diagonal
+    apart = (N - s) / (s * (N - 1))
+    of_draws = apart / N * within - apart / N**2 * C + batches / (N * s)
+    pushed = mean * C * mean.T / N**2 + eta_local**2 * H * of_draws * H + noise**2 * H  # E p p', p = H (mean + noise)
+    met = mean * X / N  # E p u'
+    crossed = b * X + C * mean.T / N  # E r u_+'
+    memory = b**2 * U + b * (met + met.T) + pushed
+    ahead = b * met + pushed  # E p u_+'
+    along = C * mean.T / N + b * crossed  # E r (p + b u_+)'
+    length = pushed + b * (ahead + ahead.T) + b**2 * memory  # E (p + b u_+)(p + b u_+)'
+    residual = C - eta_global * (along + along.T) + eta_global**2 * length
+    return residual, residual, crossed - eta_global * (ahead + b * memory), memory
+
+
+def _constants(case: RandomRound) -> dict:
+    values = of_momentum(case)
+    own = np.diag(np.diag(np.asarray(values[C].value)))
+    return values | {diagonal: case.rounded(own), drawn: case.batch}
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/outer-nesterov",
+        title="Random rounds with outer Nesterov, batches and noise: second moments of residual and memory, exactly",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "docs/proofs/random_rounds.md#gaussian-noise",
+            note="s of N clients of two samples a round without replacement, equal weights; one local step on a batch "
+            "of b_1 samples, drawn without replacement and scaled by n_c/b_1. The server keeps v <- b v + mean and "
+            "goes eta_g (mean + b v), as in DiLoCo; noise of standard deviation sigma_w is added to every weight of "
+            "the mean; u = H v is what v does to the outputs",
+        ),
+        forms={Form.NEW: Claim(_moments)},
+        constants=_constants,
+        measure=measure,
+        symbols=MAP_SYMBOLS
+        | {
+            H: "Gram matrix H_inf",
+            C: "E r r' after a round, from every choice",
+            diagonal: "its diagonal",
+            X: "E r u' after a round, from every choice",
+            U: "E u u' after a round, from every choice",
+            s: "clients in a round",
+            drawn: "samples in a batch",
+            b: "momentum of the server",
+            noise: "standard deviation of the noise on every weight of the mean",
+        }
+        | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
+        left_formula=("E r(2) r(2)^T",) * 2 + ("E r(2) u(2)^T", "E u(2) u(2)^T"),
+        says_left="E r r' after two rounds, E r u' and E u u': over every choice of clients and batches; E r r' also "
+        "by the library's random rounds",
+        families=NESTEROV_ROUNDS,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(s, N, "as if every client took part", Change.FACTOR),
+            replaced(drawn, 2, "as if all samples were taken", Change.FACTOR),
+            replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),
+            power(eta_global, sp.Rational(1, 2)),
+            power(b, 2),
+            replaced(N - 1, N, "clients drawn with replacement", Change.INDEX),
+        ),
+        uses=("fl-ntk/server-momentum",),
+    ),
+)
