@@ -92,7 +92,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
         "findings": (findings, "Where printed forms differ from what holds."),
         "requirements": (requirements, "What Theorem B.3 requires: width, step, rounds."),
         "exponents": (exponents, "Growth with the width, theory and measured."),
-        "new": (new, "Begin a statement of your own."),
+        "new": (new, "Begin a statement, method, network or study of yours."),
     },
     "The limit of wide networks": {
         "rate": (rate, "Rate and stability limits at infinite width."),

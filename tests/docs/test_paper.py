@@ -47,7 +47,10 @@ def test_it_cites_what_it_lists_and_lists_what_it_cites():
 
 def test_its_numbers_are_those_of_the_catalogue():
     statements, forms = map(int, re.search(r"(\d+) statements in (\d+) forms", BODY).groups())
-    assert (statements, forms) == (len(own()), sum(len(statement.forms) for statement in own().values()))
+    now = len(own()), sum(len(statement.forms) for statement in own().values())
+    assert (statements, forms) == now, (
+        f"docs/paper/paper.md says {statements} statements in {forms} forms: write {now[0]} and {now[1]}"
+    )
 
 
 def test_the_project_is_cited_alike_everywhere():

@@ -11,6 +11,10 @@ from bounds.vocabulary import BEYOND
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs" / "proofs").glob("*.md"))}
 LINK = re.compile(r"docs/proofs/(\w+\.md)#([\w-]*)")
+LEADS_NOWHERE = (
+    "these links to proofs lead nowhere: write the page or the section (a heading with ##) in docs/proofs, or name one "
+    "that is there; the part after # is the heading in small letters, with dashes for spaces"
+)
 CODE = [path for folder in ("ntkfl", "bounds", "experiments") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -29,8 +33,8 @@ def absent(text):
 def test_a_link_to_a_proof_finds_it():
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in CODE}
     assert any(LINK.search(text) for text in texts.values())
-    assert {where: missing for where, text in texts.items() if (missing := absent(text))} == {}
-    assert [statement.id for statement in catalogue().values() if absent(str(statement.source))] == []
+    assert not {where: missing for where, text in texts.items() if (missing := absent(text))}, LEADS_NOWHERE
+    assert not [statement.id for statement in catalogue().values() if absent(str(statement.source))], LEADS_NOWHERE
 
 
 def test_a_link_that_leads_nowhere_is_found():
@@ -42,7 +46,9 @@ def test_a_link_that_leads_nowhere_is_found():
 
 def test_the_index_lists_every_page():
     listed = re.findall(r"^(\w+)$", PAGES["index.md"].partition("```{toctree}")[2], re.MULTILINE)
-    assert sorted(f"{name}.md" for name in listed) == sorted(PAGES.keys() - {"index.md"})
+    assert sorted(f"{name}.md" for name in listed) == sorted(PAGES.keys() - {"index.md"}), (
+        "the toctree of docs/proofs/index.md lists the pages of docs/proofs, each by its name: add or take away a line"
+    )
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -65,7 +71,10 @@ def test_a_theorem_of_coq_is_in_its_file(name):
 def test_every_result_of_ours_names_a_section_and_no_source_is_unpublished():
     for statement in catalogue().values():
         if statement.source.paper == BEYOND:
-            assert LINK.search(statement.source.label), f"{statement.id}: {statement.source.label}"
+            assert LINK.search(statement.source.label), (
+                f"the source of {statement.id} is {statement.source.label!r}: a result of ours has its proof in "
+                "docs/proofs; write Source(BEYOND, 'docs/proofs/PAGE.md#section')"
+            )
     unpublished = re.compile(r"\bour notes\b|\bnote on theorems", re.IGNORECASE)
     sources = {statement.id: statement.source.label for statement in catalogue().values()}
     sources |= {path.name: path.read_text() for path in (ROOT / "experiments" / "studies").rglob("*.py")}

@@ -1,13 +1,29 @@
-"""`ntkfl new statement`: writes a first file for a statement of the user's own."""
+"""`ntkfl new`: writes a first file for a statement, a method, an architecture or a study of the user's own."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from experiments.console.bad_input import bad_input
 
+if TYPE_CHECKING:
+    from experiments.new_file import Kind
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(help="of a-z and 0-9, with single dashes between")]
+Out = Annotated[Path | None, typer.Option(help="the file (NAME.py, here)", show_default=False)]
+RUN = {
+    "method": "ntkfl train {} --data digits --rounds 5",
+    "architecture": "ntkfl train fedavg --model {} --data digits --rounds 5",
+    "study": "ntkfl study run {} --out {}-cells",
+}
+COMMIT = {  # what a file in the project's folder asks for besides itself
+    "method": "  add its plain loop to LOOPS in ntkfl/conformance/loops.py, and its cases to OPTIONS in "
+    "ntkfl/conformance/catalogue.py\n  python tests/ntkfl/method_matrix.py --output METHODS.md",
+    "architecture": "  pytest -n 0 tests/ntkfl/training/test_models.py",
+    "study": "  add a test on invented results to tests/experiments/studies, with planted.py there",
+}
 
 
 @app.callback()
@@ -19,8 +35,8 @@ def new() -> None:
 def statement(
     name: Annotated[str, typer.Argument(help="LABEL, or PAPER/LABEL: mine/T1")],
     about: Annotated[
-        Literal["training", "initialisation"],
-        typer.Option(help="what it is about: runs of FedAvg, or networks before training"),
+        Literal["training", "initialisation", "kernel"],
+        typer.Option(help="what it is about: runs of FedAvg, networks before training, or kernels at infinite width"),
     ] = "training",
     title: Annotated[str, typer.Option(help="a title in one line (the label)", show_default=False)] = "",
     source: Annotated[str, typer.Option(help="the paper it is from (my notes)", show_default=False)] = "",
@@ -32,14 +48,63 @@ def statement(
     counterexample. An existing file is not overwritten. In a checkout, fl-ntk/LABEL and the like are statements of the
     project: the file goes into the folder of its paper, and nothing else has to be edited.
     """
-    from experiments.new_statement import new_statement
+    from experiments.new_file import new_statement
 
     with bad_input():
         template = new_statement(name, about, title, source)
         path = Path(template.file) if out is None else out
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template.text)
+        _written(path, template.text)
     word = template.id if template.ours and out is None else path
     typer.echo(f"{path} has {template.id}; next:\n  ntkfl verify {word}\n  ntkfl attack {word}")
     if template.ours:
         typer.echo("before it is committed:\n  python -m bounds.registry\n  python -m verification.cards")
+
+
+@app.command("method", short_help="The file of a federated method of yours.")
+def method(name: Name, out: Out = None) -> None:
+    """Write the file of a federated method, which trains as it is: ntkfl new method my-method
+
+    Its comments say what to put where. A file with --out in ntkfl/training/methods of a checkout is one of the
+    project's. An existing file is not overwritten.
+    """
+    _begin("method", name, out)
+
+
+@app.command("architecture", short_help="The file of a network architecture of yours.")
+def architecture(name: Name, out: Out = None) -> None:
+    """Write the file of a network architecture, which is trained as it is: ntkfl new architecture my-network
+
+    Its comments say what to put where. A file with --out in ntkfl/training/models of a checkout is one of the
+    project's. An existing file is not overwritten.
+    """
+    _begin("architecture", name, out)
+
+
+@app.command("study", short_help="The file of a study of yours.")
+def study(name: Name, out: Out = None) -> None:
+    """Write the file of a study, which runs as it is: ntkfl new study my-question
+
+    Its comments say what to put where. A file with --out in experiments/studies/questions of a checkout is one of the
+    project's. An existing file is not overwritten.
+    """
+    _begin("study", name, out)
+
+
+def _begin(kind: "Kind", name: str, out: Path | None) -> None:
+    from experiments.new_file import HOMES, new_file
+
+    with bad_input():
+        template = new_file(kind, name)
+        path = Path(template.file) if out is None else out
+        if (ours := path.resolve().parent == HOMES[kind].resolve()) and path.name != template.file:
+            raise ValueError(f"the file is {path}; in that folder it must be {template.file}, as the {kind} is called")
+        _written(path, template.text)
+    word = name if ours else f"{'' if path.parent.parts else './'}{path}"
+    typer.echo(f"{path} has {name}; next:\n  {RUN[kind].format(word, name)}")
+    if ours:
+        typer.echo(f"before it is committed:\n{COMMIT[kind]}")
+
+
+def _written(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)

@@ -59,7 +59,11 @@ def build(
 
 
 def brought_by(spec: str) -> Mapping[str, str] | None:
-    """The file with its SHA-256 that a model is from; None for this project's own."""
+    """The file with its SHA-256 that a model is from; None for this project's own.
+
+    Args:
+        spec: as of `build`.
+    """
     name = spec.partition(":")[0]
     return from_file(name).provenance if is_file(name) else None
 

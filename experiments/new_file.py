@@ -1,0 +1,104 @@
+"""The file that a statement, method, architecture or study of one's own begins with: it runs as it is."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bounds import catalogue
+from bounds.brought import ID
+from bounds.papers import PAPERS, slug
+
+About = Literal["training", "initialisation", "kernel"]
+Kind = Literal["method", "architecture", "study"]
+OWN = "mine"  # the paper of a name without one
+HOMES = {  # the folder in which a file of each kind is one of the project
+    "method": Path("ntkfl/training/methods"),
+    "architecture": Path("ntkfl/training/models"),
+    "study": Path("experiments/studies/questions"),
+}
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """What commands call the new thing in the project's folder, the name of its file, and what the file says."""
+
+    id: str
+    file: str
+    text: str
+    ours: bool  # a statement of the project, found in the folder of its paper
+
+
+def new_statement(name: str, about: About = "training", title: str = "", source: str = "") -> NewFile:
+    """The file of a new statement, to be verified and attacked by its path.
+
+    Args:
+        name: PAPER/LABEL, or LABEL for mine/LABEL; of a paper of this project where this is run in a checkout.
+        about: what its cases are: runs of FedAvg, networks before training, or kernels at infinite width.
+        title: one line; default: the label.
+        source: one line; default "my notes".
+
+    Raises:
+        ValueError: a name that no statement can have, or that one has; a title or source of several lines.
+    """
+    identifier = name if "/" in name else f"{OWN}/{name}"
+    label = identifier.partition("/")[2]
+    if not ID.fullmatch(identifier) or not re.match("[a-zA-Z]", slug(label)) or '"' in identifier or "\\" in identifier:
+        raise ValueError(f"the name is {name!r}; it must be LABEL or PAPER/LABEL with a letter first, such as mine/T1")
+    if identifier in catalogue():
+        raise ValueError(f"there is a statement {identifier} already; choose another name")
+    paper = identifier.partition("/")[0]
+    ours = paper in PAPERS
+    folder = Path(*PAPERS[paper].split(".")) if ours else Path()
+    if not folder.is_dir():
+        raise ValueError(
+            f"{identifier} would be one of {paper}: a file {folder}/{slug(label)}.py of a checkout; run this in one, "
+            "or choose a paper's name of your own"
+        )
+    fields = {"title": title or label.replace("-", " ").capitalize(), "source": source or "my notes"}
+    for what, text in fields.items():
+        if re.search(r'[\n"\\]', text):
+            raise ValueError(f"the {what} is {text!r}; it must be one line without quotes and backslashes")
+    text = _rendered("statement", id=identifier, label=label, about=about, ours=ours, **fields)
+    return NewFile(identifier, str(folder / f"{slug(label)}.py"), text, ours)
+
+
+def new_file(kind: Kind, name: str) -> NewFile:
+    """The file of a new method, architecture or study, to be used by its path; in the project's folder, by its name.
+
+    Args:
+        kind: what it is.
+        name: of a-z and 0-9, with single dashes between, a letter first.
+
+    Raises:
+        ValueError: another name, or one that is taken.
+    """
+    if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise ValueError(
+            f"the name is {name!r}; it must be of a-z and 0-9 with single dashes between, a letter first, such as my-"
+            f"{kind}"
+        )
+    if name in _taken(kind):
+        raise ValueError(f"there is a{'n' * (kind == 'architecture')} {kind} {name} already; choose another name")
+    function = name.replace("-", "_")
+    return NewFile(name, f"{function}.py", _rendered(kind, name=name, function=function), False)
+
+
+def _taken(kind: Kind) -> Any:
+    """The names that the project's own and the announced ones have."""
+    if kind == "study":
+        from experiments.studies import names
+
+        return names()
+    from ntkfl.training import methods, models  # imports torch, which is slow to load
+
+    return methods.catalogue() if kind == "method" else models.catalogue()
+
+
+def _rendered(template: str, **fields: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("experiments"), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    return environment.get_template(f"{template}.py.jinja").render(**fields)
