@@ -28,7 +28,7 @@ MEANING = {
     Evidence.ENCLOSED: "A stored case fails with both sides enclosed in balls: no rounding can explain it.",
     Evidence.CHECKED: "A script that imports nothing of this project comes to the same result.",
     Evidence.PAPER: "A page of docs/proofs proves it in full.",
-    Evidence.MACHINE: "Coq has checked a proof of it, with no axiom but, for R1, those of Coq's own real numbers.",
+    Evidence.MACHINE: "Coq has checked a proof of it, on no axiom, or on those of Coq's real numbers for exp and ln.",
 }
 
 

@@ -8,7 +8,7 @@
    IndependentEntries.v and UniformLaw.v prove of uniform entries; UniformNetworks.v puts them together.
 
    exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and of the
-   extensionality of functions. So do those three files and SquaredMoments.v, and no other of proofs/. *)
+   extensionality of functions. So do those three files, SquaredMoments.v and UniformSums.v, and no other of proofs/. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Local Open Scope R_scope.
 
