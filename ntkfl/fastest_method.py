@@ -13,6 +13,7 @@ from ntkfl import lapack
 from ntkfl.exact_dynamics import base_regime
 from ntkfl.fewest_rounds import LOOKED, METHODS, NO_MODES, Search, above_rounding
 from ntkfl.gram.tiles import Tiles
+from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.regime import Kernel
@@ -24,6 +25,7 @@ MOST_ROUNDS = 100_000  # that are counted for one method
 MOST_RUN = 1000  # that are run to count them, where no matrix gives them
 LEAST_ROUNDS, FARTHER = 64, 2  # times the fewest rounds so far, after which a setting is not worth an exact count
 SAMPLED = 1000  # samples on which steps are searched for where every setting is run, round by round
+WHOLE, SOME = 150, 60  # samples up to which steps are searched for on all with their matrix; on how many of more
 VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
 
 
@@ -107,6 +109,7 @@ def fastest(
     methods: Sequence[str] = tuple(METHODS),
     refine: bool = True,
     matrix_free: bool | str = False,
+    found: Callable[[Tuned], None] = lambda tuned: None,
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
@@ -119,6 +122,11 @@ def fastest(
     a moment and rise again, now and then less than half. Where H is singular scaffold, feddyn and cyclic, whose rates
     cannot be told from 1 there, are left out; where part of the residual stays, the fewest rounds to eps of the rest
     are looked for.
+
+    Of more than 150 samples, steps are searched for on 60 where they need more than one decomposition, of each client
+    the same share, and from the best ones some six for each number are tried on all. There rounds that are no functions
+    of one symmetric matrix are compared in the Krylov space of 160 of them. What the best steps take is counted
+    exactly, on all samples.
 
     With `matrix_free` nothing is decomposed: steps are searched for in the Krylov space of the labels, some 40 products
     for each local step and number of them, and each method's best setting is then run, round by round, for the numbers
@@ -140,6 +148,7 @@ def fastest(
         methods: labels of those to compare, as the table has them; default: all.
         refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
+        found: told the best of each method as soon as it is known.
 
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone
@@ -162,10 +171,11 @@ def fastest(
     largest, tiles = float(base.blocks.clients.values.max()), base.gram if isinstance(base.gram, Tiles) else None
     if tiles is not None and eta_local is not None and eta_local * largest >= 2:
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
-    few = base if tiles is None or problem.n <= SAMPLED else base_regime(_some(problem, SAMPLED), Setup(), gram, True)
+    few = _few(base, gram)
     singular = not np.isfinite(condition := np.inf if tiles is not None else least_condition(problem, base.gram))
     # once, for every regime that is tried
-    vars(base).update({"_spaces": {}} if tiles is not None else {"_eigen": base._eigen, "_responses": []})
+    for regime in {base, few}:
+        vars(regime).update({"_spaces": {}} if tiles is not None else {"_eigen": regime._eigen, "_responses": []})
 
     def aim(regime: LinearRegime, least: float) -> float:
         if budget is not None:
@@ -186,18 +196,21 @@ def fastest(
             product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
-            if run and few is not base:
+            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # more than one decomposition
+            if few is not base and (run or (tiles is None and costly)):
                 unit = 1 / float(few.blocks.clients.values.max())
                 own = None if eta is None else eta * largest * unit
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            else:
+            if search.best is None and not (run and few is not base):  # also where no step of the few is stable on all
                 search.run([(setting.eta_local, setting.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
                 last = [min([tuned, *kept], key=_order)]
                 best[label, steps] = last[0]
+        if rows := [tuned for (of, _), tuned in best.items() if of == label]:
+            found(min(rows, key=_order))
     floor = _worst_rounds(condition, eps)
     return Fastest(eps, tuple(best.values()), condition, floor, budget, None if tiles is None else str(tiles.dtype))
 
@@ -224,11 +237,25 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     return (even - least) / ((even - 1) * least)
 
 
-def _some(problem: Problem, count: int) -> Problem:
-    """About so many samples drawn from the problem's, of each client the same share, and at least one."""
+def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
+    """The regime of the samples on which steps are searched for: of all where they are few, or rows belong together."""
+    problem, tiled = base.problem, isinstance(base.gram, Tiles)
+    if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
+        return base
+    if tiled:
+        return base_regime(_some(problem, _rows(problem, SAMPLED)), Setup(), gram, True)
+    rows = _rows(problem, SOME)
+    return base_regime(_some(problem, rows), Setup(), base.gram[np.ix_(rows, rows)], False)
+
+
+def _rows(problem: Problem, count: int) -> np.ndarray:
+    """About so many samples, drawn, of each client the same share, and at least one."""
     rng, share = np.random.default_rng(0), count / problem.n
     chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.clients()]
-    rows = np.sort(np.concatenate(chosen))
+    return np.sort(np.concatenate(chosen))
+
+
+def _some(problem: Problem, rows: np.ndarray) -> Problem:
     return Problem(problem.x[rows], problem.y[rows], problem.owner[rows], name=problem.name)
 
 

@@ -102,7 +102,8 @@ class Search:
             numbers = sample._numbers(*sample.best) + np.log(2) * halved * np.array(smaller)
             numbers = np.clip(numbers, *self._bounds.T)
             if self.value(*self._setting(numbers, options)) < NEVER:
-                self._descend(numbers, options, FEW)
+                if self.refine:
+                    self._descend(numbers, options, FEW)
                 return
 
     def value(self, eta: float, options: Options) -> float:

@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
+from ntkfl.limit.krylov_rounds import KrylovRounds
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
-from ntkfl.memory import require
 
 STRETCH = 6  # 2^6 rounds are looked at one by one; of more, the stretch of so many in which the residual passes eps
-SMALL = 200  # rows of a round map whose powers cost less than rounds do; of more, than as many rounds
+SMALL = 300  # rows of a round map whose powers are taken; of more, of what it is in a Krylov space
+SPACE = 160  # rounds that span such a space
 GROWN = 1e6  # times the first residual, from where no more is looked at
 ROUNDING = 1e-12  # of the first residual: what is less may rise by rounding alone
 NEVER = 1e12  # rounds of what does not fall
@@ -90,8 +91,10 @@ class _Run:
                 return np.concatenate([residual - image, *after, image])[None]
 
             return cls(onward, None, np.concatenate([*parts, np.zeros_like(labels)])[None], seen)
-        require("powers of the round map", lambda n: 8 * 20 * (n * regime._size / regime.problem.n) ** 2, n=n)
         state = np.concatenate(parts)[None]
+        if regime._size > SMALL:
+            few = KrylovRounds.of(regime, state[0], SPACE)
+            return cls(lambda state: few.maps @ state, lambda: few.maps, few.state, few.seen)
         return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, seen)
 
     def size(self, state: Float[np.ndarray, "m b C"]) -> float:
@@ -119,7 +122,7 @@ class _Run:
         """Rounds, between two whole numbers, until the residual is eps times the first; extrapolated beyond at_most."""
         state, rounds, first = self.state, 0, self.size(self.state)
         target, most = eps * first, GROWN * first
-        if self.map is None or SMALL < state.shape[1] >= at_most:
+        if self.map is None:
             for rounds in range(1, at_most + 1):
                 interruption.check()
                 before, state = self.size(state), self.step(state)

@@ -36,6 +36,8 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
         of = {choice.local_steps: choice.rounds for choice in comparison.tuned if choice.label == tuned.label}
         row = rf"^{re.escape(tuned.label)} +{of[1]} +{of[3]} +{tuned.vectors} +{re.escape(f'{tuned.left:.2g}')} "
         assert re.search(row, result.stdout, re.MULTILINE), tuned.label
+        said = f"tuning {tuned.label}\n  {tuned.left:.2g} left with K {tuned.local_steps}, eta_local 0.3"
+        assert said in result.stderr
     assert f"takes some {comparison.floor} rounds" in result.stdout
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ntkfl import data, fastest_method, gram, kernel_regime
 from ntkfl.exact_dynamics import base_regime, of_method
 from ntkfl.fastest_method import fastest, least_condition
-from ntkfl.fewest_rounds import METHODS, NO_MODES
+from ntkfl.fewest_rounds import METHODS, NO_MODES, Search
+from ntkfl.limit import rounds_between
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.rounds_between import falls_on, left_after
 from ntkfl.problem import Problem, Setup
@@ -187,6 +188,25 @@ def test_steps_from_products_alone_are_as_good_as_those_from_matrices(how):
     _as_good(problem, tiled, whole, how, 1.15)
 
 
+def test_steps_of_many_samples_are_searched_for_on_some(monkeypatch):
+    problem = data.BUILT_IN["digits"](n=60, clients=4, seed=1)
+    asked = {"local_steps": (3,), "eps": 0.1, "methods": ("fedavg", "scaffold", "feddyn", "cyclic", "fedavgm")}
+    whole, sizes, told = fastest(problem, **asked), [], []
+    monkeypatch.setattr(fastest_method, "WHOLE", 59)
+    monkeypatch.setattr(fastest_method, "SOME", 32)
+    monkeypatch.setattr(rounds_between, "SMALL", 60)
+    value = Search.value
+    monkeypatch.setattr(Search, "value", lambda *given: sizes.append(given[0].base.problem.n) or value(*given))
+    some = fastest(problem, **asked, found=told.append)
+    assert sorted(told, key=fastest_method._order) == list(some.best) and len(told) == len(asked["methods"])
+    assert 0 < sizes.count(60) < 0.2 * len(sizes) and set(sizes) == {32, 60}
+    of = {tuned.label: tuned for tuned in whole.best}
+    for tuned in some.best:
+        regime = again(problem, tuned)
+        assert tuned.rate == pytest.approx(regime.rate) and tuned.rate < 1
+        assert tuned.rounds == regime.rounds_to(0.1) <= 1.3 * of[tuned.label].rounds + 1
+
+
 def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
     problem = data.BUILT_IN["digits"](n=120, clients=10, partition="dirichlet:0.5", seed=1)
     asked = {"local_steps": (4,), "methods": NO_MODES, "budget": 12, "matrix_free": "float64"}
@@ -212,7 +232,7 @@ def _as_good(problem, tiled, whole, how, ratio):
 
 def test_some_samples_have_every_client_by_its_share():
     problem = data.BUILT_IN["digits"](n=300, clients=12, partition="dirichlet:0.2", seed=1)
-    some = fastest_method._some(problem, 60)
+    some = fastest_method._some(problem, fastest_method._rows(problem, 60))
     sizes, drawn = np.bincount(problem.owner), np.bincount(some.owner)
     assert (drawn == np.maximum(1, np.round(sizes / 5))).all()
     rows = {(*x, y, owner) for x, y, owner in zip(problem.x.tolist(), problem.y, problem.owner, strict=True)}

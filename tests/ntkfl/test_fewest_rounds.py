@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from plain_grid import Grid, random_problem
 
 from ntkfl import kernel_regime
+from ntkfl.data import digits
 from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import fastest
 from ntkfl.fewest_rounds import METHODS
+from ntkfl.gram import infinite
 from ntkfl.limit import rounds_between as counting
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.rounds_between import NEVER, left_after, rounds_between
@@ -52,17 +54,41 @@ def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
             assert between - counted + 1 == pytest.approx(part, abs=1e-5)
 
 
-def test_a_large_state_is_counted_round_by_round_to_the_same(monkeypatch):
+def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
+    """All of the space: with as many vectors as the state has rows nothing is left out."""
     problem, h, steps = random_problem(5)
     for method, options in CASES:
         regime = of_share(problem, h, steps, 0.5, method, options)
-        most = counting.rounds_between(regime, 1e-2, 2**14)
+        for eps in (0.5, 1e-2):
+            most, left = rounds_between(regime, eps, 2**14), left_after(regime, 9)
+            with monkeypatch.context() as patched:
+                patched.setattr(counting, "SMALL", 0)
+                assert rounds_between(regime, eps, 2**14) == pytest.approx(most, rel=1e-6)
+                assert left_after(regime, 9) == pytest.approx(left, rel=1e-8)
+
+
+@pytest.mark.parametrize(("method", "options"), [case for case in CASES if case[0] in ("scaffold", "feddyn", "cyclic")])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_krylov_space_of_few_rounds_knows_many(monkeypatch, method, options, outputs):
+    """Those that span it exactly, some times as many within a hundredth; a space that sees less is off."""
+    problem = digits(n=120, clients=4, target="sign" if outputs == 1 else "one-hot")
+    problem = Problem(problem.x, problem.y if outputs == 1 else problem.y[:, :outputs], problem.owner)
+    regime = of_share(problem, infinite(problem.x), 3, 0.5, method, options)
+    most = rounds_between(regime, 1e-6, 2**14)
+    assert most > 160
+    off = []
+    for space in (80, 4):
         with monkeypatch.context() as patched:
             patched.setattr(counting, "SMALL", 0)
-            patched.setattr(counting, "STRETCH", 2)
-            assert rounds_between(regime, 1e-2, 2**14) == pytest.approx(most, rel=1e-9)
-            size = problem.n * (1 + regime.round.memory)
-            assert rounds_between(regime, 0.5, size) == pytest.approx(counting.rounds_between(regime, 0.5, 2**14))
+            patched.setattr(counting, "SPACE", space)
+            assert left_after(regime, space - 1) == pytest.approx(_left(regime, space - 1), rel=1e-7)
+            off.append(abs(rounds_between(regime, 1e-6, 2**14) / most - 1))
+    assert off[0] < 0.01 < off[1]
+
+
+def _left(regime, rounds):
+    ends = np.linalg.norm(regime.residual(np.array([0, rounds])).reshape(2, -1), axis=1)
+    return ends[1] / ends[0]
 
 
 def test_what_is_not_reached_is_more_than_was_looked_at_and_what_grows_is_never():

@@ -59,11 +59,12 @@ def fastest(
     promises no optimum: on random problems dense grids had up to 15% fewer rounds for averaging and cyclic training, a
     quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
     any method whose clients use their own data only can reach, and the rounds that the best momentum at the server then
-    takes for the worst labels; labels along large eigenvalues may take fewer. --train tests the ranking on one
-    two-layer network, drawn from --seed and trained with the best setting of each method. With --tiles steps are
-    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; for SCAFFOLD,
-    FedDyn and cyclic training every setting is run, most on 1000 of the samples and some ten on all. The rate and the
-    floor are not resolved. After Ctrl-C no file is written.
+    takes for the worst labels; labels along large eigenvalues may take fewer. Of more than 150 samples steps are
+    searched for on 60, and the best ones tuned on all. --train tests the ranking on one two-layer network, drawn from
+    --seed and trained with the best setting of each method. With --tiles steps are searched for in the labels' Krylov
+    space, eta_local among six values, and each best setting is run; for SCAFFOLD, FedDyn and cyclic training every
+    setting is run, most on 1000 of the samples and some ten on all. The rate and the floor are not resolved. After
+    Ctrl-C no file is written.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -87,6 +88,7 @@ def fastest(
                 budget=budget,
                 matrix_free={"none": False, "auto": True}.get(tiles, tiles),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
+                found=lambda tuned: typer.echo(f"  {_first_word(tuned)}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
         _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
@@ -164,6 +166,13 @@ def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: in
 
 def _shown(count: int | None) -> str:
     return "-" if count is None else str(count)
+
+
+def _first_word(tuned: "Tuned") -> str:
+    """A method's best steps and what they take, before the table is made."""
+    rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
+    left = "" if tuned.left is None else f"{_left(tuned)} left"
+    return f"{left or rounds or 'no rounds counted'} with {_steps(tuned)}"
 
 
 def _left(tuned: "Tuned") -> str:
