@@ -12,6 +12,7 @@ from ntkfl.gram.tiles import UNIT, Tiles
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.feedback import Feedback, Gains, LocalErrors
 from ntkfl.limit.linear_round import Blocks, LinearRound
+from ntkfl.limit.round_modes import of_clients
 
 SAFE = 1.01  # covers the rounding of the bounds themselves
 
@@ -61,9 +62,9 @@ class Margins:
             )
         steps = np.stack(list(work.local_steps()))
         length, plain = steps.sum(axis=0), work.response(round.pull)
-        wrong_response = found_most = largest = alone = blocks = relative = 0.0
-        found_least = np.inf
-        for owned, basis in zip(work.clients.members, work.clients.vectors, strict=True):
+        cut = steps.max(axis=0)
+
+        def of_client(owned: np.ndarray, basis: np.ndarray) -> tuple[float, ...]:
             interruption.check()
             size, q, u = len(owned), work.clients.values[owned], response[owned]
             block, gamma = tiles[np.ix_(owned, owned)], 1.01 * (2 * size + 8) * UNIT * size
@@ -71,19 +72,20 @@ class Margins:
             skew = float(np.linalg.norm(basis.T @ basis - np.eye(size))) + gamma
             off = float(np.linalg.norm((basis * q) @ basis.T - block)) + gamma * top + 2.1 * skew * top
             off += tiles.block_error(owned, block)
-            if steps[:, owned[0]].max() * (top + off + round.pull) > 2:
+            if cut[owned[0]] * (top + off + round.pull) > 2:
                 raise ValueError(
-                    f"no error bound is proved for eta_local = {steps.max():g}: it must be below "
+                    f"no error bound is proved for eta_local = {cut.max():g}: it must be below "
                     f"{2 / (top + off + round.pull):.6g}, where every local step contracts"
                 )
             weight = float((u / plain[owned]).max())
             rounded = 2.1 * skew + gamma + (8 + 4 * len(steps)) * UNIT
             wrong = weight * walked * (walked * off / 2 + rounded)
-            wrong_response, found_most = max(wrong_response, wrong), max(found_most, float(u.max()) + wrong)
-            found_least = min(found_least, float(u.min()) - wrong)
             own = float((q * u).max()) + off * weight * walked + (top + off) * wrong
-            largest, alone = largest + own, max(alone, own)
-            blocks, relative = max(blocks, off), max(relative, rounded)
+            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong)
+
+        of_all = np.array(list(of_clients(of_client, work.clients.members, work.clients.vectors)))
+        wrong_response, found_most, alone, blocks, relative, found_least = of_all.max(axis=0).tolist()
+        largest, found_least = float(of_all[:, 2].sum()), -found_least
         margins = cls(
             LocalErrors(
                 SAFE * (tiles.error + tiles.product_rounding),

@@ -6,13 +6,21 @@ residual by M = I - rho H P, rho = eta_g / N. M is not symmetric, but H P has th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.gram.threads import worker_threads
+
+Value = TypeVar("Value")
+
 # Of eta_local: below it the root of the inverse of f_K is lost; f_K tends to 0 at eta_local q = 2 when K is even.
 SAFELY_POSITIVE = 1e-2
+SHARED = 4096  # samples from which on clients are shared by threads: below, starting these takes longer
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
@@ -39,6 +47,21 @@ def _log_modulus(x: np.ndarray) -> np.ndarray:
     return np.log1p(np.where(x <= 1, -x, x - 2))  # log |1 - x|
 
 
+def of_clients(
+    work: Callable[..., Value], members: Sequence[np.ndarray], *others: Sequence[np.ndarray]
+) -> Iterator[Value]:
+    """What each client's samples, and its part of others, give, in the clients' order.
+
+    Many samples are shared by threads, each with one of BLAS: threads within blocks of some hundred rows would wait for
+    each other in every product, on busy cores for milliseconds.
+    """
+    if sum(map(len, members)) < SHARED:
+        yield from map(work, members, *others)
+        return
+    with worker_threads() as count, ThreadPoolExecutor(count) as workers:
+        yield from workers.map(work, members, *others)
+
+
 @dataclass(frozen=True, eq=False)
 class ClientModes:
     """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal."""
@@ -52,17 +75,21 @@ class ClientModes:
     @classmethod
     def of(cls, gram: Float[np.ndarray, "n n"], members: tuple[np.ndarray, ...]) -> ClientModes:
         """Diagonalise the clients' blocks of a Gram matrix."""
-        values, vectors = np.empty(len(gram)), []
-        for owned in members:
-            values[owned], basis = np.linalg.eigh(gram[np.ix_(owned, owned)])
-            vectors.append(basis)
-        return cls(members, tuple(vectors), np.maximum(values, 0.0))
+        pairs = list(of_clients(lambda owned: np.linalg.eigh(gram[np.ix_(owned, owned)]), members))
+        values = np.empty(len(gram))
+        for owned, (own, _) in zip(members, pairs, strict=True):
+            values[owned] = own
+        return cls(members, tuple(basis for _, basis in pairs), np.maximum(values, 0.0))
 
     def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
         """blockdiag_c V_c diag(values_c) V_c^T times a matrix: a function of the blocks, given at their eigenvalues."""
         result = np.empty_like(matrix)
-        for owned, basis in zip(self.members, self.vectors, strict=True):
-            result[owned] = (basis * values[owned]) @ (basis.T @ matrix[owned])
+
+        def applied(owned: np.ndarray, basis: np.ndarray) -> np.ndarray:
+            return (basis * values[owned]) @ (basis.T @ matrix[owned])
+
+        for owned, own in zip(self.members, of_clients(applied, self.members, self.vectors), strict=True):
+            result[owned] = own
         return result
 
     def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ntkfl import data, gram, kernel_regime, random_rounds
 from ntkfl.gram.tiles import Tiles
+from ntkfl.limit import round_modes
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
 
@@ -79,6 +80,14 @@ def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(m
     for curves, (method, options) in zip(together, METHODS, strict=True):
         assert (curves.method, curves.options) == (method, options)
         alike(curves, limit_curves(problem, rounds, method=method, options=options))
+
+
+def test_clients_that_threads_share_give_the_same(monkeypatch):
+    problem = images()
+    before = several_limit_curves(problem, ROUNDS, METHODS)
+    monkeypatch.setattr(round_modes, "SHARED", 1)
+    for curves, same in zip(several_limit_curves(problem, ROUNDS, METHODS), before, strict=True):
+        alike(curves, same)
 
 
 def test_several_methods_go_on_after_a_kill(tmp_path):
