@@ -109,7 +109,7 @@ def fastest(
     methods: Sequence[str] = tuple(METHODS),
     refine: bool = True,
     matrix_free: bool | str = False,
-    found: Callable[[Tuned], None] = lambda tuned: None,
+    answered: Callable[[Tuned], None] = lambda tuned: None,
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
@@ -148,7 +148,7 @@ def fastest(
         methods: labels of those to compare, as the table has them; default: all.
         refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
-        found: told the best of each method as soon as it is known.
+        answered: told the best of each method as soon as it is known.
 
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone
@@ -210,7 +210,7 @@ def fastest(
                 last = [min([tuned, *kept], key=_order)]
                 best[label, steps] = last[0]
         if rows := [tuned for (of, _), tuned in best.items() if of == label]:
-            found(min(rows, key=_order))
+            answered(min(rows, key=_order))
     floor = _worst_rounds(condition, eps)
     return Fastest(eps, tuple(best.values()), condition, floor, budget, None if tiles is None else str(tiles.dtype))
 

@@ -88,7 +88,7 @@ def fastest(
                 budget=budget,
                 matrix_free={"none": False, "auto": True}.get(tiles, tiles),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
-                found=lambda tuned: typer.echo(f"  {_first_word(tuned)}", err=True),
+                answered=lambda tuned: typer.echo(f"  {_first_word(tuned)}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
         _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
