@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl import Setup, data, kernel_regime, random_rounds
+from ntkfl import Setup, data, kernel_regime, random_rounds, sampled_rounds
 from ntkfl.exact_dynamics import MovingWindow
 
 GIVEN = ("rate", "--data", "sphere", "--n", "6", "--seed", "3", "--method", "fedavgm", "--option", "momentum=0.5")
@@ -78,6 +78,22 @@ def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay()
     assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 
 
+def test_runs_estimate_what_python_estimates_and_the_moments_say():
+    drawn = {"participation": 0.5, "batch_size": 2, "noise": 0.02, "eta_local": [0.3, 0.2]}
+    words = ("--participation", "0.5", "--batch-size", "2", "--noise", "0.02", "--local-schedule", ".3,.2")
+    result = run(*words, "--runs", "300", "--rounds", "9")
+    assert result.exit_code == 0 and "noise = 0.02, local_schedule = .3,.2" in result.stdout, result.output
+    problem, options = data.sphere(6, seed=3), {"momentum": 0.5}
+    runs = sampled_rounds(problem, Setup(), [9], None, "fedavgm", options, runs=300, seed=3, **drawn)
+    value, error = runs.mean_square.value[0] / 6, runs.mean_square.error[0] / 6
+    assert f"expected after 9 rounds: a mean square error of {value:.4g} ± {error:.1g}, three" in result.stdout
+    exact = random_rounds(problem, Setup(), None, "fedavgm", options, **drawn).root_mean_square(9) ** 2 / 6
+    assert abs(value - exact) <= 4 / 3 * error
+    last = result.stdout.rstrip().splitlines()[-1].split()
+    deviation = runs.square_variance.value[0] ** 0.5 / 6
+    assert [last[0], last[1], last[3]] == ["9", f"{value:.6g}", f"{deviation:.2g}"]
+
+
 def test_a_residual_below_what_noise_leaves_is_not_promised():
     result = run("--noise", "0.1", "--eps", "1e-6", "--option", "momentum=0.2")
     assert result.exit_code == 0 and re.search(r"rounds to 1e-06 of the start\s+over 10000", result.stdout)
@@ -91,6 +107,9 @@ def test_what_cannot_be_is_refused():
         (("--client-steps", "1,2,3,4", "--batch-size", "2"), "--client-steps is 1,2,3,4; where rounds are drawn"),
         (("--ima-window", "2", "--participation", "0.5"), "--ima-window is 2; where rounds are drawn or scheduled"),
         (("--step-factors", "1,.5", "--noise", "0.1"), "--step-factors is 1,.5; where rounds are drawn or scheduled"),
+        (("--runs", "100"), "--runs is 100, but nothing is drawn"),
+        (("--runs", "1", "--noise", "0.1"), "runs is 1; it must be an integer, 2 or more"),
+        (("--runs", "9", "--noise", "0.1", "--width", "64"), "--width is 64; --runs are of the network at infinite"),
         (("--noise", "-1"), "noise is -1.0; it is a standard deviation"),
         (("--cohorts", "0/5"), "a cohort is [5]; it must name some of the clients 0 to 1"),
         (("--cohorts", "0/x"), "--cohorts is 'x'; it must be numbers"),

@@ -10,6 +10,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.choices import REFUSE, Duplicates, Eps, amount, chosen_problem, setting, takes_options
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
+from experiments.console.run_estimates import print_estimates
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 NOT_STABLE = 1  # exit status
+ROUNDS = 100  # of runs, unless given
 NOISY = 10_000  # rounds that are tried where noise may keep the residual from ever being so small
 
 
@@ -63,6 +65,10 @@ def rate(
             metavar="C,C/C/...", help="the clients of round 0, 1, ..., by number, again and again in this order"
         ),
     ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="estimate the loss after --rounds rounds (100) by so many runs, for thousands of samples"),
+    ] = None,
 ) -> None:
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
@@ -71,7 +77,8 @@ def rate(
     for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
     With --participation, --batch-size or --noise clients, batches or noise are drawn at random: rate, limit and rounds
     are then those of the root mean square over the draws, exactly, with what noise leaves in the end. Steps may change
-    by round, and cohorts take turns. Exit status: 0 stable, 1 not stable, 2 bad input.
+    by round, and cohorts take turns. With --runs the loss is estimated by runs with draws of their own, with its error,
+    and nothing is said of rate and limits. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.estimate import Rigour
@@ -104,6 +111,26 @@ def rate(
         }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
+        if runs is not None and not random:
+            raise ValueError(
+                f"--runs is {runs}, but nothing is drawn; give --participation, --batch-size or --noise, or no --runs"
+            )
+        if runs is not None and options.width is not None:
+            raise ValueError(f"--width is {options.width}; --runs are of the network at infinite width: leave it out")
+        drawn: dict[str, Any] = {"participation": participation, "batch_size": batch_size, "noise": noise}
+    if runs is not None:
+        with bad_input(OverflowError, ValueError):
+            own = None
+            if network != TWO_LAYER:
+                matrix = next(iter(kernels(network, problem, setup, finite=False).values()))
+                problem, own = of_their_outputs(problem, {LIMIT: matrix}), matrix.value
+            named = "".join(f", {name} = {value}" for name, value in chosen.items()) + _drawn_said(drawn, by_round)
+            of = "" if network == TWO_LAYER else f"{network}, "
+            said = f"{of}{method}{named}, {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}"
+            counted = {"rounds": options.rounds or ROUNDS, "runs": runs, "seed": options.seed}
+            print_estimates(problem, setup, own, method, chosen, said, **counted, **drawn, **rounds)
+        return
+    with bad_input():
         matrices = kernels(network, problem, setup, finite=options.width is not None)
         problem = of_their_outputs(problem, matrices)
     with bad_input(OverflowError, ValueError):
@@ -117,9 +144,7 @@ def rate(
                     own,
                     method,
                     chosen,
-                    participation=participation,
-                    batch_size=batch_size,
-                    noise=noise,
+                    **drawn,
                     **rounds,
                 )
             else:
@@ -149,9 +174,7 @@ def rate(
     named = "".join(f", {name} = {value}" for name, value in chosen.items())
     named += f", clients' momentum = {momentum:g}" if momentum else ""
     named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])
-    named += f", participation = {participation:g}, batch_size = {batch_size or 'all'}" if random else ""
-    named += f", noise = {noise:g}" if noise else ""
-    named += "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
+    named += _drawn_said(drawn, by_round) if random else ""
     of = "" if network == TWO_LAYER else f"{network}, "
     typer.echo(f"  setting: {of}{method}{named}, {setting(problem, setup, *steps)}\n")
     rows = [
@@ -173,6 +196,12 @@ def _why_some_stay(regime: "AnyRegime") -> str:
     if isinstance(regime, ScheduledRegime) and regime.absent:
         return f"{named_clients(regime.absent)} in no round"
     return "lambda_min(H) is 0, or cannot be told from it"
+
+
+def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
+    said = f", participation = {drawn['participation']:g}, batch_size = {drawn['batch_size'] or 'all'}"
+    said += f", noise = {drawn['noise']:g}" if drawn["noise"] else ""
+    return said + "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
 
 
 def _numbers(name: str, typed: str | None, kind: type) -> list | None:
