@@ -57,6 +57,7 @@ class Smooth:
     weights: Path | None = None  # a file of the parameters, by the names that the network's model has
     method: str | None = None  # whose rounds are certified; None: any order
     option: tuple[str, ...] = ()
+    export: Path | None = None  # a new folder for a certificate that holds
 
     def certifier(self, problem: Problem, setup: Setup) -> Certify:
         """What certifies a network.
@@ -68,12 +69,25 @@ class Smooth:
         from ntkfl.smooth_networks import certify_network, certify_rounds
 
         if self.method is None:
+            self._require_exportable()
             return partial(certify_network, visits=self.visits)
+        if self.export is not None:
+            raise ValueError("--export is for certificates of any order; leave out --method")
         options = method_options(self.option)
         linear_method(self.method, options, setup)  # refuses before anything is trained
         if self.visits != 1:
             raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
+
+    def _require_exportable(self) -> None:
+        """Raise before anything is trained if there could be no export."""
+        if self.export is None:
+            return
+        from ntkfl.any_order.export import require_new
+
+        require_new(self.export)
+        if self.network.startswith("conv"):
+            raise ValueError(f"--export has no convolutions, and the network is {self.network}")
 
     @property
     def command(self) -> str:
@@ -114,6 +128,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
             record["test"] = on_tests(certificate, problem)
+        if asked.export is not None:
+            _export(certificate, asked.export, problem.x_test if asked.test else None)
         if write:
             from ntkfl.trajectory import provenance
 
@@ -127,6 +143,20 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
             write(as_json(record))
     if not certificate.certified:
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _export(certificate: Either, folder: Path, x_test: Any) -> None:
+    """Write the folder, checked, and say how anybody can check it again."""
+    from ntkfl.smooth_networks import NetworkCertificate
+    from ntkfl.smooth_networks.export import SCRIPT, export_network
+
+    if not certificate.certified:
+        typer.echo(f"  nothing is exported to {folder}: only a certificate that holds is", err=True)
+        return
+    assert isinstance(certificate, NetworkCertificate)
+    with bad_input():
+        proved = export_network(certificate, folder, x_test)
+    typer.echo(f"  checked in exact numbers, reach <= {proved['reach']}; again: python {folder / SCRIPT} {folder}")
 
 
 def _of_file(problem: Problem, network: WideNetwork, path: Path, certify: Certify) -> Either:

@@ -23,6 +23,7 @@ Memory: 6 n (C+1) times all neurons, and 16 kernels (n C, n C). Source: docs/pro
 """
 
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
+from ntkfl.smooth_networks.export import export_network
 from ntkfl.smooth_networks.rounds import RoundsCertificate, certify_rounds
 
-__all__ = ["NetworkCertificate", "RoundsCertificate", "certify_network", "certify_rounds"]
+__all__ = ["NetworkCertificate", "RoundsCertificate", "certify_network", "certify_rounds", "export_network"]

@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +39,27 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
     assert again.exit_code == 0, again.output
     replayed = json.loads((tmp_path / "again.json").read_text())
     assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
+
+
+def test_an_export_is_checked_by_its_script(tmp_path):
+    small = ("certify", "--network", "fc:2:erf", "--width", "64", "--eta-local", "0.4", "--n", "4", "--every", "200")
+    result = run(*small, "--watch", "--rounds", 2000, "--test", "--data", "digits", "--export", tmp_path / "proof")
+    assert result.exit_code == 0, result.output
+    (command,) = re.findall(r"checked in exact numbers, reach <= \S+; again: python (.*)", result.stdout)
+    done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.endswith("certified\n"), done.stdout
+    claim = json.loads((tmp_path / "proof" / "certificate.json").read_text())["claim"]
+    assert len(claim["final"]) > 100
+    early = run(*SMALL, "--export", tmp_path / "none")
+    assert early.exit_code == 1 and f"nothing is exported to {tmp_path / 'none'}" in early.stderr
+    assert not (tmp_path / "none").exists()
+    for words, why in (
+        ((*small, "--export", tmp_path / "proof"), "the export needs a new folder"),
+        ((*small, "--method", "scaffold", "--export", tmp_path / "b"), "leave out --method"),
+        (("certify", "--network", "conv:3:erf", "--export", tmp_path / "b"), "--export has no convolutions"),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 2 and why in refused.output
 
 
 def test_a_round_too_early_is_not_certified_and_the_command_that_trains_on_certifies():

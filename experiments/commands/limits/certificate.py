@@ -80,7 +80,9 @@ def certify(
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="with --any-order: a folder with the certificate and a script that checks it without ntkfl"),
+        typer.Option(
+            help="with --any-order or --network: a folder with the certificate and a script that checks it alone"
+        ),
     ] = None,
     loss: Annotated[
         str | None,
@@ -114,7 +116,7 @@ def certify(
         "--momentum": (momentum, both),
         "--plot": (plot, ("--any-order",)),
         "--attack": (attack, ("--any-order",)),
-        "--export": (export, ("--any-order",)),
+        "--export": (export, ("--any-order", "--network")),
         "--loss": (loss, ("--any-order",)),
         "--option": (option, ("--method",)),
         "--test": (test, tuple(kinds)),
@@ -138,7 +140,9 @@ def certify(
     if network is not None:
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
-        smooth = Smooth(network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()))
+        smooth = Smooth(
+            network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()), export
+        )
         return certify_smooth_network(options, smooth)
     if any_order or method is not None:
         from experiments.console.any_order import AnyOrder, certify_in_any_order

@@ -1,0 +1,120 @@
+"""Writes a certificate of a smooth network as a folder that `ntkfl_check_network.py` checks without this package."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl.any_order import ntkfl_check
+from ntkfl.any_order.export import require_new
+from ntkfl.problem import checked_rows
+from ntkfl.smooth_networks import ntkfl_check_network
+from ntkfl.smooth_networks.certificate import NetworkCertificate
+from ntkfl.smooth_networks.layers import Layer
+
+SCRIPT = "ntkfl_check_network.py"
+CHECKERS = ntkfl_check_network, ntkfl_check
+BALLS = 40  # tried, each GROWTH times the one before: bounds of the script are a little looser
+GROWTH = 1.02
+
+
+def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
+    """Write a certificate, its network, its data and a witness, and have the folder checked by the script beside them.
+
+    Args:
+        certificate: a certified network without convolutions.
+        folder: where to; a new one, or an empty one. It appears when it is complete.
+        x_test: inputs (k, d) whose final classes are claimed too; default none.
+
+    Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (J J' has
+        no smaller one now), `final`.
+
+    Raises:
+        ValueError: a certificate that does not hold, or of a network with convolutions; the checker cannot confirm it,
+            and what it says. OSError: the folder is not empty, or cannot be written.
+    """
+    content, arrays = _content(certificate, x_test)
+    require_new(folder)
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    part.mkdir(parents=True)
+    try:
+        for name, values in arrays.items():
+            raw = np.ascontiguousarray(values, "<f8").tobytes()
+            content["sha256"][name] = hashlib.sha256(raw).hexdigest()
+            (part / f"{name}.f64").write_bytes(raw)
+        for script in CHECKERS:
+            shutil.copyfile(str(script.__file__), part / Path(str(script.__file__)).name)
+        _write(part, content)
+        proved = _proved(part, content)
+        content["claim"] = proved
+        _write(part, content)
+        part.replace(folder)
+    except ntkfl_check.Refused as error:
+        raise ValueError(f"the exported certificate is not confirmed in exact numbers: {error}") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return proved
+
+
+def _proved(part: Path, content: dict) -> dict:
+    """What the script proves in the first ball that is large enough; `content` has that ball then."""
+    _, net, x, y, tests = ntkfl_check_network.loaded(part)
+    start = ntkfl_check_network.started(net, x, y)
+    for _ in range(BALLS - 1):
+        try:
+            return ntkfl_check_network.proved(start, tests, content["step"], content["ball"], content["visits"])
+        except ntkfl_check.Refused:
+            content["ball"] *= GROWTH
+    return ntkfl_check_network.proved(start, tests, content["step"], content["ball"], content["visits"])
+
+
+def _write(folder: Path, content: dict) -> None:
+    (folder / "certificate.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
+    """What certificate.json says but for what the checker finds, and the arrays."""
+    if certificate.window is None:
+        raise ValueError(f"the certificate does not hold, and nothing is exported: {certificate.why}")
+    problem, layers = certificate.problem, certificate.start.curvature.layers
+    for layer in layers:
+        if layer.image is not None:
+            raise ValueError(
+                f"layer {layer.name} is a convolution; the script that checks an exported certificate has none"
+            )
+    arrays = {
+        "x": problem.x,
+        "y": problem.y.reshape(problem.n, -1),
+        "x_test": np.zeros((0, problem.d)) if x_test is None else checked_rows("x_test", x_test),
+    }
+    for k, layer in enumerate(layers):
+        arrays[f"weight{k}"] = layer.weight
+        if layer.bias is not None:
+            arrays[f"bias{k}"] = layer.bias
+    content = {
+        "schema": ntkfl_check_network.SCHEMA,
+        "layers": [_described(layer) for layer in layers],
+        "step": certificate.step_limit,
+        "visits": certificate.visits,
+        "ball": certificate.window.ball,
+        "sha256": {},
+    }
+    return content, arrays
+
+
+def _described(layer: Layer) -> dict:
+    return {
+        "name": layer.name,
+        "columns": layer.weight.shape[1],
+        "bias": layer.bias is not None,
+        "scale": float(layer.scale),
+        "bias_scale": float(layer.bias_scale),
+        "phi": layer.activation.name,
+        "kink": layer.activation.kink,
+        "trained": layer.trained,
+        "opens": layer.opens,
+        "closes": layer.closes,
+    }

@@ -1,0 +1,614 @@
+"""Checks a certificate of a smooth network in exact integers, with Python's standard library and `ntkfl_check.py`.
+
+`python ntkfl_check_network.py FOLDER`, FOLDER from `ntkfl certify --network ... --export FOLDER`; its network and data
+alone are believed. The last line is `certified` (exit status 0), or `refused` and the first thing that is wrong (1).
+
+What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k), blocks may add their inputs to their outputs; the W_k
+and b_k of trained layers are theta. f are the outputs on all samples, J their derivatives, K = J J', r = y - f. In the
+ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i and L_J how fast J turns. Theorem
+(docs/proofs/smooth_networks.md in ntkfl's repository): the inequalities of `window` below prove that training by steps
+up to the printed one, on half the sum of squares, in windows in which each sample has the same sum of steps up to v
+times, by any clients and with means, goes no farther than the printed reach, and that the squared distance to the
+nearest fit falls in a window by the printed factor or more.
+
+How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of what each entry may be off by. (1) Functions
+are series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2)
+|A|^2 = |A A'|, squared again and again, and |A| <= Frobenius. (3) Any Y with Y K Y' >= g I, by its diagonal against
+the rest of each row, shows K >= g / |Y|^2; Y is found in floats here. (4) The bounds of second derivatives are
+recursions in numbers >= 0, all rounded up.
+"""
+
+import json
+import sys
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, isfinite, isqrt, nextafter
+from operator import add
+from pathlib import Path
+from typing import NamedTuple
+
+if __package__:
+    from ntkfl.any_order.ntkfl_check import Refused, below, dot, largest, need, product, raw, read, transposed
+else:
+    from ntkfl_check import (  # type: ignore[import-not-found, no-redef]  # beside the script in a folder
+        Refused,
+        below,
+        dot,
+        largest,
+        need,
+        product,
+        raw,
+        read,
+        transposed,
+    )
+
+SCHEMA = "ntkfl-network/1"
+P, W, FINE = 120, 330, 160  # bits behind the point: of numbers, within series, of bounds
+FAR = 100  # the largest |z| of a sine
+
+
+class Fixed(NamedTuple):
+    rows: list
+    error: int
+
+    def biggest(self):
+        return max((abs(v) for row in self.rows for v in row), default=0)
+
+    def turned(self):
+        return Fixed(transposed(self.rows), self.error)
+
+
+def fixed(rows, bits, factor=1):
+    """Integers times factor 2^-bits, for a factor that is a float's value."""
+    num, den = factor.as_integer_ratio()
+    shift = P - bits - (den.bit_length() - 1)
+    return Fixed([[v * num << shift if shift >= 0 else v * num >> -shift for v in row] for row in rows], int(shift < 0))
+
+
+def matmul(a, b):
+    big, other = a.biggest(), b.biggest()
+    error = len(b.rows) * (a.error * other + big * b.error + a.error * b.error)
+    return Fixed([[v >> P for v in row] for row in product(a.rows, b.rows)], (error >> P) + 2)
+
+
+def entrywise(a, b):
+    error = a.error * b.biggest() + a.biggest() * b.error + a.error * b.error
+    rows = [[u * v >> P for u, v in zip(p, q, strict=True)] for p, q in zip(a.rows, b.rows, strict=True)]
+    return Fixed(rows, (error >> P) + 2)
+
+
+def plus(a, b):
+    return Fixed([list(map(add, p, q)) for p, q in zip(a.rows, b.rows, strict=True)], a.error + b.error)
+
+
+def up(value):
+    """A fraction above, of few bits."""
+    return Fraction(-((-value.numerator << FINE) // value.denominator), 1 << FINE)
+
+
+def root(value):
+    """A fraction above the root of one."""
+    return Fraction(isqrt(-((-value.numerator << 2 * FINE) // value.denominator)) + 1, 1 << FINE)
+
+
+def root_below(value):
+    return Fraction(isqrt((value.numerator << 2 * FINE) // value.denominator), 1 << FINE)
+
+
+def norm(values):
+    return root(sum((v * v for v in values), Fraction(0)))
+
+
+def units(value, times=1):
+    return Fraction(value, 1 << P * times)
+
+
+# Series, for z in units of 2^-W.
+
+
+@lru_cache
+def pi():
+    def arctan(q):
+        total, power, k = 0, (1 << W) // q, 1
+        while power:
+            total += power // k if k % 4 == 1 else -(power // k)
+            power, k = power // (q * q), k + 2
+        return total
+
+    return 16 * arctan(5) - 4 * arctan(239)
+
+
+def falling(x):
+    """e^-x for x >= 0."""
+    if x >> W > 250:
+        return 0
+    halvings = max(0, x.bit_length() - W + 5)
+    r, total, term, k = x >> halvings, 0, 1 << W, 0
+    while term:
+        total += term if k % 2 == 0 else -term
+        k += 1
+        term = (term * r >> W) // k
+    for _ in range(halvings):
+        total = total * total >> W
+    return total
+
+
+def erf(z):
+    """(2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)); 1 to 2^-130 from 9.5 on."""
+    if abs(z) >= 19 << W - 1:
+        return 1 << W if z > 0 else -(1 << W)
+    square, term, total, k = z * z >> W, abs(z), 0, 0
+    while term:
+        total += term
+        k += 1
+        term = (term * 2 * square >> W) // (2 * k + 1)
+    value = 2 * (total * falling(square) >> W) * (1 << W) // isqrt(pi() << W)
+    return value if z > 0 else -value
+
+
+def sine(z, k):
+    """sin z for k = 1, cos z for k = 0."""
+    need(abs(z) <= FAR << W, f"the sine of a number beyond {FAR} is asked for")
+    square, term, total, side = z * z >> W, abs(z) if k else 1 << W, 0, 1
+    while term:
+        total += side * term
+        k, side = k + 2, -side
+        term = (term * square >> W) // (k * (k - 1))
+    return -total if z < 0 and k % 2 else total
+
+
+def log_of_one_and(u):
+    """log(1 + u) for 0 <= u <= 1, 2 artanh(u / (2 + u))."""
+    ratio = (u << W) // ((2 << W) + u)
+    square, power, total, k = ratio * ratio >> W, ratio, 0, 1
+    while power:
+        total += power // k
+        power, k = power * square >> W, k + 2
+    return 2 * total
+
+
+def of_erf(z):
+    return erf(z), 2 * falling(z * z >> W) * (1 << W) // isqrt(pi() << W)
+
+
+def of_gelu(z):
+    below_z = ((1 << W) + erf((z << W) // isqrt(2 << 2 * W))) // 2
+    return z * below_z >> W, below_z + (z * (falling(z * z >> W + 1) * (1 << W) // isqrt(2 * pi() << W)) >> W)
+
+
+def of_sigmoid(z):
+    u, one = falling(abs(z)), 1 << W
+    return (one if z > 0 else u) * one // (one + u), u * one // (one + u) * one // (one + u)
+
+
+def of_tanh(z):
+    s, slope = of_sigmoid(2 * z)
+    return 2 * s - (1 << W), 4 * slope
+
+
+def of_silu(z):
+    s, slope = of_sigmoid(z)
+    return z * s >> W, s + (z * slope >> W)
+
+
+def of_softplus(z):
+    return max(z, 0) + log_of_one_and(falling(abs(z))), of_sigmoid(z)[0]
+
+
+def of_sin(z):
+    return sine(z, 1), sine(z, 0)
+
+
+# phi and phi', and bounds of |phi'| and |phi''| everywhere: a table of the proofs.
+PHI = {
+    "identity": (lambda z: (z, 1 << W), "1", "0"),
+    "relu": (lambda z: (max(z, 0), (z > 0) << W), "1", "0"),
+    "erf": (of_erf, "1.12838", "0.96789"),
+    "gelu": (of_gelu, "1.12891", "0.79789"),
+    "tanh": (of_tanh, "1", "0.76981"),
+    "softplus": (of_softplus, "1", "0.25"),
+    "sin": (of_sin, "1", "1"),
+    "sigmoid": (of_sigmoid, "0.25", "0.09623"),
+    "silu": (of_silu, "1.09985", "0.5"),
+}
+
+
+class Layer(NamedTuple):
+    name: str
+    weight: Fixed  # scale W
+    bias: Fixed  # bias_scale b, one row
+    gain: Fraction  # scale
+    shift: Fraction  # bias_scale; 0 without a bias
+    norm: Fraction  # of scale W, at least
+    phi: str
+    kink: Fraction | None  # where phi is not smooth
+    trained: bool
+    opens: int  # blocks that begin, and end, here
+    closes: int
+
+    @property
+    def slope(self):
+        return Fraction(PHI[self.phi][1])
+
+    @property
+    def bend(self):
+        return Fraction(PHI[self.phi][2])
+
+    @property
+    def jumps(self):
+        return self.phi == "softplus" and self.kink is not None
+
+    def applied(self, z):
+        """phi(z) and phi'(z), on the side of a kink on which z is, and how far from the kink z is in each row."""
+        need(z.biggest() < 1 << P + 40, f"layer {self.name} gets numbers beyond 2^40")
+        function, pairs = PHI[self.phi][0], []
+        bar = None if self.kink is None else self.kink * (1 << P)
+        for row in z.rows:
+            both = [(v << W - P, 1 << W) if self.jumps and v > bar else function(v << W - P) for v in row]
+            pairs.append([[v >> W - P for v in values] for values in zip(*both, strict=True)])
+        clear = [inf if bar is None else max(0, min(abs(v - bar) for v in row) - z.error) for row in z.rows]
+        values, slopes = map(list, zip(*pairs, strict=True))
+        errors = [2 + -(-z.error * of.numerator // of.denominator) for of in (self.slope, self.bend)]
+        return (
+            Fixed(values, errors[0]),
+            Fixed(slopes, errors[1]),
+            [v if v == inf else Fraction(v) / (1 << P) for v in clear],
+        )
+
+
+def top(rows, squarings=7):
+    """(2): at least the norm of a symmetric matrix of integers."""
+    cut = max(0, max(abs(v) for row in rows for v in row).bit_length() - 40)
+    short = [[v >> cut for v in row] for row in rows]
+    if squarings == 0:
+        size = isqrt(sum(dot(row, row) for row in short)) + 1
+    else:
+        size = isqrt(top(list(product(short, short)), squarings - 1)) + 1
+    return size + len(rows) << cut
+
+
+def spectral(a):
+    """At least |A|."""
+    small = a if len(a.rows) <= len(a.rows[0]) else a.turned()
+    size = root(units(top(list(product(small.rows, transposed(small.rows)))), 2))
+    return size + units(a.error * max(len(a.rows), len(a.rows[0])))
+
+
+class Pass(NamedTuple):
+    outputs: Fixed  # (n, C)
+    gram: list  # of each layer: the products of (scale h, bias_scale) of samples, (n, n)
+    before: list  # derivatives of outputs in z_k, (n C, m)
+    after: list  # the same in h_k, for each layer but the last
+    clear: list  # of each layer and sample
+
+
+def passes(net, x):
+    h, aside, gram, slopes, clear = x, [], [], [], []
+    for layer in net:
+        aside += [h] * layer.opens
+        gain, shift = ((of.numerator << P) // of.denominator for of in (layer.gain, layer.shift))
+        rows = [[v * gain >> P for v in row] + [shift] for row in h.rows]
+        error = (h.error * gain + h.biggest() + h.error >> P) + 2
+        long = Fixed(rows, error)
+        gram.append(matmul(long, long.turned()))
+        z = plus(matmul(h, layer.weight.turned()), Fixed(layer.bias.rows * len(h.rows), layer.bias.error))
+        h, slope, far = layer.applied(z)
+        slopes.append(slope)
+        clear.append(far)
+        for _ in range(layer.closes):
+            h = plus(h, aside.pop())
+    n, outputs = len(h.rows), len(h.rows[0])
+    b = Fixed([[(o == p) << P for p in range(outputs)] for _ in range(n) for o in range(outputs)], 0)
+    before: list[Fixed] = []
+    after: list[Fixed] = []
+    for k in reversed(range(len(net))):
+        aside += [b] * net[k].closes
+        after.insert(0, b)
+        b = entrywise(b, Fixed([row for row in slopes[k].rows for _ in range(outputs)], slopes[k].error))
+        before.insert(0, b)
+        if k:
+            b = matmul(b, net[k].weight)
+            for _ in range(net[k].opens):
+                b = plus(b, aside.pop())
+    return Pass(h, gram, before, after[:-1], clear)
+
+
+def kernel(net, done):
+    """J J', (n C, n C)."""
+    n, total = len(done.outputs.rows), None
+    outputs = len(done.outputs.rows[0])
+    for layer, gram, before in zip(net, done.gram, done.before, strict=True):
+        if layer.trained:
+            wide = [[v for v in row for _ in range(outputs)] for row in gram.rows for _ in range(outputs)]
+            part = entrywise(matmul(before, before.turned()), Fixed(wide, gram.error))
+            total = part if total is None else plus(total, part)
+    need(total is not None and n, "nothing is trained, or there are no samples")
+    return total
+
+
+def least_eigenvalue(k):
+    """(3): a fraction below the least eigenvalue; the inverse of Cholesky's factor, in floats, is Y."""
+    size = len(k.rows)
+    lower = [[0.0] * size for _ in range(size)]
+    for i, row in enumerate(k.rows):
+        for j in range(i + 1):
+            rest = row[j] / (1 << P) - sum(u * v for u, v in zip(lower[i][:j], lower[j][:j], strict=True))
+            need(i != j or rest > 0, "the smallest eigenvalue of J J' is not known to be positive")
+            lower[i][j] = rest**0.5 if i == j else rest / lower[j][j]
+    inverse = [[0.0] * size for _ in range(size)]
+    for j in range(size):
+        for i in range(j, size):
+            rest = (i == j) - sum(lower[i][q] * inverse[q][j] for q in range(j, i))
+            inverse[i][j] = rest / lower[i][i]
+    need(all(isfinite(v) for row in inverse for v in row), "the kernel is too ill-conditioned")
+    y = [[int(Fraction(v) * (1 << 60)) for v in row] for row in inverse]
+    sums = [sum(map(abs, row)) for row in y]
+    square = product(y, transposed(product(y, k.rows)))
+    gap = min(2 * row[i] - sum(map(abs, row)) - k.error * sums[i] * sum(sums) for i, row in enumerate(square))
+    need(gap > 0, "(3) fails: a row of Y K Y' does not outweigh its other entries")
+    return Fraction(gap, top(list(product(transposed(y), y)))) / (1 << P)
+
+
+class Sizes(NamedTuple):
+    """Bounds at theta of one output of a sample, or of all, for each layer."""
+
+    each: list  # |(scale h, bias_scale)| of a sample
+    together: list  # the norm of the matrix of these vectors
+    before: list  # of the rows B_k of a sample
+    after: list  # the largest column of the rows b_k of a sample
+    clear: list
+
+
+def of_each(net, done):
+    outputs = len(done.outputs.rows[0])
+    groups = []
+    for at in range(len(done.before[0].rows)):
+        i = at // outputs
+        lengths = [root(units(gram.rows[i][i] + gram.error)) for gram in done.gram]
+        before = [norm([units(abs(v) + b.error) for v in b.rows[at]]) for b in done.before]
+        after = [units(max(map(abs, b.rows[at])) + b.error) for b in done.after]
+        groups.append(Sizes(lengths, lengths, before, after, [far[i] for far in done.clear]))
+    return groups
+
+
+def of_all(done, groups):
+    outputs, before, after = len(done.outputs.rows[0]), [], []
+    blocks = range(0, len(groups), outputs)
+    for b in done.before:
+        inner = [product(b.rows[at : at + outputs], transposed(b.rows[at : at + outputs])) for at in blocks]
+        size = max(sum(map(abs, row)) for rows in inner for row in rows)
+        off = outputs * len(b.rows[0]) * (2 * b.biggest() + b.error) * b.error
+        before.append(root(units(size + off, 2)))
+    for b in done.after:
+        columns = [column for at in blocks for column in transposed(b.rows[at : at + outputs])]
+        after.append(max(norm([units(abs(v) + b.error) for v in column]) for column in columns))
+    longest = [max(of) for of in zip(*(group.each for group in groups), strict=True)]
+    together = [root(units(top(gram.rows) + len(gram.rows) * gram.error)) for gram in done.gram]
+    return Sizes(longest, together, before, after, [min(of) for of in zip(*(g.clear for g in groups), strict=True)])
+
+
+def speeds(net, start, radius):
+    """(4): how fast z_k, and what each layer takes, move with the parts of theta; and |(scale h, bias_scale)|."""
+    h, aside, lengths, before = [Fraction(0)] * len(net), [], [], []
+    inputs = [h]
+    for k, layer in enumerate(net):
+        aside += [h] * layer.opens
+        lengths.append(up(start[k] + layer.gain * norm(h) * radius))
+        row = [up((layer.norm + layer.gain * radius * layer.trained) * v) for v in h]
+        row[k] = lengths[-1] * layer.trained
+        before.append(row)
+        h = [up(layer.slope * v) for v in row]
+        for _ in range(layer.closes):
+            h = list(map(add, h, aside.pop()))
+        inputs.append(h)
+    return before, inputs, lengths
+
+
+def in_ball(net, at, radius):
+    """The norms of the rows B_k, and of columns of b_k, in the ball."""
+    moved = [radius * norm(row) for row in speeds(net, at.each, radius)[0]]
+    turned, carried, aside = net[-1].bend * moved[-1], Fraction(0), []
+    before, after = [at.before[-1] + turned], list[Fraction]()
+    for k in range(len(net) - 1, 0, -1):
+        layer, lower = net[k], net[k - 1]
+        aside += [carried] * layer.closes
+        carried = up(layer.gain * radius * before[0] * layer.trained + layer.norm * turned)
+        for _ in range(layer.opens):
+            carried += aside.pop()
+        after.insert(0, at.after[k - 1] + carried)
+        turned = up(lower.bend * moved[k - 1] * at.after[k - 1] + lower.slope * carried)
+        before.insert(0, at.before[k - 1] + turned)
+    return before, after
+
+
+def curvature(net, at, radius):
+    """(4): L_i of one output, or L_J of all."""
+    tall, wide = speeds(net, at.each, radius), speeds(net, at.together, radius)
+    before, after = in_ball(net, at, radius)
+    size = range(len(net))
+    form = [[up(net[-1].bend * tall[0][-1][i] * wide[0][-1][j]) for j in size] for i in size]
+    for k in range(1, len(net)):
+        layer, lower = net[k], net[k - 1]
+        for j in size:
+            form[k][j] += up(2 * layer.gain * before[k] * wide[1][k][j]) * layer.trained
+        for i in size:
+            for j in size:
+                form[i][j] += up(after[k - 1] * lower.bend * tall[0][k - 1][i] * wide[0][k - 1][j])
+    whole = [[int((form[i][j] + form[j][i]) * (1 << FINE)) + 1 for j in size] for i in size]
+    return up(largest(whole) / (2 << FINE))
+
+
+def crossing(net, at, radius):
+    """The layers in which a neuron may reach its kink in the ball."""
+    rows = speeds(net, at.each, radius)[0]
+    return [k for k in range(len(net)) if net[k].kink is not None and not at.clear[k] > radius * norm(rows[k])]
+
+
+class Start(NamedTuple):
+    net: list
+    groups: list
+    all: Sizes
+    residual: Fraction
+    least: Fraction  # of the singular values of J
+    largest: Fraction  # of the eigenvalues of J J'
+    entries: Fraction  # of those of the absolute values of J J'
+    gradients: Fraction  # |J| (Frobenius)
+
+
+def started(net, x, y):
+    done = passes(net, x)
+    k, groups = kernel(net, done), of_each(net, done)
+    off = plus(y, Fixed([[-v for v in row] for row in done.outputs.rows], done.outputs.error))
+    return Start(
+        net,
+        groups,
+        of_all(done, groups),
+        norm([units(abs(v) + off.error) for row in off.rows for v in row]),
+        root_below(least_eigenvalue(k)),
+        units(top(k.rows) + len(k.rows) * k.error),
+        up(largest([[abs(v) + k.error for v in row] for row in k.rows]) / (1 << P)),
+        root(units(sum(row[i] + k.error for i, row in enumerate(k.rows)))),
+    )
+
+
+def window(start, rho, eta, v):
+    """The distance to a fit, the reach and the factor of a window, as fractions; or Refused."""
+    net, one = start.net, Fraction(1)
+    for group in (*start.groups, start.all):
+        for k in crossing(net, group, rho):
+            raise Refused(f"a neuron of layer {net[k].name} may reach its kink")
+    bend = norm([curvature(net, group, rho) for group in start.groups])
+    turn = min(bend, curvature(net, start.all, rho))
+    s = start.least - turn * rho
+    need(s > 0, "gradients may turn too far in the ball")
+    eps = 2 - eta * (root(start.largest) + turn * rho) ** 2
+    need(eps > 0, "the step is too long")
+    kappa = 1 + root(v) * eta * (start.entries + 2 * rho * start.gradients * bend + (rho * bend) ** 2)
+    d = up(start.residual / s)
+    bent = up(v * bend**2 / (2 * eps))
+    under = one - 4 * eta * bent * d**2
+    need(under > 0, "models may be too far from a fit for so much curvature")
+    away = up(2 / (1 + root_below(under)))
+    gain, loss = -up(-(eps / 2 * (s / kappa) ** 2)), up(bent * away**2 * d**2)
+    need(gain > loss, "a window may raise the distance to the fits")
+    farthest = up(d * root(away))
+    turning = 1 - 2 * turn * farthest / s
+    need(turning > 0, "fits turn too fast")
+    drift = up(root(v * away * 2 / eps) * bend * d**2 * root(gain) / (gain - loss) / turning)
+    need(d + drift + 2 * farthest < rho, "models may leave the ball")
+    return d, d + drift + farthest, 1 - eta * (gain - loss)
+
+
+def final_classes(net, x, reach):
+    done = passes(net, x)
+    n, outputs = len(x.rows), len(done.outputs.rows[0])
+    squares, final = [Fraction(0)] * (n * outputs), []
+    for layer, gram, before in zip(net, done.gram, done.before, strict=True):
+        for at, row in enumerate(before.rows):
+            i = at // outputs
+            size = sum(units(abs(v) + before.error) ** 2 for v in row) * units(gram.rows[i][i] + gram.error)
+            squares[at] += size * layer.trained
+    moved = []
+    for at, group in enumerate(of_each(net, done)):
+        hit = crossing(net, group, reach)
+        speed = root(squares[at]) + curvature(net, group, reach) * reach / 2
+        if hit:
+            speed = norm(speeds(net, group.each, reach)[1][-1])
+        moved.append(inf if any(net[k].jumps for k in hit) else up(speed * reach) + units(done.outputs.error))
+    for i, row in enumerate(done.outputs.rows):
+        values, off = [units(v) for v in row], moved[i * outputs : (i + 1) * outputs]
+        if outputs == 1:
+            values, off = [values[0], -values[0]], off * 2
+        best = max(range(len(values)), key=values.__getitem__)
+        others = [0] if outputs == 1 else [values[k] + off[k] for k in range(outputs) if k != best]
+        name = (1, -1)[best] if outputs == 1 else best
+        final.append(name if all(values[best] - off[best] > other for other in others) else "open")
+    return final
+
+
+def above(value):
+    return nextafter(float(value), inf)
+
+
+def number(value):
+    """The fraction that a float or an integer is."""
+    need(type(value) in (int, float) and isfinite(value), f"{value!r:.50} is no finite number")
+    return Fraction(value)
+
+
+def loaded(folder):
+    """The content of the JSON, the network, inputs, labels and test inputs."""
+    content = json.loads(raw(folder / "certificate.json"))
+    need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
+    checksums, net = content["sha256"], []
+    need(0 < len(content["layers"]) <= 100, "there must be 1 to 100 layers")
+    for k, of in enumerate(content["layers"]):
+        columns, biased, trained, opens, closes = (of[key] for key in ("columns", "bias", "trained", "opens", "closes"))
+        need({type(biased), type(trained)} == {bool} and of["phi"] in PHI, f"layer {k} is not one of a network")
+        need(all(type(v) is int and 0 <= v < 100 for v in (opens, closes)), f"layer {k} opens or closes no such blocks")
+        gain, shift = (number(of[key]) for key in ("scale", "bias_scale"))
+        need(gain > 0 and shift >= 0, f"layer {k} has a negative scale")
+        rows, bits = read(folder, checksums, f"weight{k}", columns)
+        need(rows, f"weight{k} is empty")
+        offset, offset_bits = read(folder, checksums, f"bias{k}", len(rows)) if biased else ([[0] * len(rows)], 0)
+        need(len(offset) == 1, f"bias{k} has a wrong length")
+        kink = None if of["kink"] is None else number(of["kink"])
+        need(of["phi"] != "relu" or kink == 0, f"layer {k} has its kink at another place")
+        need(kink is None or of["phi"] in ("relu", "softplus"), f"layer {k} has a kink where there is none")
+        weight, bias = fixed(rows, bits, gain), fixed(offset, offset_bits, shift)
+        size = spectral(weight) if k else Fraction(0)
+        named = str(of["name"]), weight, bias, gain, shift if biased else Fraction(0), size
+        net.append(Layer(*named, of["phi"], kink, trained, opens, closes))
+    sizes, aside = [len(net[0].weight.rows[0])], []
+    for layer in net:
+        need(len(layer.weight.rows[0]) == sizes[-1], f"layer {layer.name} takes another number of neurons")
+        aside += [sizes[-1]] * layer.opens
+        sizes.append(len(layer.weight.rows))
+        for _ in range(layer.closes):
+            need(aside and aside.pop() == sizes[-1], f"a block that ends with layer {layer.name} is none")
+    need(not aside, "a block has no end")
+    arrays = [fixed(*read(folder, checksums, name, sizes[end])) for name, end in (("x", 0), ("y", -1), ("x_test", 0))]
+    need(len(arrays[0].rows) == len(arrays[1].rows) > 0, "x and y have different lengths")
+    return content, net, *arrays
+
+
+def check(folder):
+    """What is proved. Raises Refused where nothing is."""
+    content, net, x, y, tests = loaded(folder)
+    step, ball, visits = (content[key] for key in ("step", "ball", "visits"))
+    need(min(map(number, (step, ball, visits))) > 0, "the step, the ball or the visits are not positive")
+    need(visits >= 1, "visits are below 1")
+    return proved(started(net, x, y), tests, step, ball, visits)
+
+
+def proved(start, tests, step, ball, visits):
+    distance, reach, factor = window(start, *map(Fraction, (ball, step, visits)))
+    return {
+        "step": step,
+        "visits": visits,
+        "distance": above(distance),
+        "reach": above(reach),
+        "window_factor": min(1.0, above(factor)),
+        "eigenvalue": below(start.least**2),
+        "final": final_classes(start.net, tests, reach) if tests.rows else [],
+    }
+
+
+def main(arguments):
+    try:
+        need(len(arguments) == 1, "one folder is needed: python ntkfl_check_network.py FOLDER")
+        folder = Path(arguments[0])
+        shown, claim = check(folder), json.loads(raw(folder / "certificate.json"))["claim"]
+        need(claim == shown, f"the claim is not what is shown, {shown}")
+    except Exception as error:  # whatever the folder has in it: an answer, not a traceback
+        print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
+        return 1
+    print(f"a fit is within {shown['distance']}, and no later model is farther than {shown['reach']} from this one")
+    print(f"steps up to {shown['step']}, visits up to {shown['visits']}-fold; a window multiplies the squared distance")
+    print(f"to the fits by {shown['window_factor']} at that step; final classes of the test inputs: {shown['final']}")
+    print("certified")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
