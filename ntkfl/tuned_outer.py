@@ -29,11 +29,14 @@ OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "average": ("fedavg", {}),
     "momentum": ("fedavgm", {"nesterov": False}),
     "nesterov": ("fedavgm", {"nesterov": True}),
+    "falling": ("fedavg", {}),  # the server's rate falls by the same factor in every round
 }
+USUAL = ("average", "momentum", "nesterov")  # that are tried unless others are named
 LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # of the eta_local at which a client alone diverges, where a search may begin
 RATES = (0.5, 1.0, 2.0, 4.0)  # of the server, the same
 MOMENTA = (0.3, 0.6, 0.85)
+FALLS = (0.5, 0.1, 0.02)  # of the server's rate, from the first to the last round
 TRIES = 70  # of a search, from the best beginning
 
 
@@ -57,16 +60,17 @@ class OuterChoice:
     """The best steps that were found for an outer optimizer and a number of local steps.
 
     Args:
-        outer: average, momentum or nesterov.
+        outer: average, momentum, nesterov or falling.
         local_steps: K.
         rounds: T, what the budget allows.
         eta_local: the clients' step on the sum of their losses.
-        server_rate: the server's step, times the mean displacement.
+        server_rate: the server's step, times the mean displacement; the first one, where it falls.
         momentum: of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
         stable: whether rounds with these steps bring the mean square down for ever; a short budget may not ask for it.
+        last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
     outer: str
@@ -78,6 +82,7 @@ class OuterChoice:
     mean_square: float
     floor: float
     stable: bool
+    last_rate: float | None = None
 
     @property
     def method(self) -> str:
@@ -89,6 +94,11 @@ class OuterChoice:
         """Its options."""
         return _options(self.outer, self.server_rate, self.momentum)
 
+    @property
+    def schedule(self) -> list[float] | None:
+        """The `eta_global` of `ntkfl.random_rounds`, by round; None where the rate is one of the options."""
+        return None if self.last_rate is None else _falling(self.server_rate, self.last_rate, self.rounds)
+
 
 def tune_outer(
     problem: Problem,
@@ -97,14 +107,14 @@ def tune_outer(
     rounds: int | None = None,
     samples: int | None = None,
     local_steps: Sequence[int] = (1, 4, 16),
-    outer: Sequence[str] = tuple(OUTER),
+    outer: Sequence[str] = USUAL,
     drawn: Drawn | None = None,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[OuterChoice]:
     """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
 
-    eta_local, the server's rate and momentum are searched for together. A momentum is never worse than the average with
-    the same K; beyond that no optimum is promised. `floor` says what could be left to gain.
+    eta_local, the server's rate and momentum are searched for together. A momentum, or a rate that falls, is never
+    worse than the average with the same K; beyond that no optimum is promised. `floor` says what could be left to gain.
 
     Args:
         problem: data; y (n,) or (n, C).
@@ -112,7 +122,7 @@ def tune_outer(
         rounds: T.
         samples: in place of rounds, how many gradients of a sample all clients may compute together.
         local_steps: numbers of local steps to try.
-        outer: names of outer optimizers: average, momentum, nesterov.
+        outer: names of outer optimizers: average, momentum, nesterov, falling; the first three unless given.
         drawn: batches, clients and noise; None: full batches, all clients, no noise.
         progress: is told what is tuned.
 
@@ -137,7 +147,7 @@ def tune_outer(
         plain = search.best("average", search.grid())
         for name in outer:
             progress(f"{name}, K = {steps}, {budget} rounds")
-            best = plain if name == "average" else search.best(name, search.pushed(plain[1]), plain)
+            best = plain if name == "average" else search.best(name, search.begun(name, plain[1]), plain)
             choices.append(search.choice(name, *best))
     return sorted(choices, key=lambda choice: choice.mean_square)
 
@@ -195,11 +205,19 @@ def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samp
 
 
 def _options(outer: str, server_rate: float, momentum: float) -> dict[str, Any]:
+    if outer == "falling":
+        return {}
     given = {} if outer == "average" else {"momentum": momentum}
     return OUTER[outer][1] | given | {"server_rate": server_rate}
 
 
-Point = Float[np.ndarray, " k"]  # logit of eta_local's share, log of the server rate, logit of the momentum's share
+def _falling(first: float, last: float, rounds: int) -> list[float]:
+    """The server's rates."""
+    return np.geomspace(first, last, rounds).tolist() if rounds > 1 else [first]
+
+
+# logit of eta_local's share, log of the (first) server rate, logit of the momentum's share or of the last rate's
+Point = Float[np.ndarray, " k"]
 
 
 class _Search:
@@ -212,9 +230,8 @@ class _Search:
     def regime(self, outer: str, point: Point) -> RandomRegime:
         """The random rounds with these steps."""
         at = self.base.at(Setup(eta_local=float(self.largest * expit(point[0])), local_steps=self.steps))
-        momentum = LARGEST_MOMENTUM * float(expit(point[2])) if len(point) > 2 else 0.0
-        options = _options(outer, float(np.exp(point[1])), momentum)
-        drawn = self.drawn
+        rate, momentum, last = self._rates(outer, point)
+        options, drawn = _options(outer, rate, momentum), self.drawn
         return random_of_method(
             at,
             OUTER[outer][0],
@@ -222,7 +239,13 @@ class _Search:
             batch_size=drawn.batch_size,
             participation=drawn.participation,
             noise=drawn.noise,
+            eta_global=None if last is None else _falling(rate, last, self.rounds),
         )
+
+    def _rates(self, outer: str, point: Point) -> tuple[float, float, float | None]:
+        """The server's rate, its momentum, and the rate in the last round where it falls."""
+        rate, share = float(np.exp(point[1])), float(expit(point[2])) if len(point) > 2 else 0.0
+        return (rate, 0.0, rate * share) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
 
     def loss(self, outer: str, point: Point) -> float:
         """log E |r(T)|^2 / n; infinite where it overflows."""
@@ -237,8 +260,10 @@ class _Search:
         shares = SHARES[-2:-1] if self.steps == 1 else SHARES
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
-    def pushed(self, plain: Point) -> list[Point]:
-        """Where momentum begins: at the steps of averaging, the server's shortened by what momentum adds."""
+    def begun(self, outer: str, plain: Point) -> list[Point]:
+        """Where others begin: at the steps of averaging, the server's such that momentum or falling changes little."""
+        if outer == "falling":
+            return [np.array([plain[0], plain[1] - np.log(fall) / 2, logit(fall)]) for fall in FALLS]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
@@ -251,13 +276,12 @@ class _Search:
         least = float(done.fun), np.asarray(done.x)
         if known is None or least[0] <= known[0]:
             return least
-        return known[0], np.append(known[1], -np.inf)  # momentum 0
+        return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # a fall by 1, momentum 0
 
     def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
         """As it is reported."""
         n, regime = self.base.problem.n, self.regime(outer, point)
-        momentum = LARGEST_MOMENTUM * float(expit(point[2])) if len(point) > 2 else 0.0
+        rate, momentum, last = self._rates(outer, point)
         floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n
-        rate = float(np.exp(point[1]))
         steps = self.steps, self.rounds, regime.setup.eta_local, rate, momentum
-        return OuterChoice(outer, *steps, float(np.exp(log_loss)) / n, floor, regime.stable)
+        return OuterChoice(outer, *steps, float(np.exp(log_loss)) / n, floor, regime.stable, last)

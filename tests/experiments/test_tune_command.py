@@ -19,13 +19,15 @@ def run(*words):
 
 def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
-    drawn = "--outer", "average,nesterov", "--batch-size", 2, "--noise", 0.01
+    drawn = "--outer", "average,nesterov,falling", "--batch-size", 2, "--noise", 0.01
     result = run(*SMALL, "--samples", 12, *drawn, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem, noisy = data.BUILT_IN["digits"](n=8, clients=2), Drawn(batch_size=2, noise=0.01)
-    choices = tune_outer(problem, samples=12, local_steps=(1,), outer=("average", "nesterov"), drawn=noisy)
+    choices = tune_outer(problem, samples=12, local_steps=(1,), outer=("average", "nesterov", "falling"), drawn=noisy)
     assert json.loads(file.read_text())["choices"] == [asdict(choice) for choice in choices]
     assert f"least expected: {choices[0].mean_square:.3g} after 3 rounds, with {choices[0].outer}" in result.stdout
+    (falling,) = [choice for choice in choices if choice.outer == "falling"]
+    assert f"{falling.server_rate:.3g} to {falling.last_rate:.3g}" in result.stdout
     assert picture.read_text().lstrip().startswith("<?xml")
 
 

@@ -23,6 +23,7 @@ def expected(problem, one, drawn, **further):
     """E |r(T)|^2 / n by `random_rounds`."""
     setup = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
     given = {"batch_size": drawn.batch_size, "participation": drawn.participation, "noise": drawn.noise}
+    given["eta_global"] = one.schedule
     regime = random_rounds(problem, setup, further.pop("h", None), one.method, one.options, **given)
     return float(regime.root_mean_square(one.rounds, further.pop("start", None)) ** 2) / problem.n
 
@@ -39,6 +40,25 @@ def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
         assert choice.mean_square == pytest.approx(expected(SMALL, choice, drawn), rel=1e-9)
         assert choice.floor <= choice.mean_square <= of["average", steps].mean_square * (1 + 1e-12)
         assert (choice.momentum == 0) or outer != "average"
+
+
+def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
+    drawn = Drawn(noise=0.1)
+    choices = tune_outer(SMALL, rounds=8, local_steps=(2,), outer=("average", "falling"), drawn=drawn)
+    falling, average = choices
+    assert (falling.outer, average.outer) == ("falling", "average") and average.schedule is None
+    assert falling.mean_square < 0.99 * average.mean_square
+    assert falling.mean_square == pytest.approx(expected(SMALL, falling, drawn), rel=1e-9)
+    rates = np.array(falling.schedule)
+    assert len(rates) == 8 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
+    assert np.allclose(rates[1:] / rates[:-1], rates[1] / rates[0])
+    for factor in (0.8, 1.25):  # a search that ends away from its least is seen here
+        setup = Setup(eta_local=falling.eta_local, local_steps=2)
+        fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 8).tolist()
+        other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(8) ** 2
+        assert falling.mean_square <= other / SMALL.n
+    (once,) = tune_outer(SMALL, rounds=1, local_steps=(1,), outer=("falling",), drawn=drawn)
+    assert once.schedule == [once.server_rate]
 
 
 def test_a_dense_grid_of_steps_finds_hardly_less():

@@ -33,7 +33,7 @@ UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 def tune(
     options: "Options",
     outer: Annotated[
-        str, typer.Option(help="the outer optimizers to try, of average, momentum and nesterov")
+        str, typer.Option(help="the outer optimizers to try, of average, momentum, nesterov, falling")
     ] = "average,momentum,nesterov",
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,4,16",
     samples: Annotated[
@@ -52,8 +52,9 @@ def tune(
     """Tune the server's optimizer, its rate and momentum, K and eta_local for a budget, by the exact expected loss.
 
     Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server goes along the mean of the clients'
-    displacements: plainly, with heavy-ball momentum, or with Nesterov's, as DiLoCo does. Batches are drawn without
-    replacement, independently in every step; shuffled passes are something else. What is compared is the expected mean
+    displacements: plainly, with heavy-ball momentum, with Nesterov's, as DiLoCo does, or, where --outer names falling,
+    plainly with a rate that falls by the same factor in every round. Batches are drawn without replacement,
+    independently in every step; shuffled passes are something else. What is compared is the expected mean
     square error at the end of the budget. The search promises no optimum. The floor is what the error is at least with
     any outer optimizer whose coefficients are set in advance, at the same K and eta_local; it does not count the noise.
     Steps may be such that training would diverge after the budget; the table says so. Exit status: 0 done, 2 bad input.
@@ -99,9 +100,11 @@ def _print(choices: "list[OuterChoice]", said: str) -> None:
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     table = plain_table(["outer", *numbers, "in the long run"], numbers=numbers, wrapped=["outer", *numbers])
     for choice in choices:
-        cells = (choice.eta_local, choice.server_rate, choice.momentum, choice.mean_square, choice.floor)
+        rate = f"{choice.server_rate:.3g}" + (f" to {choice.last_rate:.3g}" if choice.last_rate is not None else "")
+        cells = (choice.momentum, choice.mean_square, choice.floor)
         counts, after = (str(choice.local_steps), str(choice.rounds)), "" if choice.stable else "diverges"
-        table.add_row(choice.outer, *counts, *(f"{value:.3g}" for value in cells), after)
+        numbers = (f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells))
+        table.add_row(choice.outer, *counts, *numbers, after)
     typer.echo(as_lines(table))
 
 
