@@ -66,7 +66,10 @@ def nearest_in_box(
         tied, pull = np.flatnonzero(side), np.zeros(len(low))
         if len(tied):
             wanted = np.where(side > 0, low, high)[tied]
-            pull[tied] = scipy.linalg.solve(kernel[np.ix_(tied, tied)], wanted, assume_a="pos")
+            try:
+                pull[tied] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(kernel[np.ix_(tied, tied)]), wanted)
+            except np.linalg.LinAlgError:  # by rounding a part may be singular where the whole is not
+                return best
         change = kernel @ pull
         inside = np.clip(change, low, high)
         if (cost := float(inside @ scipy.linalg.cho_solve(factor, inside))) < least:

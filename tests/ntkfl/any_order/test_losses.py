@@ -53,6 +53,12 @@ def test_targets_are_nearest(seed, p):
     assert np.linalg.norm(root @ best) <= np.linalg.norm(root @ reference) * (1 + 1e-6) + 1e-12
 
 
+def test_targets_of_rows_that_nearly_depend_come_without_a_warning():
+    kernel = np.array([[1, 1, 0], [1, 1 + 2.3e-16, 0], [0, 0, 1.0]])  # Cholesky just factors it
+    best = nearest_in_box(kernel, np.ones(3), np.full(3, 2.0))
+    assert ((best >= 1) & (best <= 2)).all()
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_no_order_leaves_a_certified_ball(seed):
     """Long trainings by four aims, and a search: distances never grow, and outputs stay in their enclosures."""
