@@ -1,7 +1,7 @@
-"""Measure what the pictures of the statements are drawn of: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
+"""Measure the numbers behind the pictures of statements: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
 
-All of `statement_pictures.json`, or what it has of these statements, is written anew; the pages draw it when built, and
-measure what it does not have.
+It writes `statement_pictures.json` anew, or only the entries of the statements that are named. The build of the pages
+draws from that file, and measures statements that the file lacks.
 """
 
 import argparse

@@ -21,17 +21,21 @@ from ntkfl.problem import Setup
 Options = dict[str, Any]
 Setting = tuple[float, Options]  # eta_local and the method's options
 
-SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # of 1 / max_c |H_cc|: local steps from which the search may begin
-LOWEST = 0.03  # of these shares
-RATES = 2.0 ** np.arange(-2, 6)  # server rates from which it may begin where no formula gives a better one
-PULLS = 4.0 ** np.arange(-3, 4)  # the same of alpha and mu, in units of 1 / (K eta_local)
-QUARTERS = np.linspace(0, 1, 5)  # of the spectrum: eigenvalues from which on the closed forms are the best steps
-WIDTH, CLOSE, TRIES = 0.3, 2e-2, 40  # of the search: its first step, its last one, settings for each number
-APART, BEGINNINGS = 0.5, 3  # what lies between two beginnings, in one number at least; how many there are
-FEW, HALVED = 6, 8  # of a search that follows one on some samples: settings for each number, steps that are tried
-LOOKED = 256  # rounds from which more are extrapolated where every setting is run, round by round
-PULLING = "alpha", "mu"  # which are in units of 1 / (K eta_local)
-NO_MODES = "scaffold", "feddyn", "cyclic"  # whose rounds are no functions of one symmetric matrix
+SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # the search begins at local steps of these multiples of 1 / max_c |H_cc|
+LOWEST = 0.03  # the smallest such multiple that is tried
+RATES = 2.0 ** np.arange(-2, 6)  # server rates at which the search begins where no formula gives a better one
+PULLS = 4.0 ** np.arange(-3, 4)  # alpha and mu at which it begins, in units of 1 / (K eta_local)
+QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for all that is above
+WIDTH, CLOSE, TRIES = (
+    0.3,
+    2e-2,
+    40,
+)  # the search's first step, its last step, and how many settings it tries for each number
+APART, BEGINNINGS = 0.5, 3  # two beginnings differ by APART in at least one number; there are BEGINNINGS
+FEW, HALVED = 6, 8  # a search that follows one on some samples: settings for each number, halvings of the server step
+LOOKED = 256  # rounds that are run of a setting where no formula predicts them; later rounds are extrapolated
+PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
+NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
 # Each number on a scale where equal steps mean about the same: the map to the scale, the map back, the bounds there.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
@@ -49,7 +53,7 @@ class Tunable:
     method: str
     names: tuple[str, ...]  # of its options that are searched for
     starts: Callable[[KernelRegime], Iterator[Options]]  # the options from which the search may begin at a local step
-    special: str | None = None  # the label of a method that is this one with the options `at`
+    special: str | None = None  # the label of the method that this one becomes with the options `at`
     at: Options = field(default_factory=dict)
 
 
@@ -61,18 +65,18 @@ class Search:
     base: KernelRegime  # the data, at any steps
     steps: int  # K
     unit: float  # 1 / max_c |H_cc|
-    aim: Callable[[LinearRegime, float], float]  # what is to be small
+    aim: Callable[[LinearRegime, float], float]  # the number that the search makes small
     eta_local: float | None = None  # None: searched for
     refine: bool = True  # search on from the best starts
-    rounds: int | None = None  # that the aim looks at, where it is what they leave
+    rounds: int | None = None  # where the aim is what so many rounds leave; None: the aim counts rounds
     least: float = NEVER
     best: Setting | None = None
 
     def run(self, known: list[Setting]) -> None:
-        """From the best of all starts and of settings that are known, and from the best at another local step.
+        """Search from the best of all starts and of the settings that are known.
 
-        Without a matrix each client step and each pull costs a Krylov space of its own: they are taken from those of
-        the starts, and the server's numbers alone are searched on.
+        Without a matrix each client step and each pull costs a Krylov space of its own. There the search takes client
+        steps and pulls from the starts, and varies the server's numbers alone.
         """
         if self.eta_local is None and isinstance(self.base.gram, Tiles) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
@@ -94,7 +98,7 @@ class Search:
                 break
 
     def follow(self, sample: Search) -> None:
-        """From the best of a search on some of the samples, with smaller server steps where that is not stable here."""
+        """Search from the best setting on some of the samples, with a smaller server step if it is not stable here."""
         if sample.best is None:
             return
         options, smaller = sample.best[1], [{"server_rate": -1, "alpha": 1}.get(name, 0) for name in self._names]
@@ -107,7 +111,7 @@ class Search:
                 return
 
     def value(self, eta: float, options: Options) -> float:
-        """The aim there, NEVER where it would be the least so far and the steps are not stable."""
+        """The aim at a setting; NEVER if that would be the least so far and the steps are not stable."""
         interruption.check()
         regime = self.regime(eta, options)
         run = isinstance(self.base.gram, Tiles) and self.tunable.method in NO_MODES
@@ -148,7 +152,7 @@ class Search:
         return np.array([np.clip(SCALES[name][0](value), *SCALES[name][2:]) for name, value in scaled.items()])
 
     def _setting(self, numbers: np.ndarray, options: Options) -> Setting:
-        """The inverse of it; the options that are not searched for stay."""
+        """The setting of numbers as `_numbers` gives them; options that are not searched for stay."""
         own = {name: float(SCALES[name][1](z)) for name, z in zip(self._names, numbers, strict=True)}
         eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
         return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}

@@ -1,4 +1,4 @@
-"""The words of every statement: read where they are kept, and made of the statement where it is new or another's.
+"""The words of every statement: read from `bounds/cards.json`, or made from a statement that the file lacks.
 
 `python -m verification.cards` writes them for the statements of this project.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cards(*words: str) -> tuple[Card, ...]:
-    """What the statements that these words name say, each once.
+    """The cards of the statements that these words name, each once.
 
     Args:
         words: as `bounds.find` takes them; none: every statement.

@@ -39,9 +39,9 @@ class KinkLadder(Rungs):
 
     @property
     def layers(self) -> np.ndarray:
-        """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer.
+        """Independent draws of B, (draws, n, n), computed from the boundary layer.
 
-        Several independent draws of it, (draws, n, n).
+        B is m^(1/2) E[H(T) - H(0)] of a network whose readout is +-1 and whose first layer alone is trained.
         """
         return _layers(self.problem, self.setup)
 
@@ -60,7 +60,9 @@ class KinkLadder(Rungs):
     def multiple(self) -> Estimate:
         """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
         mean = self.layers.mean(axis=0)
-        drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())  # 1, but for what B is off
+        drawn = over_replicates(
+            (self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum()
+        )  # it would be 1 if B had no error
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
         return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)

@@ -45,7 +45,7 @@ class LossTable(Case):
 
     @property
     def largest_failure(self) -> Fraction:
-        """delta: the largest of them."""
+        """delta: the largest of the clients' probabilities of failure."""
         return max(self.failures)
 
     @property
@@ -61,7 +61,7 @@ class LossTable(Case):
 
     @property
     def radius(self) -> Estimate:
-        """d_epsilon of the mean loss: the S-th root of that volume."""
+        """d_epsilon of the mean loss: the S-th root of the volume where that loss is below epsilon."""
         with precision():
             share = exact_ball(self.low_share)
             root = (share.log() / self.size).exp() if share > 0 else arb(0)

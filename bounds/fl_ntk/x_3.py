@@ -1,4 +1,4 @@
-"""X.3: which steps are stable; with eta_g <= 1, all that are stable on every client alone."""
+"""X.3: which steps are stable; if eta_g <= 1, all local steps that are stable on every client alone."""
 
 import numpy as np
 import sympy as sp

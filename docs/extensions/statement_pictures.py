@@ -1,7 +1,7 @@
 """The pictures of the statements, drawn when the pages are built, and the directive `statement-gallery` of all of them.
 
-They are drawn of `statement_pictures.json`, which `python docs/pictures.py` measures; a statement that is newer than it
-is measured here, at every build until its numbers are kept.
+The numbers come from `statement_pictures.json`, which `python docs/pictures.py` writes. A statement that the file lacks
+is measured here, at every build.
 """
 
 from functools import cache
@@ -45,7 +45,7 @@ class StatementGallery(SphinxDirective):
 
 
 def address(identifier: str) -> str:
-    """The page of a statement in the folder of them, without an ending: fl-ntk/B.12 -> fl-ntk/b-12."""
+    """The path of a statement's page below docs/statements, without .html: fl-ntk/B.12 -> fl-ntk/b-12."""
     paper = identifier.partition("/")[0]
     return f"{paper}/{slug(identifier).replace('_', '-').removeprefix(f'{paper}-')}"
 
@@ -70,7 +70,7 @@ def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str
 
 
 def draw_all(app: Sphinx) -> None:
-    """Draw what is not drawn yet, or of older numbers, before pages say how large it is."""
+    """Draw pictures that are missing or older than their numbers; pages ask for the size of a picture later."""
     if app.builder.format != "html":
         return
     small = Path(app.outdir) / FOLDER / SMALL
@@ -84,7 +84,7 @@ def draw_all(app: Sphinx) -> None:
 
 @cache
 def seen() -> dict[str, dict[Form, Seen]]:
-    """What was seen of every statement, in their order; what is not kept yet is measured."""
+    """What was seen of every statement, in the order of the statements; those that the file lacks are measured."""
     kept = read()
     new = [statement for statement in own().values() if statement.id not in kept]
     kept |= measured(new) if new else {}

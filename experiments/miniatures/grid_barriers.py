@@ -32,7 +32,7 @@ class Segments:
 
 
 def segments(scores: Scores, first: Params, second: Params, points: int = POINTS) -> Segments:
-    """The segments from each row of `first` to that of `second`, or to the one model that `second` is.
+    """The segments from each row of `first` to the same row of `second`, or to `second` if that is one model.
 
     Source: FedGuCci, Definition 2.1 and Table 1.
     """

@@ -13,7 +13,7 @@ class Passes(NamedTuple):
 
     pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, where neuron r is active on sample i; if `anew`, to 0.
     look(z, start, signs, frozen, on): the sums over r of s_r relu(z_ir), (samples,), having added `start` to z if that
-    has chunks. Unless `frozen`, sets the patterns `on`: z >= 0, or NaN, which must not go unseen.
+    has chunks. Unless `frozen`, sets the patterns `on`: z >= 0. A NaN counts as active, so that the outputs show it.
     """
 
     pulled: Callable[..., None]
@@ -28,7 +28,7 @@ def passes(dtype: str) -> Passes:
     zero = np.dtype(dtype).type(0)
     row, table, cube, patterns = f"{dtype}[::1]", f"{dtype}[:,::1]", f"{dtype}[:,:,::1]", "boolean[:,:,::1]"
 
-    # What is chosen from is computed before, so that the compiler needs no jump and handles several neurons at once.
+    # Both values are computed before one is chosen: without a jump the compiler handles several neurons at once.
     @njit(f"void({row}, {table}, {patterns}, boolean, {cube})", nogil=True, fastmath={"contract"})
     def pulled(pull, signs, on, anew, out):
         for q in range(len(signs)):

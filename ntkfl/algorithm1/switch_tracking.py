@@ -1,14 +1,17 @@
 """Local steps without products: only neurons that may switch within the round are followed one by one.
 
 Within a round of a client let z_ir(k) = z_ir(0) + s_r sum_j G_ij C_jr(k), C_jr(k) = sum_(t<k) p_j(t) 1{z_jr(t) >= 0},
-with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). Of any samples j the sum of
-G_ij p_j(t) is at most that of the positive ones and at least that of the negative ones, so |z_ir(k) - z_ir(0)| is at
-most the reach of sample i, sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2, whatever switches. Neurons with
-|z_ir(0)| beyond it do not switch, and as s_r^2 = 1 their outputs follow from the count of neurons active on both, N_ij
-= #{r: z_ir(0) >= 0, z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The
-others are entries, whose pre-activations are computed whenever they may have switched. A round takes one product with
-all samples before, one after its local steps, and of the neurons holds a bit a sample. Nothing is approximated: the
-results are those of Algorithm 1 up to rounding.
+with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). Summed over any set of
+samples j, G_ij p_j(t) lies between the sum of its negative terms and the sum of its positive terms. So, whichever
+neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of sample i,
+sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2.
+
+Neurons with |z_ir(0)| beyond the reach do not switch. As s_r^2 = 1, their outputs follow from the number of neurons
+that are active on both samples, N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by
+sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are called entries; their
+pre-activations are computed in every step in which the neuron may have switched. A round takes two products with all
+samples, one before and one after its local steps, and holds a bit for each neuron and sample. Nothing is approximated:
+the results are those of Algorithm 1 up to rounding.
 """
 
 from collections.abc import Callable
@@ -57,8 +60,8 @@ def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
 class Start(NamedTuple):
     """What a pass over the neurons finds at the start of a round.
 
-    sums: sum_r s_r relu(z_ir), (n,). entries: of each piece. share: of entries among all pairs of neuron and sample of
-    a piece, the largest; where it is too large, entries are missing.
+    sums: sum_r s_r relu(z_ir), (n,). entries: of each piece. share: entries over all pairs of neuron and sample, in the
+    piece where that is largest; where the share is too large, `entries` lacks some.
     """
 
     sums: np.ndarray
@@ -92,7 +95,7 @@ class SwitchTracking:
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
         """Fill in the outputs before and after each local step and add up the changes.
 
-        Returns False, having added nothing, where it is not worth it or the run overflows; numpy warns of an overflow.
+        Returns False and adds nothing where products are faster or the run overflows; numpy warns of an overflow.
         """
         still = self.linearised or len(outputs) == 1
         nowhere = np.zeros_like(self.labels)
@@ -117,7 +120,7 @@ class SwitchTracking:
                 return False
             if (needed <= reach).all():
                 break
-            # The outputs were not right where it was too small, so `needed` may be too; where it was 0, it is not 0.
+            # Where the reach was too small the outputs were wrong, and `needed` may be too small: so reach doubles.
             self.reach = np.maximum(MARGIN * needed, np.where(needed > reach, 2 * reach, reach))
         self.fixed = self.linearised
         if len(outputs) > 1:

@@ -36,7 +36,7 @@ _UNKNOWN = Estimate.between(0, np.inf, "not found")
 
 @dataclass(frozen=True, eq=False)
 class GradientProducts:
-    """Entries of J J' for all given samples and outputs, sample by sample, whatever the patterns on A are."""
+    """Entries of J J' for all given samples and outputs, sample by sample; they hold for any patterns on A."""
 
     entries: Estimate  # (N C, N C)
     # |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: J J' is at most that in norm whatever the patterns are
@@ -44,7 +44,7 @@ class GradientProducts:
     n_outputs: int
 
     def bound(self, members: Int[np.ndarray, " k"]) -> tuple[float, float]:
-        """Upper bounds of |J_c|^2 over these samples, hence of |J_B|^2 for every batch of them: sharper, universal."""
+        """Upper bounds of |J_c|^2, hence of |J_B|^2 for every batch B: for the patterns off A, and for any patterns."""
         index = self._rows(members)
         any_pattern = _largest(self.universal[np.ix_(members, members)])
         return min(_largest(self.entries[np.ix_(index, index)]), any_pattern), any_pattern
@@ -65,9 +65,9 @@ class GradientProducts:
 
 
 def gradient_products(rows: ConstraintRows) -> GradientProducts:
-    """J J' at every point that is reached: patterns are s off A, and anything on A.
+    """J J' at every point that training reaches: there patterns are s off A, and may be anything on A.
 
-    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj, so that with s on A free it lies between two sums.
+    Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. It lies between two sums, since s is free on A.
     """
     neurons, net = rows.neuron_pass, rows.neuron_pass.network
     outputs, touched = net.n_outputs, np.unique(rows.neuron)
@@ -155,7 +155,7 @@ class LaterModels(FinalAnswers):
 
     @property
     def output_bias(self) -> Float[np.ndarray, " C"]:
-        """What is added to the outputs, and is not trained; zeros where there is no such bias."""
+        """The bias of the outputs, which is not trained; zeros where the network has none."""
         given = self.network.output_bias if isinstance(self.network, AffineTwoLayer) else None
         return np.zeros(self.problem.y[0].size) if given is None else given
 
@@ -170,8 +170,8 @@ class AnyOrderCertificate(LaterModels):
         margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down; above 0 if certified.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
         held: A, rows (neuron, sample), (q, 2).
-        residual: |y - f(W0)|, enclosed; under another loss the distance of the outputs to what minimises it, of the
-            kept samples.
+        residual: |y - f(W0)|, enclosed. Under another loss: the distance of the kept samples' outputs from the outputs
+            that minimise the loss.
         smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
         width: m.
         problem: the data as `weights` takes them: with a constant feature if the hidden layer has biases, and labels
@@ -180,7 +180,7 @@ class AnyOrderCertificate(LaterModels):
         network: the network that was given, whose inputs `enclosure` and `final` take.
         loss: of an output and its label. Under another loss than squares `problem` has the kept samples alone, with
             targets for labels, and its clients are those that have some.
-        kept: which of the samples that were given it rests on, (k,); the others stay where they are minimised.
+        kept: the given samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
         given: the data that were given, of `network`.
     """
 
@@ -223,7 +223,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def universal_step_limits(self) -> Float[np.ndarray, " N"]:
-        """Each client's longest step that no patterns at all can make too long: 2 / (|a|^2 |X_c|^2)."""
+        """Each client's longest step that is allowed for any patterns: 2 / (|a|^2 |X_c|^2)."""
         return np.array([_limit(bound) for _, bound in self._client_bounds])
 
     @cached_property
@@ -256,9 +256,9 @@ class AnyOrderCertificate(LaterModels):
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
     def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
-        """All samples as `weights` takes them, and what the loss is of.
+        """All samples as `weights` takes them, and what is added to the outputs before the loss is taken.
 
-        Returns: the samples with labels of the loss, and what is added to the outputs before it, (C,).
+        Returns: the samples with the labels of the loss, and the addition to the outputs, (C,).
         """
         if self.loss is SQUARES:
             return self.problem, np.zeros(len(self.output_bias))
@@ -286,7 +286,7 @@ class AnyOrderCertificate(LaterModels):
         return self._grown.rows, self._grown.nearest
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D and its slack: the certificate's; where it has failed, that of no held pairs.
+        """W* in long precision, with D and its slack; where the certificate has failed, the W* without held pairs.
 
         Returns: W*, shape (m, d), and its record with D and the slack.
 
@@ -379,8 +379,8 @@ def certify_any_order(
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
-            needed than may be taken: how much is said before anything starts. A most_held that is no number of pairs.
-            A loss without minimiser, or that does not take these labels.
+            needed than may be taken; the message says how much, and nothing has begun. A most_held that is no number
+            of pairs. A loss without minimiser, or one that does not take these labels.
 
     Example:
         >>> import ntkfl
@@ -520,7 +520,7 @@ def _limits(rows: int, width: int, samples: int, memory: float, most_held: int) 
 def without_biases(
     problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
 ) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
-    """Data with a constant feature and labels less the output's bias, their network, and what the labels are off by."""
+    """Data with a constant feature and labels less the output's bias, their network, and the rounding of the labels."""
     y = problem.y.reshape(problem.n, -1)
     if not isinstance(network, AffineTwoLayer):
         return problem, network, np.zeros_like(y)

@@ -82,7 +82,7 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across
     rest = up - (up @ first) * first
-    rest = rest - (rest @ first) * first  # again: the first time leaves what rounding left of it
+    rest = rest - (rest @ first) * first  # again, since rounding leaves a part along the first axis
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:
         raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")

@@ -46,8 +46,8 @@ def least_barrier(
 ) -> LeastBarrier:
     """The order of the second network's units with the smallest loss barrier: exact up to 8 units, else a local search.
 
-    The search exchanges two units at a time, takes what is lower for certain, and ends where no exchange is: what
-    `loss_barrier` leaves open of a logistic or cross-entropy barrier is in the error, and hides what is within it.
+    The search exchanges two units at a time. It takes an exchange whose barrier is lower for certain, and ends where no
+    exchange is. Barriers of logistic and cross-entropy losses have an error: a gain within that error is not seen.
 
     Args:
         first: the network that stays.

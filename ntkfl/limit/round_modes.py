@@ -18,7 +18,7 @@ from ntkfl.gram.threads import worker_threads
 
 Value = TypeVar("Value")
 
-# Of eta_local: below it the root of the inverse of f_K is lost; f_K tends to 0 at eta_local q = 2 when K is even.
+# The least f_K over eta_local whose inverse has an accurate root; for even K f_K tends to 0 at eta_local q = 2.
 SAFELY_POSITIVE = 1e-2
 SHARED = 4096  # samples from which on clients are shared by threads: below, starting these takes longer
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
@@ -82,7 +82,7 @@ class ClientModes:
         return cls(members, tuple(basis for _, basis in pairs), np.maximum(values, 0.0))
 
     def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
-        """blockdiag_c V_c diag(values_c) V_c^T times a matrix: a function of the blocks, given at their eigenvalues."""
+        """blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are a function's at the eigenvalues."""
         result = np.empty_like(matrix)
 
         def applied(owned: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -137,8 +137,8 @@ class RoundModes:
     start: Float[np.ndarray, "r n"] | None  # (r, n), or None where the modes do not span the residual
     gain: tuple[float, float]  # smallest and largest singular value that `outward` can have
     rho: float  # eta_global / N
-    # the modes' time rho nu t from which r(t) is taken from the powers: 0 where they cost no accuracy, otherwise 1,
-    # reckoned with the slowest mode
+    # r(t) is computed from the powers d^t once rho nu t of the slowest mode reaches this: 0 where powers cost no
+    # accuracy, otherwise 1
     powers_after: float = 0.0
 
     @classmethod
@@ -147,8 +147,8 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Eigenvalues within n eps of the largest count as 0, and so do negative ones where P is positive, and those
-        within K n eps of eta_local |H| where it is not: so much rounding in the clients' eigenvalues moves them.
+        Some eigenvalues count as 0: those below n eps times the largest; negative ones, where P is positive; where P is
+        not, those below K n eps eta_local |H|, as rounding in the clients' eigenvalues may move them by that much.
 
         Source: fl-ntk/X.2.
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# SIGTERM comes while an interrupt must wait, as in an import or a callback of C code; the command goes on and ends so
+# SIGTERM comes where an interrupt must wait, as in an import or a callback of C code; then the command does {end}
 PROGRAM = """
 import signal
 from ntkfl import interruption
@@ -34,7 +34,7 @@ STOPPED = 128 + 15
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [
-        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # refused, by what it found while it was to stop
+        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # bad input, met after the signal
         ("raise ValueError", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise KeyboardInterrupt", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise typer.Exit(0)", 0, ""),  # done before it could be stopped

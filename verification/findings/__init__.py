@@ -1,4 +1,4 @@
-"""What differs from its paper: the page of it, the address of each finding, and replay files of what shows them."""
+"""Findings: forms that differ from their paper. The page that lists them, links to each, and files that replay them."""
 
 from typing import TYPE_CHECKING
 

@@ -30,7 +30,7 @@ LEG = 50  # rounds simulated at a time: one compiled function for all cells of o
 SMALL = 0.5  # eta_l K |H_inf| up to which X.6 claims its exponents
 SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room
 SPHERE = "sphere"
-AS_MANY = "N"  # the server's step that is the number of clients
+AS_MANY = "N"  # a server step equal to the number of clients
 
 
 def problem_of(name: str, clients: int, seed: int) -> Problem:
@@ -55,11 +55,12 @@ def setup_of(point: Point) -> Setup:
 def measure(point: Point) -> Measured:
     """Rounds and rates of the network, the kernel regime and the bounds; NaN where the steps are not stable.
 
-    The network runs for at least as many rounds as the bound; those that it would then still need are infinite.
+    The network runs for at least as many rounds as the bound says. If that is not enough, its number of rounds is
+    infinite.
     """
     problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
-    with warnings.catch_warnings():  # what is not stable is said so by NaN
+    with warnings.catch_warnings():  # NaN says which steps are not stable
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
     values = dict.fromkeys((quantity.name for quantity in ON_SPHERE.quantities), np.nan)
@@ -94,9 +95,9 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
 
 
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
-    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE or for `most` rounds and a leg.
+    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for `most` rounds and a leg more.
 
-    Of a leg that overflows the end is infinite: a network that its kernel regime calls stable does not drop out.
+    If a leg overflows, the last residual is infinite, so that the cell counts: its kernel regime called it stable.
     """
     residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:

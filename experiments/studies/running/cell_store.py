@@ -12,7 +12,7 @@ from pathlib import Path
 from experiments.studies.running.cell import Cell
 from experiments.studies.running.cell_file import Contents, DamagedCell, unpacked
 
-WORTH_A_FLUSH = 0.1  # seconds of work; fsync takes some ms, and a cell that a power cut halves is found by its checksum
+WORTH_A_FLUSH = 0.1  # seconds of work: fsync takes some ms; if a power cut damages a cell, its checksum says so
 
 
 class CannotKeep(OSError):
@@ -80,9 +80,9 @@ class CellStore:
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
-        """Whether the cell is this process's to work on, within the block: no other process has it.
+        """Claim the cell for this process within the block; False if another process has claimed it.
 
-        The claim is a lock on one byte of a file, the cell's own byte: the system releases it when the process dies.
+        The claim locks one byte of a file, a byte for each cell; the system unlocks it when the process dies.
         """
         lock, byte = _lock_file(self.folder.resolve()), int(cell.key[:15], 16)
         try:
@@ -121,7 +121,7 @@ def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = F
 
 
 def write_json(path: Path, content: object) -> None:
-    """The same of strict JSON.
+    """Write strict JSON as `write_at_once` writes bytes.
 
     Raises:
         CannotKeep: as `write_at_once`. ValueError: a number that is not finite.

@@ -41,7 +41,7 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
 
 
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Whether outputs name the right class, by the kind of these labels; None where they are no classes."""
+    """The test whether outputs name the right class, for labels of this kind; None where the labels are no classes."""
     if not y.is_floating_point():
         return lambda outputs, labels: outputs.argmax(1) == labels
     if y.ndim == 1:

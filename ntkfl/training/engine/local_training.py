@@ -47,9 +47,9 @@ class LocalResult(NamedTuple):
 
 
 class Batches:
-    """The batches of some clients in one round, one row a client; which samples they have goes to the device once.
+    """The batches of some clients in one round, one row a client; the samples' numbers go to the device once.
 
-    `alone` says that the plan is of one client, which needs no places filled up to the longest batch.
+    `alone` says that the plan is of one client: then no batch is filled up to the length of the longest.
     """
 
     def __init__(self, data: FederatedData, plan: LocalPlan, dtype: torch.dtype, alone: bool) -> None:
@@ -70,7 +70,8 @@ class Batches:
 class LocalTraining:
     """The local part of a round.
 
-    With `mapped` clients are mapped with vmap; else each call has one client, and its row is taken off.
+    If `mapped`, vmap runs over the clients. Otherwise each call has one client, and works on tensors without the axis
+    of clients.
     """
 
     model: Model
@@ -182,7 +183,9 @@ class LocalTraining:
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
         if self.mapped:
-            numbers = torch.arange(clients, device=self.data.x.device)  # so that something is mapped over, always
+            numbers = torch.arange(
+                clients, device=self.data.x.device
+            )  # vmap needs an argument with rows, whatever the axes are
             mapped = vmap(lambda _, *arguments: function(*arguments), in_dims=(0, *axes))
             return lambda *arguments: mapped(numbers, *arguments)
 
