@@ -10,25 +10,12 @@ from tiny_federations import case_of, flat, models, network, on_classes, on_quad
 from ntkfl.conformance import loops
 from ntkfl.conformance.catalogue import OPTIONS
 from ntkfl.training.engine.local_plan import LocalWork
+from ntkfl.training.methods import catalogue
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten
 
-METHODS = (  # the others need a model or data of their own
-    "cyclic",
-    "fedadam",
-    "fedavg",
-    "fedavg-aligned",
-    "fedavgm",
-    "feddyn",
-    "fedgma",
-    "fednova",
-    "fedprox",
-    "fedyogi",
-    "fl-ntk",
-    "local",
-    "scaffold",
-)
+METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # the others are for the kit alone
 CASES = {  # a server rate of 1, where another is tried, is tried by the kit alone
     f"{tag}{method}": (method, options)
     for method in METHODS
