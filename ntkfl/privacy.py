@@ -8,7 +8,7 @@ a proven bound on the chance of clipping allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from math import isfinite
 from typing import Any
@@ -24,6 +24,7 @@ from ntkfl.limit.drawn_memory import DrawnMemoryRegime
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.regime import Kernel
+from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.problem import Problem, Setup
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
@@ -119,12 +120,14 @@ class PrivateRounds:
         square: E |r(t)|^2 / n without noise, (T + 1,).
         gain: what noise of variance 1 adds.
         displacements: of the clients.
+        eta_global: the server's rates by round, where they change; the last one stays.
     """
 
     regime: RandomRegime
     square: Float[np.ndarray, " T"]
     gain: Float[np.ndarray, " T"]
     displacements: Displacements
+    eta_global: tuple[float, ...] = ()
 
     def plan(self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED) -> Plan:
         """Training for these rounds within a budget.
@@ -173,6 +176,7 @@ def private_rounds(
     options: Mapping[str, Any] | None = None,
     *,
     rounds: int = 100,
+    eta_global: Sequence[float] | None = None,
 ) -> PrivateRounds:
     """The moments that decide what private training with these steps reaches.
 
@@ -183,6 +187,8 @@ def private_rounds(
         method: its name, default "fl-ntk".
         options: of the method.
         rounds: rounds whose moments are computed, default 100.
+        eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
+            budget does not depend on it, since every round's mean has the same noise.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
@@ -191,14 +197,21 @@ def private_rounds(
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
-    return _private_rounds(algorithm1_limit(problem, setup, gram), method, options or {}, rounds)
+    return _private_rounds(algorithm1_limit(problem, setup, gram), method, options or {}, rounds, eta_global)
 
 
-def _private_rounds(base: KernelRegime, method: str, options: Mapping[str, Any], rounds: int) -> PrivateRounds:
+def _private_rounds(
+    base: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    rounds: int,
+    eta_global: Sequence[float] | None = None,
+) -> PrivateRounds:
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
-    regime, problem = random_of_method(base, method, options), base.problem
-    if isinstance(regime, DrawnMemoryRegime):
+    regime, problem = random_of_method(base, method, options, eta_global=eta_global), base.problem
+    last = regime.of_round(regime.settled) if isinstance(regime, ScheduledRegime) else regime
+    if isinstance(last, DrawnMemoryRegime):
         raise ValueError(
             f"{method}'s clients remember: what clipping and noise do to their memories is not computed here; use a "
             "method without memory, such as fl-ntk"
@@ -208,7 +221,7 @@ def _private_rounds(base: KernelRegime, method: str, options: Mapping[str, Any],
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "
             "the clients: use the method fl-ntk, or clients of equal size"
         )
-    unit = replace(regime, noise=replace(regime.noise, gaussian=1.0))
+    unit = random_of_method(base, method, options, noise=1.0, eta_global=eta_global)
     initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
     square, gain, rows = [], [], []
     for t, (mean, added) in zip(range(rounds + 1), unit._rounds(initial), strict=False):
@@ -219,7 +232,8 @@ def _private_rounds(base: KernelRegime, method: str, options: Mapping[str, Any],
             rows.append([_moments(*client, mean, added) for client in clients])
     regime._finite(np.concatenate([square, gain]))
     own = Displacements(*np.moveaxis(np.array(rows), 2, 0))
-    return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own)
+    rates = () if eta_global is None else tuple(map(float, eta_global))
+    return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own, rates)
 
 
 def _moments(
@@ -249,14 +263,16 @@ class Choice:
     Args:
         local_steps: K.
         eta_local: step of the clients.
-        server_rate: step of the server.
+        server_rate: step of the server, in the first round where it falls.
         plan: the best of the rounds that were tried.
+        last_rate: step of the server in the plan's last round.
     """
 
     local_steps: int
     eta_local: float
     server_rate: float
     plan: Plan
+    last_rate: float
 
     def to_dict(self) -> dict[str, Any]:
         """As plain numbers; infinity as None."""
@@ -271,6 +287,7 @@ def private_settings(
     *,
     local_steps: Sequence[int] = (1, 5, 20),
     rounds: int = 100,
+    falls: Sequence[float] = (1.0,),
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
@@ -283,11 +300,16 @@ def private_settings(
         gram: as `ntkfl.kernel_regime`.
         local_steps: numbers of local steps to try.
         rounds: most rounds.
+        falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
+            factor in every round; 1: it stays.
         progress: is told what is run.
 
     Raises:
-        ValueError: as `private_rounds`; a Gram matrix with no stable server rate.
+        ValueError: as `private_rounds`; a Gram matrix with no stable server rate; a share outside (0, 1].
     """
+    for fall in falls:
+        if not 0 < fall <= 1:
+            raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of it")
     choices = []
     base = algorithm1_limit(problem, Setup(), gram)
     eta_local = LOCAL_SHARE * base.step_limits.eta_local
@@ -297,9 +319,12 @@ def private_settings(
         if not (limit > 0 and isfinite(limit)):
             raise ValueError("no server rate is stable: the Gram matrix is 0, or not positive definite")
         for share in SERVER_SHARES:
-            options = {"server_rate": float(share * limit)}
-            progress(f"K = {steps}, server rate {options['server_rate']:.3g}")
-            choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds))
+            rate = float(share * limit)
+            for fall in falls:
+                progress(f"K = {steps}, server rate {rate:.3g}" + (f" to {fall * rate:.3g}" if fall < 1 else ""))
+                options = {"server_rate": rate} if fall == 1 else {}
+                schedule = None if fall == 1 else np.geomspace(rate, fall * rate, rounds).tolist()
+                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule))
     return choices
 
 
@@ -323,7 +348,9 @@ def best_choices(
     for setting in settings:
         setup, mean = setting.regime.setup, setting.regime.mean.round
         plan = min(setting.plans(epsilon, delta, clipped), key=lambda plan: plan.mean_square)
-        choice = Choice(setup.local_steps, setup.eta_local, mean.server_rate or 1.0, plan)
+        rates = setting.eta_global or (mean.server_rate or 1.0,)
+        last = rates[min(plan.rounds, len(rates)) - 1]
+        choice = Choice(setup.local_steps, setup.eta_local, rates[0], plan, last)
         if choice.local_steps not in best or plan.mean_square < best[choice.local_steps].plan.mean_square:
             best[choice.local_steps] = choice
     return sorted(best.values(), key=lambda choice: choice.plan.mean_square)

@@ -128,6 +128,26 @@ def test_methods_whose_clients_remember_are_refused(method):
         private_rounds(even(), Setup(eta_local=0.1), method=method)
 
 
+def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
+    problem, setup, rates = even(), Setup(eta_local=0.3, local_steps=2), [2.0, 1.0, 0.5]
+    done = private_rounds(problem, setup, rounds=5, eta_global=rates)
+    plan = done.plan(50.0, 1e-5, 5)
+    noisy = random_rounds(problem, setup, noise=plan.noise, eta_global=rates)
+    assert plan.mean_square == pytest.approx(noisy.root_mean_square(5) ** 2 / problem.n, rel=1e-10)
+    constant = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": 2.0}, rounds=5)
+    assert abs(done.gain[5] / constant.gain[5] - 1) > 0.1 and done.gain[1] == pytest.approx(constant.gain[1])
+    with pytest.raises(ValueError, match="scaffold's clients remember"):
+        private_rounds(problem, setup, method="scaffold", eta_global=rates)
+    settings = private_settings(problem, local_steps=(2,), rounds=30, falls=(1.0, 0.1))
+    steady = [setting for setting in settings if not setting.eta_global]
+    assert best_choices(settings, 50.0, 1e-5) == best_choices(steady, 50.0, 1e-5)  # few rounds: a fall is no help
+    ((best,), (plain,)) = best_choices(settings, 500.0, 1e-5), best_choices(steady, 500.0, 1e-5)
+    assert best.plan.mean_square < plain.plan.mean_square and plain.last_rate == plain.server_rate
+    assert best.last_rate == pytest.approx(best.server_rate * 0.1 ** ((best.plan.rounds - 1) / 29))
+    with pytest.raises(ValueError, match=r"falls has 1\.5; the server rate falls to a share in \(0, 1\]"):
+        private_settings(problem, falls=(1.5,))
+
+
 def test_noise_that_would_clip_everything_has_no_finite_plan():
     done = private_rounds(even(), Setup(eta_local=0.4, local_steps=2), rounds=50)
     assert done.plan(0.01, 1e-5, 50).mean_square == np.inf and done.plan(0.01, 1e-5, 1).mean_square < np.inf

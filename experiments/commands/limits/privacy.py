@@ -40,6 +40,9 @@ def privacy(
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,5",
+    falls: Annotated[
+        str, typer.Option(metavar="X,X,...", help="shares of the server rate to try, to which it falls by --rounds")
+    ] = "1",
     clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
     json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the error against epsilon, .png or .svg")] = None,
@@ -57,6 +60,10 @@ def privacy(
         refuse_steps(options, UNUSED)
         kind = None if plot is None else picture_kind(plot)
         counts = step_counts(steps)
+        try:
+            shares = [float(part) for part in falls.split(",")]
+        except ValueError:
+            raise ValueError(f"--falls is {falls!r}; it must be numbers, such as 1,0.1") from None
         if options.clients is None and options.data is None:
             options = replace(options, clients=options.n or SAMPLES)
         problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
@@ -69,6 +76,7 @@ def privacy(
                 gram,
                 local_steps=counts,
                 rounds=options.rounds or 100,
+                falls=shares,
                 progress=lambda label: typer.echo(f"running {label}", err=True),
             )
             choices = best_choices(settings, epsilon, delta, clipped)
@@ -101,8 +109,11 @@ def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float,
     table = plain_table(columns, numbers=columns, wrapped=columns)
     for choice in choices:
         plan = choice.plan
-        cells = (choice.eta_local, choice.server_rate, plan.rounds, plan.clip, plan.noise, plan.mean_square)
-        table.add_row(str(choice.local_steps), *(f"{value:.3g}" for value in cells))
+        rate = f"{choice.server_rate:.3g}" + (
+            f" to {choice.last_rate:.3g}" if choice.last_rate != choice.server_rate else ""
+        )
+        cells = (plan.rounds, plan.clip, plan.noise, plan.mean_square)
+        table.add_row(str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells))
     typer.echo(as_lines(table))
 
 

@@ -103,8 +103,9 @@ def _print(choices: "list[OuterChoice]", said: str) -> None:
         rate = f"{choice.server_rate:.3g}" + (f" to {choice.last_rate:.3g}" if choice.last_rate is not None else "")
         cells = (choice.momentum, choice.mean_square, choice.floor)
         counts, after = (str(choice.local_steps), str(choice.rounds)), "" if choice.stable else "diverges"
-        numbers = (f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells))
-        table.add_row(choice.outer, *counts, *numbers, after)
+        table.add_row(
+            choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells), after
+        )
     typer.echo(as_lines(table))
 
 
