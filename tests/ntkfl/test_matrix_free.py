@@ -363,6 +363,16 @@ def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, ke
     assert np.array_equal(again @ v, inside @ v) and list(tmp_path.iterdir()) == [file]
 
 
+def test_tiles_that_memory_does_not_hold_are_in_a_file(tmp_path, monkeypatch):
+    x, v = (np.random.default_rng(seed).standard_normal((200, k)) for seed, k in ((0, 5), (1, 3)))
+    product = Tiles.of(gram.infinite, x) @ v
+    limit = tiles.tiles_bytes(200, "float64") - 1
+    monkeypatch.setattr(memory, "left_for", lambda needed: limit)
+    with pytest.raises(memory.TooLittleMemory, match="the tiles of the Gram matrix takes"):
+        Tiles.of(gram.infinite, x)
+    assert np.array_equal(Tiles.of(gram.infinite, x, memmap=tmp_path / "tiles.bin") @ v, product)
+
+
 def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_path, monkeypatch):
     problem, file = ragged([40, 70]), tmp_path / "tiles.bin"
     kernel_regime(problem, STEPS, matrix_free=True, memmap=file)
