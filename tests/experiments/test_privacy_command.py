@@ -40,6 +40,8 @@ def test_a_budget_that_allows_no_gain_is_said_and_has_its_status():
         (("--epsilon", 0), "epsilon is 0.0; it must be a positive number"),
         (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
         (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
+        (("--falls", "much"), "--falls is 'much'; it must be numbers, such as 1,0.1"),
+        (("--falls", "1,0"), "falls has 0.0; the server rate falls to a share in (0, 1]"),
         (("--steps", "many"), "--steps is 'many'; it must be whole numbers"),
         (("--eta-local", 0.1), "--eta-local is not for this command"),
         (("--plot", "a.txt"), "pictures are .png or .svg"),
