@@ -1,5 +1,6 @@
 """Claims as MathML, which browsers draw and screen readers read without any script."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import unescape
@@ -67,6 +68,13 @@ def _transposes(matrix: sp.Basic) -> int:
 
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
+
+# of these latex2mathml prints the name
+SIZED_BAR = re.compile(r"(?P<size>\\(?:[bB]igg?[lr]|left|right))\s*\\[lr](?P<bar>[vV]ert)")
+BARS = re.compile(
+    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # sizes of their own, braces that are shown, braces that group
+    r"|\\(?:[bB]igg?(?P<sized>[lr])\s*\\?\||(?P<named>[lr])[vV]ert)|(?P<typed>\|)"
+)
 
 Element = ElementTree.Element
 
@@ -173,12 +181,37 @@ def _rows(rows: Sequence[str]) -> str:
 
 def _element(text: str, display: str = "inline") -> Element:
     """latex2mathml writes characters as references that are not to be escaped again: here they are characters."""
+    text = SIZED_BAR.sub(lambda bar: bar["size"] + ("|" if bar["bar"] == "vert" else r"\|"), text)
     math = convert_to_element(text, display=display)
     for node in math.iter():
         node.text = unescape(node.text) if node.text else None
         if node.tag == "mtable":
             node.set("displaystyle", "true")
+    _pair_bars(math, text)
     return math
+
+
+def _pair_bars(math: Element, text: str) -> None:
+    """Say which bars of norms open and which close: browsers set a bar that may be either apart, like a relation."""
+    bars = [node for node in math.iter("mo") if node.text in ("|", "‖") and "form" not in node.attrib]
+    forms = list(_bar_forms(text))
+    if len(bars) == len(forms):
+        for bar, form in zip(bars, forms, strict=True):
+            bar.attrib |= {"form": form, "fence": "true", "stretchy": bar.get("stretchy") or "false"}
+
+
+def _bar_forms(text: str) -> Iterator[str]:
+    """Whether each bar of LaTeX opens or closes, by its command; typed bars between the same braces take turns."""
+    depth, opened = 0, set[int]()
+    for token in BARS.finditer(text):
+        side = token["sized"] or token["named"]
+        if token[0] in ("{", "}"):
+            depth += 1 if token[0] == "{" else -1
+        elif token["typed"]:
+            side = "r" if depth in opened else "l"
+            opened ^= {depth}
+        if side:
+            yield "prefix" if side == "l" else "postfix"
 
 
 def _width(node: Element) -> float:

@@ -1,7 +1,9 @@
 """Formulas on pages: what is drawn, read again as a reader would, has the value of the formula."""
 
+import re
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -146,3 +148,29 @@ def test_what_stands_in_a_name_is_text(text):
 def test_latex_of_the_pages_is_text():
     (body,) = parsed(mathml(r"\text{<b>&} < 3"))
     assert [(node.tag, node.text) for node in body] == [("mtext", "<b>&"), ("mo", "<"), ("mn", "3")]
+
+
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
+PROOFS = sorted((Path(__file__).parents[3] / "docs" / "proofs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.stem)
+def test_formulas_of_proofs_show_no_command_and_every_bar_opens_or_closes(page):
+    for formula in FORMULA.finditer(page.read_text(encoding="utf-8")):
+        shown = parsed(mathml(formula[1] or formula[2]))
+        assert "\\" not in "".join(shown.itertext()), formula[0]
+        forms = [node.get("form") for node in shown.iter() if node.text in ("|", "‖")]
+        assert forms.count("prefix") == forms.count("postfix") == len(forms) / 2, formula[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        pytest.param(r"|x|^2 + \lvert y \rvert", "<><>", id="typed-and-named"),
+        pytest.param(r"\bigl\lvert \lvert a \rvert - |b| \bigr\rvert", "<<><>>", id="nested"),
+        pytest.param(r"\frac{|a|}{\lVert b \rVert} \left| \frac{|c|}{d} \right|", "<><><<>>", id="braces"),
+    ],
+)
+def test_a_bar_is_told_apart_as_opening_or_closing(text, forms):
+    bars = [node.get("form") for node in parsed(mathml(text)).iter() if node.text in ("|", "‖")]
+    assert bars == [{"<": "prefix", ">": "postfix"}[form] for form in forms]
