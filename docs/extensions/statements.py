@@ -166,9 +166,9 @@ def _root(document: str) -> str:
 
 
 def _with_links(source: str, root: str) -> list[nodes.Node]:
-    """A source; what it names in the folder of the proofs is a link."""
-    parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+)", source)
-    pages = [part.removeprefix("docs/").replace(".md", ".html") for part in parts]
+    """A source; what it names in the folder of the proofs or among the findings is a link."""
+    parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+|FINDINGS\.md#[\w.-]+)", source)
+    pages = [part.removeprefix("docs/").replace("FINDINGS", "findings").replace(".md", ".html") for part in parts]
     return [
         nodes.reference("", part, refuri=f"{root}{page}", internal=True) if k % 2 else nodes.Text(part)
         for k, (part, page) in enumerate(zip(parts, pages, strict=True))
