@@ -28,10 +28,13 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from experiments.pictures import themed
+
 DOCS = Path(__file__).resolve().parent
 PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
 README, FINDINGS = DOCS.parent / "README.md", DOCS.parent / "FINDINGS.md"
 PATIENCE = 1800  # seconds for one cell
+SVG = "image/svg+xml"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -119,18 +122,27 @@ def with_totals(readme: str, findings: str) -> str:
 def _environment(settings: Path) -> dict[str, str]:
     """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    fixed = {"PATH": programs, "IPYTHONDIR": str(settings), "MPLBACKEND": "inline", "COLUMNS": "100", "NO_COLOR": "1"}
+    fixed = {
+        "PATH": programs,
+        "IPYTHONDIR": str(settings),
+        "MPLBACKEND": "inline",
+        "MATPLOTLIBRC": str(DOCS),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+    }
     return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1"), "PYTEST_ADDOPTS": ""}
 
 
 def _settle(notebook: NotebookNode, work: Path) -> None:
-    """Drop what another run of the same page would give otherwise: versions, and the name of the folder."""
+    """Drop versions and the folder's name, which differ between runs; give figures colours for dark pages."""
     notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             for held, key in ((output, "text"), (output.get("data", {}), "text/plain")):
                 if key in held:
                     held[key] = held[key].replace(f"{work}/", "").replace(str(work), ".")
+            if SVG in output.get("data", {}):
+                output["data"][SVG] = themed(output["data"][SVG].encode()).decode()
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
-"""Read by the kernel that runs a page: a `!command` writes to a pipe, and one that fails says its exit status."""
+"""Read by the kernel that runs a page: figures are SVG; a `!command` writes to a pipe and says where it fails."""
 
 import os
 import re
 import subprocess
+
+from matplotlib_inline.config import InlineBackend
 
 PROGRESS = re.compile(r"\d+ of \d+ ")  # how lines begin that say how far a command is: other ones in every run
 
@@ -21,3 +23,8 @@ def run_shell(command: str) -> None:
 
 os.environ.pop("FORCE_COLOR", None)  # which the kernel sets; a pipe has no colours
 get_ipython().system = run_shell
+figures = InlineBackend.instance(parent=get_ipython())
+figures.figure_formats, figures.print_figure_kwargs = (
+    {"svg"},
+    {"bbox_inches": "tight", "metadata": {"Date": None, "Creator": None}},
+)

@@ -140,12 +140,12 @@ print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 # drawn: left side against bound, each with its error, and how often the bound failed.
 
 # %%
-from IPython.display import Image
+from IPython.display import SVG
 
 from experiments.pictures import as_bytes, drawn
 
 lemma = bounds.get("fl-ntk/C.6")
-Image(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "png", "mine"))
+SVG(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "svg", "mine"))
 
 # %% [markdown]
 # The bound is the same in every case, since it depends on your data only; what varies is the network. All points are

@@ -70,7 +70,7 @@
 # The same in a picture, from Python: a verdict keeps both sides of its cases.
 
 # %%
-from IPython.display import Image
+from IPython.display import SVG
 
 import bounds
 from experiments.pictures import as_bytes, drawn
@@ -78,7 +78,7 @@ from verification import verify
 
 lemma = bounds.get("fl-ntk/C.6")
 seen_by_form = {verdict.form: verdict.seen for verdict in verify(lemma, options=bounds.Options(trials=20))}
-Image(as_bytes(drawn(lemma, seen_by_form), "png", "c6"))
+SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 
 # %% [markdown]
 # Each point is a case: its **left** side, measured, upwards, and its **right** side, the bound, to the right. Bars are

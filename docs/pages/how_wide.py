@@ -74,12 +74,12 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # digit.**
 
 # %%
-from IPython.display import Image
+from IPython.display import SVG
 
-Image("width/charts/width-scaling.png", width=700)
+SVG("width/charts/width-scaling.svg")
 
 # %% [markdown]
-# Points are measured, with 99% intervals; dashed lines are theory. Every figure is also there as `.svg`, and its
+# Points are measured, with 99% intervals; dashed lines are theory. Every figure is also there as `.png`, and its
 # numbers as `.csv`. The second figure, `width-exponents`, shows all exponents with their intervals beside theory.
 #
 # ## The numbers behind it

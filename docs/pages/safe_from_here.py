@@ -72,7 +72,7 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # sentence estimates which residual would do. Train on, and ask again:
 
 # %%
-# !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.png --attack 300
+# !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.svg --attack 300
 
 # %% [markdown]
 # **What is proved** are the two sentences at the top. Below them stand the numbers that they rest on:
@@ -94,9 +94,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 #   It checks the certificate by other means and is no part of the proof.
 
 # %%
-from IPython.display import Image
+from IPython.display import SVG
 
-Image("margins.png", width=560)
+SVG("margins.svg")
 
 # %% [markdown]
 # ## Go on training, in the worst way
