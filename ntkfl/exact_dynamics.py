@@ -22,7 +22,7 @@ from ntkfl.limit.drawn_memory import drawn_memory_regime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
-from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
+from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
@@ -204,15 +204,7 @@ def base_regime(
         ValueError: as `kernel_regime`; a moving window has no tiles.
     """
     memmap = None if memmap is None else Path(memmap)
-    if memmap is not None and matrix_free in (False, "auto"):
-        raise ValueError(
-            f"memmap is {memmap} with matrix_free = {matrix_free!r}; a file is for True, 'float64' or 'float32'"
-        )
-    if cluster is not None and (memmap is not None or matrix_free in (False, "auto")):
-        raise ValueError(
-            f"a cluster with matrix_free = {matrix_free!r} and memmap = {memmap}; it is for True, 'float64' or "
-            "'float32', and its workers hold the tiles: leave out the file"
-        )
+    require_tiles(matrix_free, memmap, cluster)
     if not ima and (gram is None or callable(gram)):
         kernel = infinite if gram is None else gram if isinstance(gram, Features) else in_float64(gram)
         if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster):

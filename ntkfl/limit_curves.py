@@ -20,7 +20,7 @@ from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import BoundedRound
 from ntkfl.limit.kept_run import KeptRun
-from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
+from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.limit.skipped_rounds import Progress
 from ntkfl.problem import Problem, Setup
@@ -206,8 +206,7 @@ def several_limit_curves(
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = infinite if gram is None else gram if isinstance(gram, Features) else in_float64(gram)
-    if cluster is not None and memmap is not None:
-        raise ValueError(f"memmap is {memmap}, with a cluster whose workers hold the tiles; leave out one of them")
+    require_tiles(tiles, memmap, cluster)
     held = tiles_of(problem, kernel, tiles, memmap, cluster)
     assert held is not None
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)

@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -36,7 +38,23 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
         OSError: the folder is not empty, or cannot be written.
     """
     content, arrays = _content(certificate, x_test)
-    require_new(folder)
+    return checked_folder(folder, content, arrays, (ntkfl_check,), ntkfl_check.check)
+
+
+def checked_folder(
+    folder: Path,
+    content: dict,
+    arrays: Mapping[str, np.ndarray],
+    scripts: Sequence[ModuleType],
+    proved: Callable[[Path], dict],
+) -> dict:
+    """Write a folder that appears once `proved`, called on what is written, has said what is proved; returns that.
+
+    Raises:
+        ValueError: the scripts refuse what is written. FileExistsError: the folder is there and not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     part.mkdir(parents=True)
     try:
@@ -44,23 +62,17 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
             raw = np.ascontiguousarray(values, "<f8").tobytes()
             content["sha256"][name] = hashlib.sha256(raw).hexdigest()
             (part / f"{name}.f64").write_bytes(raw)
-        shutil.copyfile(ntkfl_check.__file__, part / CHECKER)
+        for script in scripts:
+            shutil.copyfile(str(script.__file__), part / Path(str(script.__file__)).name)
         _write(part, content)
-        proved = ntkfl_check.check(part)
-        content["claim"] = proved
+        content["claim"] = proved(part)
         _write(part, content)
         part.replace(folder)
     except ntkfl_check.Refused as error:
         raise ValueError(f"the exported certificate is not confirmed in exact numbers: {error}") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return proved
-
-
-def require_new(folder: Path) -> None:
-    """Raise FileExistsError unless the folder is not there, or empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
+    return content["claim"]
 
 
 def _write(folder: Path, content: dict) -> None:

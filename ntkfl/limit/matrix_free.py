@@ -45,6 +45,19 @@ OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
 
 
+def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) -> None:
+    """Refuse a file or a cluster for tiles where there may be none, and both at once.
+
+    Raises:
+        ValueError: so it is.
+    """
+    for place, given in ((f"memmap is {memmap}", memmap), ("a cluster", cluster)):
+        if given is not None and how in (False, "auto"):
+            raise ValueError(f"{place} with matrix_free = {how!r}; it is for True, 'float64' or 'float32'")
+    if cluster is not None and memmap is not None:
+        raise ValueError(f"memmap is {memmap}, with a cluster whose workers hold the tiles; leave out one of them")
+
+
 def tiles_of(
     problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None, cluster: Client | None = None
 ) -> Tiles | None:

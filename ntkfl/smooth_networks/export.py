@@ -1,21 +1,16 @@
 """Writes a certificate of a smooth network as a folder that `ntkfl_check_network.py` checks without this package."""
 
-import hashlib
-import json
-import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 
 from ntkfl.any_order import ntkfl_check
-from ntkfl.any_order.export import require_new
+from ntkfl.any_order.export import checked_folder
 from ntkfl.problem import checked_rows
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.layers import Layer
 
-SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
 BALLS = 40  # tried, each GROWTH times the one before: bounds of the script are a little looser
 GROWTH = 1.02
@@ -37,26 +32,7 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
             and what it says. OSError: the folder is not empty, or cannot be written.
     """
     content, arrays = _content(certificate, x_test)
-    require_new(folder)
-    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
-    try:
-        for name, values in arrays.items():
-            raw = np.ascontiguousarray(values, "<f8").tobytes()
-            content["sha256"][name] = hashlib.sha256(raw).hexdigest()
-            (part / f"{name}.f64").write_bytes(raw)
-        for script in CHECKERS:
-            shutil.copyfile(str(script.__file__), part / Path(str(script.__file__)).name)
-        _write(part, content)
-        proved = _proved(part, content)
-        content["claim"] = proved
-        _write(part, content)
-        part.replace(folder)
-    except ntkfl_check.Refused as error:
-        raise ValueError(f"the exported certificate is not confirmed in exact numbers: {error}") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return proved
+    return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))
 
 
 def _proved(part: Path, content: dict) -> dict:
@@ -69,10 +45,6 @@ def _proved(part: Path, content: dict) -> dict:
         except ntkfl_check.Refused:
             content["ball"] *= GROWTH
     return ntkfl_check_network.proved(start, tests, content["step"], content["ball"], content["visits"])
-
-
-def _write(folder: Path, content: dict) -> None:
-    (folder / "certificate.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:

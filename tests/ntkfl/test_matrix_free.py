@@ -385,7 +385,7 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
         kernel_regime(problem, STEPS, matrix_free=True, memmap=str(tmp_path))
     with pytest.raises(ValueError, match="but there is no folder"):
         kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "no" / "tiles.bin")
-    with pytest.raises(ValueError, match="a file is for True, 'float64' or 'float32'"):
+    with pytest.raises(ValueError, match=r"with matrix_free = .*; it is for True, 'float64' or 'float32'"):
         kernel_regime(problem, STEPS, memmap=file)
     monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
     with pytest.raises(ValueError, match=r"the tiles take .* on the disk of .*: 1 kB are free"):
