@@ -19,7 +19,7 @@ from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, measured_numbers, numbers_panel, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, data_of, on_data
-from ntkfl import data
+from ntkfl import data, interruption
 from ntkfl.exact_dynamics import LinearRegime
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
@@ -53,6 +53,7 @@ def limit(method: str, name: str = SPHERE) -> LinearRegime:
     """
     clients, setup = problem(name).n_clients, SETUP
     while not (regime := variants(RATE, clients)[method].regime(problem(name), setup)).stable:
+        interruption.check()
         setup = replace(setup, eta_local=setup.eta_local / 2)
     assert isinstance(regime, LinearRegime), "every variant has options"
     return regime
