@@ -60,7 +60,7 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
     axes.set_xscale("log")
     if measure == "residual":
         axes.set_yscale("log")
-        axes.set_yticks([0.1, 0.2, 0.4, 0.6, 1.0], ["0.1", "0.2", "0.4", "0.6", "1"])
+        axes.set_yticks([0.3, 0.4, 0.6, 0.8, 1.0], ["0.3", "0.4", "0.6", "0.8", "1"])
         axes.minorticks_off()
     return marks
 

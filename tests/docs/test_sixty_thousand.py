@@ -20,5 +20,5 @@ def test_the_picture_is_that_of_the_numbers():
     curves = json.loads((DOCS / "sixty_thousand.json").read_text(encoding="utf-8"))
     picture = themed(as_bytes(drawing().drawn(curves), "svg", "sixty-thousand"))
     assert picture == (DOCS / "sixty_thousand.svg").read_bytes()
-    curves[0]["test"][1] += 0.01
+    curves[0]["test"][0] += 0.01
     assert themed(as_bytes(drawing().drawn(curves), "svg", "sixty-thousand")) != picture
