@@ -418,16 +418,17 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
         kernel = self.kernel
         assert kernel is not None
-        moved = np.stack([state.moved for state in run])
+        moved, terms = np.stack([state.moved for state in run]), self.problem.n  # of the sums
         if isinstance(kernel, Features) and isinstance(self.tiles, FeatureTiles):
             value = self._predicted(self.tiles.held.T @ moved, [kernel.features(x)])
+            terms += kernel.count
         else:
             value = self._predicted(moved, self._cross_grams(x, None))
         own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
         entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
         trace = self.tiles.trace + self.tiles.error
-        rounded = entry * norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
+        rounded = entry * norm(self.tiles.of_kernel) + (terms + 4) * UNIT * root * np.sqrt(trace)
         energy = np.array([state.energy_error for state in run])[:, None]
         length = np.array([norm(state.moved) for state in run])[:, None]
         return value, SAFE * (root * energy + rounded * length)

@@ -9,7 +9,7 @@ from ntkfl import data, gram, kernel_regime, memory
 from ntkfl.gram.features import NULL, FeatureTiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import limit_curves
-from ntkfl.problem import Setup
+from ntkfl.problem import Problem, Setup
 
 
 def images():
@@ -106,3 +106,18 @@ def test_features_are_refused_as_tiles_and_where_they_do_not_fit(monkeypatch, tm
     monkeypatch.setattr(memory, "left_for", lambda needed: 1000)
     with pytest.raises(memory.TooLittleMemory, match=r"the rounds with features takes .* n up to"):
         limit_curves(problem, [1], kernel, "fedavg")
+
+
+def test_the_bound_of_predictions_counts_the_features_of_a_sum():
+    count, small = 2**16, 2.0**-27  # each product small^2 is lost beside 1
+
+    def of(x):
+        return np.hstack([x, np.full((len(x), count - 2), small)])
+
+    problem, eta = Problem(np.eye(2), np.array([1.0, 0.5]), np.arange(2)), 2.0**-10
+    regime = kernel_regime(problem, Setup(eta_local=eta, local_steps=1), gram.Features(of, count), matrix_free=True)
+    estimate = regime.predict_estimate(np.array([[1.0, 0.0]]), 1)
+    shared = Fraction(small) ** 2 * (count - 2)
+    exact = Fraction(eta) / 2 * (1 + shared + shared / 2)
+    off = abs(float(Fraction(float(estimate.value[0])) - exact))
+    assert off <= estimate.error[0] <= 1e-10 * float(exact)
