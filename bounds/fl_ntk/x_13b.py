@@ -39,38 +39,13 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#neurons-at-their-kinks",
-            note="at the kink of x_i a neuron feels a (B + 1{z >= 0} G_ii "
-            "r_i), B = sum_(j != i) G_ij s_j r_j; both sides push it there iff a r_i < 0 and psi = -B/(G_ii "
-            "r_i) is in (0, 1); several pairs at one neuron have their psi together, s_j = psi_j in B. In the "
-            "limit of small steps it then slides (Filippov) with the activation psi, which is the share of "
-            "steps at which it is active: what x_i adds to its force is what keeps it on the hyperplane of the "
-            "kink. So its other forces act by their projections on that hyperplane, it adds 0 to f_i, and r' = "
-            "-H_P r with H_P the Gram matrix of the gradients with the held pairs projected out. Digits, n = "
-            "20, plain gradient descent with eta = .3, over 100 late rounds (|r| near 1e-8), four networks of "
-            "width 200 with 19 to 27 pairs held: H_P foretells the residual to .0006 to .0019 of itself, the "
-            "kernel of the patterns as they are to .013 to .04, that with the held pairs left out, not "
-            "projected, to .04 to .24. With N clients, summed losses, their plain mean and K local steps: in "
-            "steps of eta a pair's client moves z by a (B_c + 1{z >= 0} G_ii r_i), the other clients by a B_c' "
-            "each, whatever z is (to first order). So a round moves it by (a/N) (K B + A G_ii r_i), B of all "
-            "samples and A the number of active local steps. Beyond K steps' reach of the kink A is 0 or K: the "
-            "two sides push it back iff a r_i < 0 and the same psi, with the B of all clients, is in (0, 1); "
-            "then the sum over the rounds stays bounded, so that A/K is psi in the mean. The part of w_r along "
-            "its held kinks stays of order K eta, and the rest of w_r does not feel the held samples, whatever "
-            "A is: r follows the same flow to the order K eta, a round taking the time K eta/N (server step 1). "
-            "That order is proved so; that the power is 1 is measured. With weights p_c of the clients the flow "
-            "is r' = -H_P diag(N p_c) r. A pair need not cross from round to round: where its client alone "
-            "drags it over the kink it stays on one side, at a distance that falls with |r|, A changes between "
-            "whole numbers of mean K psi, and the client crosses the kink within its steps. Most held pairs are "
-            "such, and they are projected out like the others. Digits, n = 20, N = 4, K = 5, three networks of "
-            "width 200, over 100 late rounds, eta = .03: 21 to 29 pairs are active in some local steps and not "
-            "in others, 2 to 9 of them cross from round to round; all have psi in (0, 1), from which their "
-            "shares differ by .011 to .013 (median). The round map with H_P for every kernel foretells the "
-            "residual to .00015 to .0006 of itself, that with the patterns as they are to .009 to .012, and "
-            "with only the pairs projected out that cross from round to round to .0044 to .0099. At eta = .3 a "
-            "client's own residual falls by factors that are not near 1, also where a round's do. H_P is then "
-            "still the kernel of the server's move, but not the clients': .007 to .026 with H_P for both, .0037 "
-            "to .0084 with the mean patterns of the clients' steps for theirs, .011 to .043 with all as they "
-            "are. What is stated is the limit of small steps",
+            note="H_P is the Gram matrix of the gradients with the held pairs projected out. B = sum_(j != i) G_ij s_j "
+            "r_j is the push of the other samples at the kink of x_i, where a neuron moves by a (B + 1{z >= 0} G_ii "
+            "r_i). Both sides push it to the kink iff a r_i < 0 and psi = -B/(G_ii r_i) is in (0, 1). For small steps "
+            "it then slides along the kink, and is active in the share psi of the steps (Filippov); several pairs at "
+            "one neuron have their psi together. With K local steps a client may cross the kink within its steps "
+            "while the server's model stays on one side; such pairs are projected out too. That the distance is of "
+            "order K eta is proved; that its power is 1 is measured. The page of proofs has figures on digits",
         ),
         hypotheses=(
             Hypothesis(

@@ -156,4 +156,4 @@ for name, kernel in kernels.items():
 # - With several local steps a neuron may also cross a kink within a client's steps only, in every round, and come back
 #   with the mean. Such pairs are held like the others: $\psi$ is their share of active local steps, and they are
 #   projected out too. Late in training they are most of the held pairs. That is a statement for small steps. With long
-#   ones a client's own kernel differs (the note of `ntkfl show fl-ntk/X.13b` has the numbers).
+#   ones a client's own kernel differs ({doc}`../proofs/finite_width` has the numbers).
