@@ -245,7 +245,8 @@ class _Search:
     def _rates(self, outer: str, point: Point) -> tuple[float, float, float | None]:
         """The server's rate, its momentum, and the rate in the last round where it falls."""
         rate, share = float(np.exp(point[1])), float(expit(point[2])) if len(point) > 2 else 0.0
-        return (rate, 0.0, rate * share) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
+        last = rate * share if self.rounds > 1 else rate
+        return (rate, 0.0, last) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
 
     def loss(self, outer: str, point: Point) -> float:
         """log E |r(T)|^2 / n; infinite where it overflows."""

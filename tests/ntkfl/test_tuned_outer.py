@@ -58,7 +58,7 @@ def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
         other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(8) ** 2
         assert falling.mean_square <= other / SMALL.n
     (once,) = tune_outer(SMALL, rounds=1, local_steps=(1,), outer=("falling",), drawn=drawn)
-    assert once.schedule == [once.server_rate]
+    assert once.schedule == [once.server_rate] and once.last_rate == once.server_rate
 
 
 def test_a_dense_grid_of_steps_finds_hardly_less():
