@@ -557,7 +557,7 @@ def loaded(folder):
         need(kink is None or of["phi"] in ("relu", "softplus"), f"layer {k} has a kink where there is none")
         weight, bias = fixed(rows, bits, gain), fixed(offset, offset_bits, shift)
         size = spectral(weight) if k else Fraction(0)
-        named = str(of["name"]), weight, bias, gain, shift if biased else Fraction(0), size
+        named = f"{of['name']!a:.50}", weight, bias, gain, shift if biased else Fraction(0), size
         net.append(Layer(*named, of["phi"], kink, trained, opens, closes))
     sizes, aside = [len(net[0].weight.rows[0])], []
     for layer in net:

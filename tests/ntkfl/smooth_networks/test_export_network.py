@@ -246,6 +246,25 @@ def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
     assert count > 400
 
 
+def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path):
+    """It is in a message: a lone surrogate cannot be printed, and escapes of a terminal hide what is beside them."""
+    shutil.copytree(exported[0], tmp_path / "out")
+    path = tmp_path / "out" / "certificate.json"
+    content = json.loads(path.read_text())
+    content["layers"][0]["closes"] = 1
+    for name in ("\ud800", "\x1b[2K\rx\ncertified\x1b[8m", "\u2028certified", "x" * 10**5):
+        content["layers"][0]["name"] = name
+        path.write_text(json.dumps(content))
+        done = subprocess.run(
+            [sys.executable, tmp_path / "out" / "ntkfl_check_network.py", tmp_path / "out"],
+            capture_output=True,
+            check=False,
+        )
+        lines = done.stdout.decode().splitlines()
+        assert done.returncode == 1 and not done.stderr and len(lines) == 1 and len(lines[0]) < 200
+        assert lines[0].startswith("refused: a block that ends with layer '") and lines[0].isprintable()
+
+
 def test_what_is_not_exported_says_why(tmp_path):
     net = module(1)
     far = certify_network(net, None, near(net, 4, 1.0))
