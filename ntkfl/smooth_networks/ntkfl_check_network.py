@@ -8,8 +8,8 @@ and b_k of trained layers are theta. f are the outputs on all samples, J their d
 ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i and L_J how fast J turns. Theorem
 (docs/proofs/smooth_networks.md in ntkfl's repository): the inequalities of `window` below prove that training by steps
 up to the printed one, on half the sum of squares, in windows in which each sample has the same sum of steps up to v
-times, by any clients and with means, goes no farther than the printed reach, and that the squared distance to the
-nearest fit falls in a window by the printed factor or more.
+times, by any clients and with means, goes no farther than the printed reach, and that a window at that very step and
+without means multiplies the squared distance to the nearest fit by the printed factor at most.
 
 How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of what each entry may be off by. (1) Functions
 are series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2)
@@ -604,8 +604,9 @@ def main(arguments):
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
     print(f"a fit is within {shown['distance']}, and no later model is farther than {shown['reach']} from this one")
-    print(f"steps up to {shown['step']}, visits up to {shown['visits']}-fold; a window multiplies the squared distance")
-    print(f"to the fits by {shown['window_factor']} at that step; final classes of the test inputs: {shown['final']}")
+    print(f"steps up to {shown['step']}, visits up to {shown['visits']}-fold; a window at that step without means")
+    print(f"multiplies the squared distance to the fits by at most {shown['window_factor']}")
+    print(f"final classes of the test inputs: {shown['final']}")
     print("certified")
     return 0
 

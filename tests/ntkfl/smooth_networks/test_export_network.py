@@ -265,6 +265,18 @@ def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path
         assert lines[0].startswith("refused: a block that ends with layer '") and lines[0].isprintable()
 
 
+def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
+    """The proof has 1 - p eta' (alpha - beta); the factor is that of p = 1 and of the printed step alone."""
+    _, net, x, y, _ = script.loaded(exported[0])
+    content = json.loads((exported[0] / "certificate.json").read_text())
+    ball, step = Fraction(content["ball"]), Fraction(content["step"])
+    factors = [script.window(script.started(net, x, y), ball, step / part, Fraction(1))[2] for part in (1, 100)]
+    assert factors[0] < factors[1] < 1
+    assert script.main([str(exported[0])]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "a window at that step without means multiplies the squared distance to the fits by at most 0.9" in printed
+
+
 def test_what_is_not_exported_says_why(tmp_path):
     net = module(1)
     far = certify_network(net, None, near(net, 4, 1.0))
