@@ -277,6 +277,27 @@ def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
     assert "a window at that step without means multiplies the squared distance to the fits by at most 0.9" in printed
 
 
+def test_modules_beside_the_scripts_are_imported_and_those_of_the_folder_are_not(exported, tmp_path):
+    """Why the page has other people's folders checked by scripts that lie elsewhere."""
+    shutil.copytree(exported[0], tmp_path / "out")
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in ("ntkfl_check.py", "ntkfl_check_network.py"):
+        shutil.copy(tmp_path / "out" / name, own)
+    content = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    content["claim"]["distance"] /= 2
+    (tmp_path / "out" / "certificate.json").write_text(json.dumps(content))
+    (tmp_path / "out" / "fractions.py").write_text("print('certified')\nraise SystemExit(0)\n")
+    answers = [
+        subprocess.run(
+            [sys.executable, at / "ntkfl_check_network.py", tmp_path / "out"], capture_output=True, check=False
+        )
+        for at in (tmp_path / "out", own)
+    ]
+    assert [answer.returncode for answer in answers] == [0, 1]
+    assert answers[1].stdout.startswith(b"refused: the claim is not what is shown")
+
+
 def test_what_is_not_exported_says_why(tmp_path):
     net = module(1)
     far = certify_network(net, None, near(net, 4, 1.0))
