@@ -108,6 +108,7 @@ def test_what_cannot_be_is_refused():
         (("--ima-window", "2", "--participation", "0.5"), "--ima-window is 2; where rounds are drawn or scheduled"),
         (("--step-factors", "1,.5", "--noise", "0.1"), "--step-factors is 1,.5; where rounds are drawn or scheduled"),
         (("--runs", "100"), "--runs is 100, but nothing is drawn"),
+        (("--runs", "100", "--server-schedule", "1,.5"), "--runs is 100, but nothing is drawn"),
         (("--runs", "1", "--noise", "0.1"), "runs is 1; it must be an integer, 2 or more"),
         (("--runs", "9", "--noise", "0.1", "--width", "64"), "--width is 64; --runs are of the network at infinite"),
         (("--noise", "-1"), "noise is -1.0; it is a standard deviation"),

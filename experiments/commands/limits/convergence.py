@@ -85,7 +85,8 @@ def rate(
     from ntkfl.exact_dynamics import MovingWindow
 
     by_round = {"local-schedule": local_schedule, "server-schedule": server_schedule, "cohorts": cohorts}
-    random = bool(participation != 1 or batch_size is not None or noise or any(by_round.values()))
+    chance = bool(participation != 1 or batch_size is not None or noise)
+    random = chance or any(by_round.values())
     with bad_input():
         if not eps > 0:
             raise ValueError(f"eps is {eps}; it must be positive")
@@ -111,7 +112,7 @@ def rate(
         }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
-        if runs is not None and not random:
+        if runs is not None and not chance:
             raise ValueError(
                 f"--runs is {runs}, but nothing is drawn; give --participation, --batch-size or --noise, or no --runs"
             )
