@@ -53,8 +53,7 @@ def checked_folder(
     Raises:
         ValueError: the scripts refuse what is written. FileExistsError: the folder is there and not empty.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
+    require_new(folder)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     part.mkdir(parents=True)
     try:
@@ -73,6 +72,12 @@ def checked_folder(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return content["claim"]
+
+
+def require_new(folder: Path) -> None:
+    """Raise FileExistsError unless the folder is not there, or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
 
 
 def _write(folder: Path, content: dict) -> None:
