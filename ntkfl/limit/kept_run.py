@@ -16,6 +16,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.skipped_rounds import Progress, Series, SeriesState, bounded_powers, summed
 
 SAVED_EVERY = 10  # rounds, and at each that is reported
+ROWS = 16  # of the kernel, by which it is told from others: kernels by landmarks share those of common landmarks
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,10 @@ class KeptRun:
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:
-        """By it a file of another run is refused; the last row stands for the kernel."""
+        """By it a file of another run is refused; some rows stand for the kernel."""
         digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
-        for part in (problem.x, problem.y, problem.owner, tiles[np.array([len(tiles) - 1])].astype(tiles.dtype)):
+        rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
+        for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 

@@ -122,6 +122,16 @@ def test_a_file_of_another_run_is_refused(tmp_path):
     limit_curves(problem, ROUNDS, method="scaffold", eta_local=0.01, keep=(own := tmp_path / "own.npz"))
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, ROUNDS, lambda x, z: gram.infinite(x, z) / 2, "scaffold", eta_local=0.01, keep=own)
+
+    def same_last_row(share):
+        def others(x):
+            return share * (x != problem.x[-1]).any(axis=1)
+
+        return lambda x, z: gram.infinite(x, z) + np.outer(others(x), others(x if z is None else z))
+
+    limit_curves(problem, ROUNDS, same_last_row(0.1), "scaffold", eta_local=0.01, keep=(row := tmp_path / "row.npz"))
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, ROUNDS, same_last_row(0.2), "scaffold", eta_local=0.01, keep=row)
     with pytest.raises(ValueError, match="there is no folder"):
         limit_curves(problem, ROUNDS, keep=tmp_path / "none" / "run.npz")
 

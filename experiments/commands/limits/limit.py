@@ -43,7 +43,10 @@ def limit(
     ] = "auto",
     landmarks: Annotated[
         int | None,
-        typer.Option(help="Nystrom's kernel with so many of the samples as landmarks in place of the Gram matrix"),
+        typer.Option(
+            help="Nystrom's kernel with so many of the samples as landmarks in place of the Gram matrix; errors "
+            "do not count how far it is from that"
+        ),
     ] = None,
     memmap: Annotated[
         Path | None, typer.Option(help="a file that holds the tiles in place of memory; a killed build goes on from it")
