@@ -11,6 +11,7 @@ from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.layers import Layer
 
+SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
 BALLS = 40  # tried, each GROWTH times the one before: bounds of the script are a little looser
 GROWTH = 1.02
