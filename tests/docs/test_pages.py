@@ -35,6 +35,13 @@ def test_the_kept_outputs_are_those_of_the_page_as_it_is(name):
     ], f"run `make docs-execute` (python docs/execute.py {name})"
 
 
+@pytest.mark.parametrize("name", execute.names())
+def test_figures_of_a_page_have_colours_for_dark_pages(name):
+    for output in (output for cell in kept(name).cells for output in cell.get("outputs", [])):
+        assert "image/png" not in output.get("data", {})
+        assert "prefers-color-scheme:dark" in output.get("data", {}).get(execute.SVG, "prefers-color-scheme:dark")
+
+
 @pytest.mark.parametrize("name", [marked(name) for name in execute.names()])
 def test_a_page_prints_what_is_shown(name):
     for ours, theirs in zip(execute.execute(name).cells, kept(name).cells, strict=True):
