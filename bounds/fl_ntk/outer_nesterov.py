@@ -5,8 +5,8 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
-from bounds.fl_ntk.server_momentum import OWN, C, U, X, b, measure, noise, of_momentum, s
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
+from bounds.fl_ntk.terms.server_memory import OWN, C, U, X, b, measure, noise, of_momentum, s
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND

@@ -270,7 +270,7 @@ def test_the_width_statements_are_those_of_the_list():
 def test_every_statement_is_in_the_file_of_its_name():
     folders = {paper: importlib.import_module(package).__path__ for paper, package in PAPERS.items()}
     files = {paper: {info.name for info in pkgutil.iter_modules(path)} for paper, path in folders.items()}
-    for identifier in catalogue():
+    for identifier in own():
         paper, label = identifier.split("/")
         expected, names = slug(label), files[paper]
         assert any(f"{expected}_".startswith(name + "_") for name in names), identifier

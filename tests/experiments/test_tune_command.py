@@ -17,7 +17,8 @@ def run(*words):
     return CliRunner().invoke(app, ["tune", *(str(word) for word in words)])
 
 
-def test_the_table_and_the_file_are_what_python_gives(tmp_path):
+def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")  # no word is broken
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
     drawn = "--outer", "average,nesterov,falling", "--batch-size", 2, "--noise", 0.01
     result = run(*SMALL, "--samples", 12, *drawn, "--json", file, "--plot", picture)
@@ -28,6 +29,7 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert f"least expected: {choices[0].mean_square:.3g} after 3 rounds, with {choices[0].outer}" in result.stdout
     (falling,) = [choice for choice in choices if choice.outer == "falling"]
     assert f"{falling.server_rate:.3g} to {falling.last_rate:.3g}" in result.stdout
+    assert "nesterov" in result.stdout and "eta_local" in result.stdout and "momentum" in result.stdout
     assert picture.read_text().lstrip().startswith("<?xml")
 
 

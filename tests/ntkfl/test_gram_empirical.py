@@ -231,8 +231,8 @@ def test_parameters_may_be_arrays_that_cannot_be_written_to():
 
 
 def test_the_arguments_of_all_functions_have_one_order():
-    order = ["x", "h", "owner", "network", "params", "u", "u0", "w", "width", "seed", "z"]
-    for name in set(gram.__all__) - {"ACTIVATIONS", "Degeneracy", "ParallelRows"}:
+    order = ["x", "h", "owner", "network", "params", "u", "u0", "w", "width", "landmarks", "kernel", "seed", "z"]
+    for name in set(gram.__all__) - {"ACTIVATIONS", "Degeneracy", "Features", "ParallelRows"}:
         names = list(inspect.signature(getattr(gram, name)).parameters)
         known = [argument for argument in names if argument in order]
         assert names[0] in ("x", "h") and known == names[: len(known)] == sorted(known, key=order.index), name

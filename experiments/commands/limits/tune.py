@@ -98,13 +98,18 @@ def _print(choices: "list[OuterChoice]", said: str) -> None:
         f"{best.local_steps}\n  setting: {said}\n"
     )
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
-    table = plain_table(["outer", *numbers, "in the long run"], numbers=numbers, wrapped=["outer", *numbers])
+    later = [] if all(choice.stable for choice in choices) else ["in the long run"]
+    wrapped = ["server rate", "mean square error", *later]
+    table = plain_table(["outer", *numbers, *later], numbers=numbers, wrapped=wrapped)
     for choice in choices:
         rate = f"{choice.server_rate:.3g}" + (f" to {choice.last_rate:.3g}" if choice.last_rate is not None else "")
         cells = (choice.momentum, choice.mean_square, choice.floor)
-        counts, after = (str(choice.local_steps), str(choice.rounds)), "" if choice.stable else "diverges"
+        counts, after = (
+            (str(choice.local_steps), str(choice.rounds)),
+            ["" if choice.stable else "diverges"] * len(later),
+        )
         table.add_row(
-            choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells), after
+            choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells), *after
         )
     typer.echo(as_lines(table))
 

@@ -1,0 +1,32 @@
+"""Rounds whose server has a momentum: symbols of the second moments, their values, and how left sides are measured."""
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.cases.random_round import EQUAL, RandomRound
+from bounds.fl_ntk.terms.round_map import map_constants
+from bounds.symbols import n
+from ntkfl.estimate import Estimate
+
+s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", positive=True), sp.Symbol("sigma_w", positive=True)
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))  # the samples of each client
+C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
+
+
+def of_momentum(case: RandomRound) -> dict:
+    """The values of these symbols."""
+    size, owner = case.problem.n, case.problem.owner
+    known = np.asarray(case.with_memory(1).value)
+    blocks = {C: known[:size, :size], X: known[:size, size:], U: known[size:, size:]}
+    values = map_constants(case, case.gram) | {symbol: case.rounded(block) for symbol, block in blocks.items()}
+    values |= {e: np.diag((owner == c).astype(float)) for c, e in enumerate(OWN)}
+    return values | {s: case.cohort, b: Estimate.exact(case.momentum), noise: Estimate.exact(case.noise)}
+
+
+def measure(case: RandomRound) -> tuple[Estimate, ...]:
+    """E r r' by every choice and by the library, E r u' and E u u' by every choice, after two rounds."""
+    size, after = case.problem.n, np.asarray(case.with_memory(2).value)
+    regime = case.library(case.setup.eta_global)
+    mean = regime.residual(2)
+    parts = after[:size, :size], regime.covariance(2) + np.outer(mean, mean), after[:size, size:], after[size:, size:]
+    return tuple(map(case.rounded, parts))
