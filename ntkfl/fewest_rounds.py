@@ -26,11 +26,8 @@ LOWEST = 0.03  # the smallest such multiple that is tried
 RATES = 2.0 ** np.arange(-2, 6)  # server rates at which the search begins where no formula gives a better one
 PULLS = 4.0 ** np.arange(-3, 4)  # alpha and mu at which it begins, in units of 1 / (K eta_local)
 QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for all that is above
-WIDTH, CLOSE, TRIES = (
-    0.3,
-    2e-2,
-    40,
-)  # the search's first step, its last step, and how many settings it tries for each number
+WIDTH, CLOSE = 0.3, 2e-2  # the search's first step, and its last one
+TRIES = 40  # settings that it tries for each number
 APART, BEGINNINGS = 0.5, 3  # two beginnings differ by APART in at least one number; there are BEGINNINGS
 FEW, HALVED = 6, 8  # a search that follows one on some samples: settings for each number, halvings of the server step
 LOOKED = 256  # rounds that are run of a setting where no formula predicts them; later rounds are extrapolated

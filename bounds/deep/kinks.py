@@ -60,9 +60,8 @@ class KinkLadder(Rungs):
     def multiple(self) -> Estimate:
         """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
         mean = self.layers.mean(axis=0)
-        drawn = over_replicates(
-            (self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum()
-        )  # it would be 1 if B had no error
+        # it would be 1 if B had no error
+        drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
         return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)

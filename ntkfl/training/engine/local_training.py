@@ -183,9 +183,8 @@ class LocalTraining:
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
         if self.mapped:
-            numbers = torch.arange(
-                clients, device=self.data.x.device
-            )  # vmap needs an argument with rows, whatever the axes are
+            # vmap needs an argument with rows, whatever the axes are
+            numbers = torch.arange(clients, device=self.data.x.device)
             mapped = vmap(lambda _, *arguments: function(*arguments), in_dims=(0, *axes))
             return lambda *arguments: mapped(numbers, *arguments)
 
