@@ -5,8 +5,8 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
-from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
-from bounds.fl_ntk.terms.server_memory import OWN, C, U, X, b, measure, noise, of_momentum, s
+from bounds.fl_ntk.terms.round_map import H
+from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
@@ -57,20 +57,8 @@ STATEMENTS = (
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=measure,
-        symbols=MAP_SYMBOLS
-        | {
-            H: "Gram matrix H_inf",
-            C: "E r r' after a round, from every choice",
-            diagonal: "its diagonal",
-            X: "E r u' after a round, from every choice",
-            U: "E u u' after a round, from every choice",
-            s: "clients in a round",
-            drawn: "samples in a batch",
-            b: "momentum of the server",
-            noise: "standard deviation of the noise on every weight of the mean",
-        }
-        | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
-        left_formula=("E r(2) r(2)^T",) * 2 + ("E r(2) u(2)^T", "E u(2) u(2)^T"),
+        symbols=SYMBOLS | {diagonal: "the diagonal of C", drawn: "samples in a batch"},
+        left_formula=LEFT,
         says_left="E r r' after two rounds, E r u' and E u u': over every choice of clients and batches; E r r' also "
         "by the library's random rounds",
         families=NESTEROV_ROUNDS,

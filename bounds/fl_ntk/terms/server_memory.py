@@ -4,13 +4,27 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.cases.random_round import EQUAL, RandomRound
-from bounds.fl_ntk.terms.round_map import map_constants
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants
 from bounds.symbols import n
 from ntkfl.estimate import Estimate
 
 s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", positive=True), sp.Symbol("sigma_w", positive=True)
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))  # the samples of each client
 C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
+SYMBOLS = (
+    MAP_SYMBOLS
+    | {
+        H: "Gram matrix H_inf",
+        C: "E r r' after a round, from every choice",
+        X: "E r u' after a round, from every choice",
+        U: "E u u' after a round, from every choice",
+        s: "clients in a round",
+        b: "momentum of the server",
+        noise: "standard deviation of the noise on every weight of the mean",
+    }
+    | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)}
+)
+LEFT = ("E r(2) r(2)^T",) * 2 + ("E r(2) u(2)^T", "E u(2) u(2)^T")
 
 
 def of_momentum(case: RandomRound) -> dict:
