@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from flint import arb
 from torch import nn
 
 from ntkfl import Problem
@@ -20,6 +21,18 @@ TORCH = {
     "sigmoid": torch.sigmoid,
     "silu": nn.functional.silu,
     "relu": torch.relu,
+    "identity": lambda z: z,
+}
+
+
+BALLS = {  # the values in ball arithmetic
+    "erf": lambda z: z.erf(),
+    "gelu": lambda z: z * (1 + (z / arb(2).sqrt()).erf()) / 2,
+    "tanh": lambda z: z.tanh(),
+    "softplus": lambda z: (1 + z.exp()).log(),
+    "sin": lambda z: z.sin(),
+    "sigmoid": lambda z: 1 / (1 + (-z).exp()),
+    "silu": lambda z: z / (1 + (-z).exp()),
     "identity": lambda z: z,
 }
 

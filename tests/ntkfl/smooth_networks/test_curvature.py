@@ -8,7 +8,7 @@ import torch
 from flint import arb
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_networks import TORCH, convolutional, hessians, jacobian, network, outputs, trained
+from small_networks import BALLS, TORCH, convolutional, hessians, jacobian, network, outputs, trained
 
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -22,16 +22,6 @@ from ntkfl.smooth_networks.curvature import (
 from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH, Image
 from ntkfl.smooth_networks.passes import folded, passed, unfolded
 
-BALLS = {
-    "erf": lambda z: z.erf(),
-    "gelu": lambda z: z * (1 + (z / arb(2).sqrt()).erf()) / 2,
-    "tanh": lambda z: z.tanh(),
-    "softplus": lambda z: (1 + z.exp()).log(),
-    "sin": lambda z: z.sin(),
-    "sigmoid": lambda z: 1 / (1 + (-z).exp()),
-    "silu": lambda z: z / (1 + (-z).exp()),
-    "identity": lambda z: z,
-}
 NAMES = [name for name in SMOOTH if name != "identity"]
 
 
