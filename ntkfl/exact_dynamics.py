@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntkfl.double_precision import in_float64
-from ntkfl.gram import infinite
-from ntkfl.gram.features import Features
+from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
@@ -206,7 +204,7 @@ def base_regime(
     memmap = None if memmap is None else Path(memmap)
     require_tiles(matrix_free, memmap, cluster)
     if not ima and (gram is None or callable(gram)):
-        kernel = infinite if gram is None else gram if isinstance(gram, Features) else in_float64(gram)
+        kernel = kernel_of(gram)
         if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster):
             return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
     elif matrix_free not in (False, "auto"):

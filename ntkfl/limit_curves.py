@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.double_precision import in_float64
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
-from ntkfl.gram import infinite
-from ntkfl.gram.features import Features
+from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import BoundedRound
@@ -176,23 +174,23 @@ def several_limit_curves(
     """`limit_curves` of several methods, whose products with the Gram matrix read it once for all of them.
 
     Args:
-        problem: as there.
-        rounds: as there, the same for every method.
+        problem: as in `limit_curves`.
+        rounds: as in `limit_curves`, the same for every method.
         methods: name and options of each; a name may stand there twice.
-        gram: as there.
+        gram: as in `limit_curves`.
         local_steps: K.
-        eta_local: as there.
-        client_steps: as there.
-        participation: as there.
-        tiles: as there.
-        memmap: as there.
-        cluster: as there.
-        keep: as there; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
+        eta_local: as in `limit_curves`.
+        client_steps: as in `limit_curves`.
+        participation: as in `limit_curves`.
+        tiles: as in `limit_curves`.
+        memmap: as in `limit_curves`.
+        cluster: as in `limit_curves`.
+        keep: as in `limit_curves`; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
         progress: is told what is done of all methods together, of how much.
 
     Raises:
-        ValueError: as there; no method.
-        ClusterStopped: as there.
+        ValueError: as `limit_curves`; no method.
+        ClusterStopped: as `limit_curves`.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -205,7 +203,7 @@ def several_limit_curves(
         raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
-    kernel = infinite if gram is None else gram if isinstance(gram, Features) else in_float64(gram)
+    kernel = kernel_of(gram)
     require_tiles(tiles, memmap, cluster)
     held = tiles_of(problem, kernel, tiles, memmap, cluster)
     assert held is not None
@@ -222,8 +220,8 @@ def several_limit_curves(
             progress(*(sum(part) for part in zip(*told.values(), strict=True)))
 
     runs = []
-    for number, (regime, (_, options)) in enumerate(zip(regimes, methods, strict=True)):
-        own = keep.with_stem(f"{keep.stem}-{number + 1}") if keep is not None and len(methods) > 1 else keep
+    files: Sequence[Path | None] = kept_files(keep, len(methods)) or [None] * len(methods)
+    for number, (regime, (_, options), own) in enumerate(zip(regimes, methods, files, strict=True)):
         cohort = regime.work.cohort
         said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
         said += f" {None if client_steps is None else list(client_steps)} {cohort} with images"
@@ -245,6 +243,13 @@ def several_limit_curves(
         )
         for i, (regime, (_, options), run) in enumerate(zip(regimes, methods, states, strict=True))
     ]
+
+
+def kept_files(keep: Path | None, methods: int) -> list[Path]:
+    """The files of so many methods' runs; none without `keep`."""
+    if keep is None or methods == 1:
+        return [] if keep is None else [keep]
+    return [keep.with_stem(f"{keep.stem}-{number + 1}") for number in range(methods)]
 
 
 def _regime(

@@ -52,6 +52,11 @@ class Features:
         return values
 
 
+def kernel_of(given: Kernel | None) -> Kernel:
+    """The kernel as it is used: that of the wide network unless one is given, a user's within float64."""
+    return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
+
+
 def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infinite, seed: int = 0) -> Features:
     """k(x, L) k(L, L)^+ k(L, z) with some of the samples as landmarks L: a kernel of low rank in place of k.
 

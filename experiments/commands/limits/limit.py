@@ -83,7 +83,7 @@ def limit(
 
     from ntkfl.exact_dynamics import unnamed_method
     from ntkfl.gram import nystroem
-    from ntkfl.limit_curves import several_limit_curves
+    from ntkfl.limit_curves import kept_files, several_limit_curves
 
     with bad_input():
         unused = next((name for name in ("width", "sigma", "eta_global") if getattr(options, name) is not None), None)
@@ -106,8 +106,7 @@ def limit(
         rounds = np.unique(np.append(0, np.geomspace(1, max(1, setup.rounds), REPORTED).round().astype(int)))
 
         def kept() -> str:
-            numbered = [] if state is None else [state.with_stem(f"{state.stem}-{k + 1}") for k in range(len(methods))]
-            is_kept = state is not None and any(path.exists() for path in [state, *numbered])
+            is_kept = any(path.exists() for path in kept_files(state, len(methods)))
             return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
 
         with client_of(cluster, kept) as client, if_stopped(kept), ProgressBar("steps") as bar, bad_input():
