@@ -158,7 +158,7 @@ def _where(error: BaseException, path: Path) -> str:
     """The last line of a file that led to the error, as ", line 7, `...`"; nothing where none did."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
-    frame = last_frame(error, path.__eq__)
+    frame = last_frame(error, lambda file: file == path)
     return f", line {frame.lineno}, `{frame.line}`" if frame is not None else ""
 
 

@@ -25,8 +25,9 @@ def answered(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result
                 asked[number] = runs[number].send(answer)  # type: ignore[arg-type]  # None begins a run
             except StopIteration as stop:
                 results[number] = stop.value
+        answers = {}
         if asked:
-            image = product(np.hstack(list(asked.values())))
             ends = np.cumsum([vectors.shape[1] for vectors in asked.values()])[:-1]
-        answers = dict(zip(asked, np.hsplit(image, ends), strict=True)) if asked else {}
+            images = np.hsplit(product(np.hstack(list(asked.values()))), ends)
+            answers = dict(zip(asked, images, strict=True))
     return [results[number] for number in range(len(runs))]

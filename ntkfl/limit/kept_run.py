@@ -9,7 +9,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ntkfl import interruption
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
 from ntkfl.limit.matrix_free import MatrixFreeRegime
@@ -53,7 +52,6 @@ class KeptRun:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
 
         def seen(state: SeriesState) -> None:
-            interruption.check()
             self.progress(state.term, terms)
             if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
                 _write(self.file, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
@@ -72,7 +70,6 @@ class KeptRun:
             first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
 
         def seen(run: RunState, bounded: BoundedRound) -> None:
-            interruption.check()
             now = run.round
             self.progress(now, last)
             if now in self.rounds:

@@ -15,8 +15,8 @@ from ntkfl.limit.random_regime import RandomRegime
 from ntkfl.limit.stationary import resting
 
 
-def named_clients(clients: tuple[int, ...]) -> str:
-    """These clients and the verb: client 2 takes part, clients 0, 1 and 3 take part."""
+def takes_part(clients: tuple[int, ...]) -> str:
+    """The beginning of a sentence: client 2 takes part, or clients 0, 1 and 3 take part."""
     *first, last = map(str, clients)
     return f"clients {', '.join(first)} and {last} take part" if first else f"client {last} takes part"
 
@@ -80,7 +80,7 @@ class ScheduledRegime(RandomRegime):
         if stays > target:
             raise ValueError(
                 f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, since "
-                f"{named_clients(self.absent)} in no round"
+                f"{takes_part(self.absent)} in no round"
             )
 
     def _over_a_cycle(self) -> float:

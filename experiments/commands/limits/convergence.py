@@ -192,10 +192,10 @@ def rate(
 
 
 def _why_some_stay(regime: "AnyRegime") -> str:
-    from ntkfl.limit.scheduled_rounds import ScheduledRegime, named_clients
+    from ntkfl.limit.scheduled_rounds import ScheduledRegime, takes_part
 
     if isinstance(regime, ScheduledRegime) and regime.absent:
-        return f"{named_clients(regime.absent)} in no round"
+        return f"{takes_part(regime.absent)} in no round"
     return "lambda_min(H) is 0, or cannot be told from it"
 
 
