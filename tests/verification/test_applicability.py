@@ -88,7 +88,7 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
     chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
     assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # half of 2/100
     assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default one is stable
-    monkeypatch.setattr("ntkfl.exact_dynamics.infinite", None)
+    monkeypatch.setattr("ntkfl.exact_dynamics.kernel_of", None)
     monkeypatch.setattr("ntkfl.limit.algorithm1_limit.infinite", None)  # a step of the user needs no kernel
     assert for_a_look(problem, options) == options
     assert for_a_look(problem, options, 100 * np.eye(problem.n)) == options
