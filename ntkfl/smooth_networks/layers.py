@@ -274,7 +274,7 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: in
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
-    met: dict[int, str] = {}
+    met: list[tuple[int, int, str]] = []  # where parameters begin and end in memory, and whose they are
     opened = 0  # residual blocks that no layer has begun yet
     shape: tuple[int, ...] | None = None  # channels, height, width where h is an image
     begun: list[tuple[int, ...] | None] = []  # the same where residual blocks that go on have begun
@@ -306,11 +306,12 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: in
             raise ValueError(f"layer {where} must follow a Flatten, as images come to it")
         if image or kind is nn.Linear:
             for value in part.parameters():
-                place = value.data_ptr()
-                if place in met:
-                    raise ValueError(f"layer {where} has the weights of layer {met[place]}; they must be its own")
-                met[place] = where
-                if value._backward_hooks:
+                start, end = _span(value)
+                for begins, ends, other in met:
+                    if start < ends and begins < end:
+                        raise ValueError(f"layer {where} has the weights of layer {other}; they must be its own")
+                met.append((start, end, where))
+                if value._backward_hooks or value._post_accumulate_grad_hooks:
                     raise ValueError(f"a parameter of layer {where} has hooks, which may change its gradient")
             trained = {value.requires_grad for value in part.parameters()}
             if len(trained) > 1:
@@ -332,6 +333,9 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: in
         phi = _activation(part)
         if phi is None:
             raise ValueError(f"layer {where} is {part!r:.60}; {_why_not(part)}{COVERED}")
+        if getattr(part, "inplace", False) and (opened or not layers):
+            lost = "what the Residual adds" if opened else "the data"
+            raise ValueError(f"layer {where} is {part!r:.60}, which overwrites {lost}; it must not work in place there")
         if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes or layers[-1].pools:
             layers.append(replace(_standing_in(where, layers, shape, features), opens=opened))
             opened = 0
@@ -340,6 +344,12 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: in
         raise ValueError(f"the network {type(module).__name__} has no Linear layer")
     _require_all_taken(given)
     return tuple(layers)
+
+
+def _span(value: Any) -> tuple[int, int]:
+    """Where a tensor begins and ends in memory."""
+    last = sum((length - 1) * stride for length, stride in zip(value.shape, value.stride(), strict=True))
+    return value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()
 
 
 COVERED = (

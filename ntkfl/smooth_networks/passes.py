@@ -137,7 +137,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
             z = z + Estimate.exact(layer.bias) * layer.bias_scale
         z = _reshaped(z, (len(x), -1))
         kink = layer.activation.kink
-        least = np.inf if kink is None else np.maximum(np.abs(z.value - kink) - z.error, 0).min(axis=1)
+        least = np.inf if kink is None else np.maximum(below(np.abs(z.value - kink)) - z.error, 0).min(axis=1)
         clear.append(below(np.broadcast_to(least, len(x))))
         h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))

@@ -388,6 +388,11 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
             nn.Sequential(Residual(nn.Unflatten(1, (2, 1, 2)), conv(2, 2), nn.Flatten(), linear(4, 4)), linear(4, 1)),
             "layer 0.3 takes a flattened image within a Residual",
         ),
+        (
+            nn.Sequential(linear(4, 4), Residual(nn.Flatten(), nn.SiLU(inplace=True), linear(4, 4)), linear(4, 1)),
+            r"layer 1.1 is SiLU\(inplace=True\), which overwrites what the Residual adds",
+        ),
+        (nn.Sequential(nn.SiLU(inplace=True), linear(4, 1)), "layer 0 is SiLU.*, which overwrites the data; it must"),
     ],
 )
 def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
@@ -426,9 +431,11 @@ def test_weights_that_do_not_fit_are_refused():
     fixed = module(1).requires_grad_(False)
     hooked = module(1)
     hooked[2].register_forward_hook(lambda *_: None)
-    steered, shared, patched, pulled = module(1), module(1), module(1), module(1)
+    steered, shared, overlapping, patched, pulled, late = (module(1) for _ in range(6))
     steered[2].register_full_backward_hook(lambda *_: None)
     shared[2].bias.data = shared[0].bias.data
+    overlapping[2].bias.data = overlapping[0].weight.data.reshape(-1)[1:31]
+    late[2].bias.register_post_accumulate_grad_hook(lambda value: value.grad.zero_())
     patched[2].forward = lambda x: x
     pulled[0].weight.register_hook(lambda gradient: -gradient)
     for network, params, why in (
@@ -446,7 +453,9 @@ def test_weights_that_do_not_fit_are_refused():
         (steered, None, r"layer 2 \(Linear\) has hooks"),
         (patched, None, r"layer 2 \(Linear\) has a forward of its own"),
         (shared, None, "layer 2 has the weights of layer 0"),
+        (overlapping, None, "layer 2 has the weights of layer 0"),
         (pulled, None, "a parameter of layer 0 has hooks"),
+        (late, None, "a parameter of layer 2 has hooks"),
     ):
         with pytest.raises(ValueError, match=why):
             certify_network(network, params, problem)
