@@ -65,10 +65,10 @@ class Tiles:
             memmap: a file that holds them in place of memory; one that is there is gone on with, or taken as it is.
 
         Raises:
-            ValueError: too little memory, or room on the disk; a file of other tiles, as far as a row in 256 shows it;
-                entries beyond or far below float32, if that is asked for; a kernel that is not symmetric, not finite,
-                of another shape, or with an entry that its diagonal does not allow, so that it is not positive
-                semi-definite.
+            ValueError: too little memory, or room on the disk; a file of other tiles, as far as a row in 256 and that
+                of each slab's largest entry off the diagonal show it; entries beyond or far below float32, if that is
+                asked for; a kernel that is not symmetric, not finite, of another shape, or with an entry that its
+                diagonal does not allow, so that it is not positive semi-definite.
         """
         x = finite_array("x", x)
         ends = slab_rows(len(x))
@@ -76,16 +76,15 @@ class Tiles:
         require("the tiles of the Gram matrix", lambda n: room(n, dtype), n=len(x))
         fill = filler(kernel, x, dtype)
         file = None if memmap is None else TilesFile.of(memmap, _mark(kernel, x, dtype), ends, dtype)
-        slabs = []
-        for number, (start, end) in enumerate(ends):
+        slabs = [] if file is None else [file.slab(number) for number in range(file.whole)]
+        if file is not None and slabs:
+            _require_same(kernel, x, slabs, file)
+        for number, (start, end) in list(enumerate(ends))[len(slabs) :]:
             interruption.check()
             slabs.append(np.empty((end - start, end), dtype) if file is None else file.slab(number))
-            if file is not None and number < file.whole:
-                _require_same(kernel, x, slabs[-1], start, memmap)
-                continue
             fill(slabs[-1], start, end)
             if file is not None:
-                file.keep(number)
+                file.keep(number, _nearest(slabs[-1]))
         return cls(tuple(slabs), STORED[dtype], stored_kernel_error(kernel, x, dtype))
 
     def __len__(self) -> int:
@@ -341,18 +340,28 @@ def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
     return digest.digest()
 
 
-def _require_same(kernel: Kernel, x: np.ndarray, slab: np.ndarray, start: int, file: Path | None) -> None:
-    """A row in each 256 of a slab from a file, and that of its largest entry off the diagonal, are the kernel's."""
-    own = np.arange(len(slab))
-    most = [max(row[:i].max(initial=0), -row[:i].min(initial=0)) for i, row in enumerate(slab, start)]
-    rows = np.append(own[::TILE], np.argmax(most))
-    values = _values(kernel, x[start + rows], x[: slab.shape[1]])
-    off, largest = np.abs(slab[rows] - values).max(), np.abs(values).max()
-    if not off <= SAME * largest:
-        raise ValueError(
-            f"{file} has tiles of another kernel: some entries are off by {off:.3g}, the largest being {largest:.3g}; "
-            "name another file, or remove it"
-        )
+def _nearest(slab: np.ndarray) -> int:
+    """The row of a slab with its largest entry off the diagonal."""
+    start = slab.shape[1] - len(slab)
+    return int(np.argmax([max(row[:i].max(initial=0), -row[:i].min(initial=0)) for i, row in enumerate(slab, start)]))
+
+
+def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
+    """A row in each 256 of slabs from a file, and those of their largest entries when written, are the kernel's.
+
+    Other rows are not looked at. The kernel is asked once: what it takes to prepare all samples is most of the work.
+    """
+    looked = [np.append(np.arange(0, len(slab), TILE), row) for slab, row in zip(slabs, file.nearest, strict=True)]
+    rows = np.concatenate([start + own for (start, _), own in zip(file.rows, looked, strict=False)])
+    values, first = _values(kernel, x[rows], x[: slabs[-1].shape[1]]), 0
+    for slab, own in zip(slabs, looked, strict=True):
+        exact = values[first : (first := first + len(own)), : slab.shape[1]]
+        off, largest = np.abs(slab[own] - exact).max(), np.abs(exact).max()
+        if not off <= SAME * largest:
+            raise ValueError(
+                f"{file.path} has tiles of another kernel: some entries are off by {off:.3g}, the largest being "
+                f"{largest:.3g}; name another file, or remove it"
+            )
 
 
 def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:

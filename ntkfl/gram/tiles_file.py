@@ -13,7 +13,8 @@ import numpy as np
 
 from ntkfl.memory import shown
 
-MAGIC, HEAD = b"ntkfl tiles 1\n", 4096  # bytes before the first slab: the magic, 32 of the mark, 8 of the count
+MAGIC = b"ntkfl tiles 2\n"  # then 32 bytes of the mark, 8 of the count of whole slabs, 8 for each slab's nearest row
+MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
 
 
 @dataclass(eq=False)
@@ -23,7 +24,7 @@ class TilesFile:
     path: Path
     rows: Sequence[tuple[int, int]]  # first and end of each slab
     dtype: str
-    whole: int  # slabs
+    nearest: list[int]  # of each whole slab, the row of its largest entry off the diagonal
 
     @classmethod
     def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
@@ -32,20 +33,20 @@ class TilesFile:
         Raises:
             ValueError: a file of something else, no folder, or too little room on the disk.
         """
-        file = cls(path, rows, dtype, 0)
+        file = cls(path, rows, dtype, [])
         size = file._at(len(rows))
         if path.is_dir():
             raise ValueError(f"memmap is {path}, which is a folder; name a file")
         if path.exists():
             with path.open("rb") as opened:
-                head = opened.read(len(MAGIC) + 40)
-            count = int.from_bytes(head[-8:], "little")
-            same = head[:-8] == MAGIC + mark and path.stat().st_size == size and count <= len(rows)
-            if not same:
+                head = opened.read(file._word(len(rows)))
+            count, *nearest = (int.from_bytes(head[at : at + WORD], "little") for at in file._words)
+            same = head.startswith(MAGIC + mark) and path.stat().st_size == size and count <= len(rows)
+            if not same or any(row >= end - start for row, (start, end) in zip(nearest, rows, strict=True)):
                 raise ValueError(
                     f"{path} has no tiles of these samples, kernel and entries; name another file, or remove it"
                 )
-            file.whole = count
+            file.nearest = nearest[:count]
             return file
         if not path.parent.is_dir():
             raise ValueError(f"memmap is {path}, but there is no folder {path.parent}; make it, or name another file")
@@ -56,7 +57,7 @@ class TilesFile:
                 raise OSError(f"{shown(free)} are free")
             with part.open("xb") as opened:
                 os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
-                opened.write(MAGIC + mark + bytes(8))
+                opened.write(MAGIC + mark + bytes(WORD))
             os.link(part, path)  # refused where another process has made the file meanwhile
         except FileExistsError:
             return cls.of(path, mark, rows, dtype)
@@ -66,6 +67,11 @@ class TilesFile:
             part.unlink(missing_ok=True)
         return file
 
+    @property
+    def whole(self) -> int:
+        """The number of slabs that are."""
+        return len(self.nearest)
+
     def slab(self, number: int) -> np.ndarray:
         """It as an array whose pages are the file's."""
         first, end = self.rows[number]
@@ -73,15 +79,25 @@ class TilesFile:
         mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
         return mapped.view(np.ndarray)
 
-    def keep(self, number: int) -> None:
-        """Count a slab as whole, after its pages are on the disk."""
+    def keep(self, number: int, nearest: int) -> None:
+        """Count a slab as whole, with its nearest row, after its pages are on the disk."""
         with self.path.open("r+b") as opened:
-            os.fsync(opened.fileno())
-            opened.seek(len(MAGIC) + 32)
-            opened.write((number + 1).to_bytes(8, "little"))
-            opened.flush()
-            os.fsync(opened.fileno())
-        self.whole = number + 1
+            for at, word in ((self._word(number), nearest), (self._words[0], number + 1)):
+                opened.seek(at)
+                opened.write(word.to_bytes(WORD, "little"))
+                opened.flush()
+                os.fsync(opened.fileno())
+        self.nearest.append(nearest)
+
+    @property
+    def _words(self) -> range:
+        """Where the count is, and each slab's nearest row."""
+        first = len(MAGIC) + MARK
+        return range(first, first + WORD * (1 + len(self.rows)), WORD)
+
+    def _word(self, number: int) -> int:
+        return len(MAGIC) + MARK + WORD * (1 + number)
 
     def _at(self, number: int) -> int:
-        return HEAD + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in self.rows[:number])
+        head = -(-self._word(len(self.rows)) // PAGE) * PAGE
+        return head + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in self.rows[:number])

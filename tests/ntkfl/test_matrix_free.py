@@ -409,6 +409,35 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
         Tiles.of(kernel(0.1), x, dtype, file)
 
 
+@pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
+def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
+    """The whole file is not read: that took as long as a build."""
+    x, file, asked = np.random.default_rng(0).standard_normal((50, 5)), tmp_path / "tiles.bin", []
+
+    def counting(a, b):
+        asked.append(len(a))
+        return kernel(a, b)
+
+    built = Tiles.of(counting, x, "float64", file)
+    before = np.asarray(built)
+    asked.clear()
+    Tiles.of(counting, x, "float64", file)
+    tiles_of_4, slabs = 13, 5  # 12 rows a slab
+    assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs  # before it the mark, and symmetry
+    content = bytearray(file.read_bytes())
+    for row, refused in ((16, True), (17, False)):  # every fourth row is looked at
+        number, within = divmod(row, 12)
+        at = tiles_file.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
+        changed = content.copy()
+        changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # the first entry's sign
+        file.write_bytes(changed)
+        if refused:
+            with pytest.raises(ValueError, match="has tiles of another kernel: some entries are off by"):
+                Tiles.of(counting, x, "float64", file)
+        else:
+            assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2  # and its mirror image
+
+
 def test_a_file_that_another_process_has_made_meanwhile_is_kept(tmp_path, monkeypatch):
     problem, file = ragged([40, 70]), tmp_path / "tiles.bin"
     whole, exists = Tiles.of(gram.deep, problem.x, "float64", file), Path.exists
