@@ -5,6 +5,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.drawn_memory import DRAWN_MEMORIES, SIZES, DrawnMemory
+from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.local_methods import OF_PROX, mu
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.fl_ntk.terms.state_map import LATER, LENGTH
@@ -27,17 +28,17 @@ def _round(
 
     w is P r - S m at the samples of the drawn clients, 0 elsewhere, P and S being `fits`.
     """
-    c, x, b = known
+    c, x, b = map(Canonical, known)
     p, q = fits
     with_r, with_m = c * p - x * q.T, x.T * p - b * q.T  # E r (P r - S m)', E m (P r - S m)'
     whole = p * c * p - p * x * q.T - q * x.T * p + q * b * q.T
-    drawn = PAIR * whole + (ONE - PAIR) * sp.MatAdd(*(e * whole * e for e in OWN))
+    drawn = PAIR * whole + (ONE - PAIR) * blocks(OWN, whole)
     stays = c - ahead * (x * H + H * x.T) + ahead**2 * H * b * H
     met = with_r - ahead * H * with_m
     residual = stays - ONE * pushed * (met * H + H * met.T) + pushed**2 * H * drawn * H + injected * H
     crossed = x - ahead * H * b + ONE * kept * met - ONE * pushed * H * with_m.T - pushed * kept * H * drawn
     memory = b + ONE * kept * (with_m + with_m.T) + kept**2 * drawn
-    return residual, residual, crossed, memory
+    return tuple(moment.expression for moment in (residual, residual, crossed, memory))
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:

@@ -5,6 +5,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
+from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.round_map import H
 from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
 from bounds.mutants import power, replaced, scaled
@@ -19,20 +20,22 @@ diagonal = sp.MatrixSymbol("C_d", n, n)
 def _moments() -> tuple[sp.MatrixExpr, ...]:
     """E r r' for both measurements, E r u' and E u u' after a round; a client's displacement is eta_l r_c."""
     mean = eta_local * H  # A
-    within = sp.MatAdd(*(e * C * e for e in OWN))
+    c, x, u = map(Canonical, (C, X, U))
+    within = blocks(OWN, c)
     gamma = size * (drawn - 1) / (drawn * (size - 1))
     batches = (gamma - 1) * within + (size / drawn - gamma) * diagonal
     apart = (N - s) / (s * (N - 1))
-    of_draws = apart / N * within - apart / N**2 * C + batches / (N * s)
-    pushed = mean * C * mean.T / N**2 + eta_local**2 * H * of_draws * H + noise**2 * H  # E p p', p = H (mean + noise)
-    met = mean * X / N  # E p u'
-    crossed = b * X + C * mean.T / N  # E r u_+'
-    memory = b**2 * U + b * (met + met.T) + pushed
+    of_draws = apart / N * within - apart / N**2 * c + batches / (N * s)
+    pushed = mean * c * mean.T / N**2 + eta_local**2 * H * of_draws * H + noise**2 * H  # E p p', p = H (mean + noise)
+    met = mean * x / N  # E p u'
+    crossed = b * x + c * mean.T / N  # E r u_+'
+    memory = b**2 * u + b * (met + met.T) + pushed
     ahead = b * met + pushed  # E p u_+'
-    along = C * mean.T / N + b * crossed  # E r (p + b u_+)'
+    along = c * mean.T / N + b * crossed  # E r (p + b u_+)'
     length = pushed + b * (ahead + ahead.T) + b**2 * memory  # E (p + b u_+)(p + b u_+)'
-    residual = C - eta_global * (along + along.T) + eta_global**2 * length
-    return residual, residual, crossed - eta_global * (ahead + b * memory), memory
+    residual = c - eta_global * (along + along.T) + eta_global**2 * length
+    moments = residual, residual, crossed - eta_global * (ahead + b * memory), memory
+    return tuple(moment.expression for moment in moments)
 
 
 def _constants(case: RandomRound) -> dict:
