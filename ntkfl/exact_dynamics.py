@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntkfl.gram.features import kernel_of
-from ntkfl.gram.tiles import Tiles
+from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
@@ -179,7 +179,7 @@ def kernel_regime(
                 "step_factors and ima"
             )
         regime = _of_loss(base, loss)
-    elif another or isinstance(base.gram, Tiles):
+    elif another or isinstance(base.gram, HeldGram):
         other = of_method(base, method, options or {}, momentum, **steps)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
@@ -257,7 +257,7 @@ def of_method(
     has_rate = of_one_round.server_rate is None and "server_rate" in options_of(method)
     own = {"method": name, "round": of_one_round, "step_factors": factors}
     other: LinearRegime
-    if isinstance(regime.gram, Tiles):
+    if isinstance(regime.gram, HeldGram):
         other = MatrixFreeRegime(*shared, **own, work=blocks)
     else:
         other = LinearRegime(*shared, **own, at_server_rate=at_server_rate if has_rate else None)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ntkfl import lapack
 from ntkfl.exact_dynamics import base_regime
 from ntkfl.fewest_rounds import LOOKED, METHODS, NO_MODES, Search, above_rounding
-from ntkfl.gram.tiles import Tiles
+from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
@@ -168,7 +168,7 @@ def fastest(
     if unknown is not None:
         raise ValueError(f"there is no method {unknown!r}; they are {', '.join(map(repr, METHODS))}")
     base = base_regime(problem, Setup(), gram, matrix_free)
-    largest, tiles = float(base.blocks.clients.values.max()), base.gram if isinstance(base.gram, Tiles) else None
+    largest, tiles = float(base.blocks.clients.values.max()), base.gram if isinstance(base.gram, HeldGram) else None
     if tiles is not None and eta_local is not None and eta_local * largest >= 2:
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
@@ -239,7 +239,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
     """The regime of the samples on which steps are searched for: of all where they are few, or rows belong together."""
-    problem, tiled = base.problem, isinstance(base.gram, Tiles)
+    problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base
     if tiled:

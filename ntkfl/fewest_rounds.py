@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
-from ntkfl.gram.tiles import Tiles
+from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
@@ -75,7 +75,7 @@ class Search:
         Without a matrix each client step and each pull costs a Krylov space of its own. There the search takes client
         steps and pulls from the starts, and varies the server's numbers alone.
         """
-        if self.eta_local is None and isinstance(self.base.gram, Tiles) and self.tunable.method not in NO_MODES:
+        if self.eta_local is None and isinstance(self.base.gram, HeldGram) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
                 self.eta_local = eta
                 self.run([setting for setting in known if setting[0] == eta])
@@ -111,7 +111,7 @@ class Search:
         """The aim at a setting; NEVER if that would be the least so far and the steps are not stable."""
         interruption.check()
         regime = self.regime(eta, options)
-        run = isinstance(self.base.gram, Tiles) and self.tunable.method in NO_MODES
+        run = isinstance(self.base.gram, HeldGram) and self.tunable.method in NO_MODES
         if isinstance(regime, MatrixFreeRegime) and not (run or regime.has_ritz):
             return NEVER
         reached = self.aim(regime, self.least)
@@ -135,7 +135,7 @@ class Search:
     @property
     def _names(self) -> list[str]:
         """The names of the numbers that are searched for."""
-        own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, Tiles)]
+        own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, HeldGram)]
         return [*(["eta_local"] if self.eta_local is None else []), *own]
 
     @property

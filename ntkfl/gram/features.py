@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from ntkfl import interruption
 from ntkfl.double_precision import in_float64, jax_in_float64
 from ntkfl.gram.limit import infinite
-from ntkfl.gram.tiles import SLAB, UNIT, Kernel, Tiles
+from ntkfl.gram.tiles import SLAB, UNIT, Expansion, HeldGram, Kernel
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
@@ -85,21 +85,21 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FeatureTiles(Tiles):
-    """H = F F' of features F, which is asked what `Tiles` is asked."""
+class FeatureGram(HeldGram):
+    """H = F F' of features F."""
 
-    slabs: tuple[np.ndarray, ...] = ()
+    kernel: Features
     held: Float[np.ndarray, "n m"]  # F
 
     @classmethod
-    def by(cls, kernel: Features, x: Float[np.ndarray, "n d"]) -> FeatureTiles:
+    def by(cls, kernel: Features, x: Float[np.ndarray, "n d"]) -> FeatureGram:
         """The features of all samples, few samples at a time."""
         require("the features of all samples", lambda n: features_bytes(n, kernel.count), n=len(x))
         held = np.empty((len(x), kernel.count))
         for start in range(0, len(x), SLAB):
             interruption.check()
             held[start : start + SLAB] = kernel.features(x[start : start + SLAB])
-        return cls(held=held, rounding=0.0, of_kernel=np.zeros(len(x)))
+        return cls(kernel=kernel, held=held, rounding=0.0, of_kernel=np.zeros(len(x)))
 
     @property
     def dtype(self) -> np.dtype:
@@ -135,10 +135,6 @@ class FeatureTiles(Tiles):
         """A bound of what a block's entries are off by, in Frobenius' norm: sums of m terms."""
         return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._own[owned].sum())
 
-    def of_slabs(self, function: Callable, *arguments: object) -> Iterator:
-        """Nothing is kept in slabs."""
-        raise NotImplementedError("features have no slabs")
-
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         return self.held @ (self.held.T @ v)
 
@@ -146,6 +142,14 @@ class FeatureTiles(Tiles):
         rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
         left = self.held[rows]
         return left @ (left if np.array_equal(rows, columns) else self.held[columns]).T
+
+    def cross(self, kernel: Kernel, x: Float[np.ndarray, "p d"], samples: np.ndarray) -> Float[np.ndarray, "p n"]:
+        """The kernel between new points and the samples, whose features are not computed again."""
+        return self.kernel.features(x) @ self.held.T
+
+    def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
+        """What gives h(x) c at new points x: phi(x) times F' c."""
+        return Expansion(self.kernel.features, self.held.T @ c, sum(self.held.shape))
 
 
 def features_bytes(n: int, count: int) -> float:

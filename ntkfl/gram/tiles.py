@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -36,21 +37,118 @@ Value = TypeVar("Value")
 Fill = Callable[[np.ndarray, int, int], None]  # of rows start to end of the columns 0 to end
 
 
-@dataclass(frozen=True, eq=False)
-class Tiles:
+class Expansion(NamedTuple):
+    """Sums h(x) c over the samples, h(x) = k(x, samples), as b(x) times coefficients."""
+
+    basis: Callable[[np.ndarray], np.ndarray]  # b, points (p, d) -> (p, k)
+    coefficients: Float[np.ndarray, "T k C"]
+    terms: int  # of all sums that one value takes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldGram(ABC):
     """A symmetric matrix H that is asked for products and for blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
 
     Products are summed in float64, whatever the entries are stored in. `np.asarray` makes it a matrix, where that fits.
 
     Args:
-        slabs: one after the other, rows s to e of the columns 0 to e.
         rounding: relative error of each stored entry.
         of_kernel: the kernel's own error of the entries of samples i and j is at most that of i times that of j, (n,).
     """
 
-    slabs: tuple[np.ndarray, ...]
     rounding: float
     of_kernel: Float[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.of_kernel)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return len(self), len(self)
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype:
+        """What the entries are stored in."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """|H|_F of what is stored, rounded upward."""
+
+    @property
+    def error(self) -> float:
+        """A bound of |H - K|_F, K being the kernel's exact matrix."""
+        return self._error(self.norm, self.of_kernel)
+
+    def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
+        """The same bound of the block of some samples.
+
+        Args:
+            owned: the samples.
+            block: what is stored of it.
+        """
+        return self._error(float(np.linalg.norm(block)), self.of_kernel[owned])
+
+    def _error(self, norm: float, of_kernel: np.ndarray) -> float:
+        underflow = len(of_kernel) * UNDERFLOW if self.rounding else 0.0
+        return 1.01 * (self.rounding * norm + float(of_kernel @ of_kernel) + underflow)
+
+    @property
+    @abstractmethod
+    def largest_own(self) -> float:
+        """The largest entry of the diagonal."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+
+    @property
+    @abstractmethod
+    def product_rounding(self) -> float:
+        """A bound of |fl(H v) - H v|_F over |v|_F."""
+
+    @abstractmethod
+    def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]: ...
+
+    @abstractmethod
+    def __getitem__(self, at: np.ndarray | tuple[np.ndarray, ...]) -> Float[np.ndarray, "p q"]: ...
+
+    def cross(self, kernel: Kernel, x: Float[np.ndarray, "p d"], samples: np.ndarray) -> Float[np.ndarray, "p n"]:
+        """The kernel between new points and the samples.
+
+        Args:
+            kernel: that of H.
+            x: points, shape (p, d).
+            samples: those of H.
+        """
+        return kernel(x, samples)
+
+    def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
+        """What gives h(x) c at new points x.
+
+        Args:
+            cross: h.
+            c: coefficients of the samples, shape (T, n, C).
+        """
+        return Expansion(cross, c, len(self))
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        require("the whole Gram matrix", lambda n: 8 * n * n, n=len(self))
+        return self[np.arange(len(self))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tiles(HeldGram):
+    """The matrix by slabs of rows of its lower triangle.
+
+    Args:
+        slabs: one after the other, rows s to e of the columns 0 to e.
+    """
+
+    slabs: tuple[np.ndarray, ...]
 
     @classmethod
     def of(
@@ -85,10 +183,7 @@ class Tiles:
             fill(slabs[-1], start, end)
             if file is not None:
                 file.keep(number, _nearest(slabs[-1]))
-        return cls(tuple(slabs), STORED[dtype], stored_kernel_error(kernel, x, dtype))
-
-    def __len__(self) -> int:
-        return len(self.of_kernel)
+        return cls(slabs=tuple(slabs), rounding=STORED[dtype], of_kernel=stored_kernel_error(kernel, x, dtype))
 
     @property
     def rows(self) -> Sequence[tuple[int, int]]:
@@ -107,11 +202,6 @@ class Tiles:
             yield function(slab, *arguments)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n, n)."""
-        return len(self), len(self)
-
-    @property
     def dtype(self) -> np.dtype:
         """What the entries are stored in."""
         return self.slabs[0].dtype
@@ -120,24 +210,6 @@ class Tiles:
     def norm(self) -> float:
         """|H|_F of what is stored, rounded upward."""
         return float(np.sqrt(sum(self.of_slabs(_square)))) * (1 + 2 * len(self) * UNIT)
-
-    @property
-    def error(self) -> float:
-        """A bound of |H - K|_F, K being the kernel's exact matrix."""
-        return self._error(self.norm, self.of_kernel)
-
-    def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
-        """The same bound of the block of some samples.
-
-        Args:
-            owned: the samples.
-            block: what is stored of it.
-        """
-        return self._error(float(np.linalg.norm(block)), self.of_kernel[owned])
-
-    def _error(self, norm: float, of_kernel: np.ndarray) -> float:
-        underflow = len(of_kernel) * UNDERFLOW if self.rounding else 0.0
-        return 1.01 * (self.rounding * norm + float(of_kernel @ of_kernel) + underflow)
 
     @property
     def largest_own(self) -> float:
@@ -165,10 +237,6 @@ class Tiles:
             block[np.ix_(*_below(start, end, rows, columns))] = below
             block[np.ix_(*_above(start, end, rows, columns))] = above.T
         return block
-
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        require("the whole Gram matrix", lambda n: 8 * n * n, n=len(self))
-        return self[np.arange(len(self))]
 
 
 def slab_rows(n: int) -> list[tuple[int, int]]:

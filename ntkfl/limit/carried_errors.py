@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.gram.tiles import UNIT, Tiles
+from ntkfl.gram.tiles import UNIT, HeldGram
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.feedback import Feedback, Gains, LocalErrors
 from ntkfl.limit.linear_round import Blocks, LinearRound
@@ -41,7 +41,7 @@ class Margins:
     alone: float  # at least every eigenvalue of H_D P
 
     @classmethod
-    def of(cls, tiles: Tiles, work: Blocks, round: LinearRound) -> "Margins":
+    def of(cls, tiles: HeldGram, work: Blocks, round: LinearRound) -> "Margins":
         """The margins of a round.
 
         Raises:

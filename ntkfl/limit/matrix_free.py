@@ -19,8 +19,8 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
-from ntkfl.gram.features import Features, FeatureTiles, features_bytes
-from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
+from ntkfl.gram.features import FeatureGram, Features, features_bytes
+from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.asked_products import answered
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
 from ntkfl.limit.infinite_width import StepLimits
@@ -60,7 +60,7 @@ def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) 
 
 def tiles_of(
     problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None, cluster: Client | None = None
-) -> Tiles | None:
+) -> HeldGram | None:
     """The Gram matrix as `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)` wants it; None: whole.
 
     Raises:
@@ -86,7 +86,7 @@ def tiles_of(
             raise ValueError(f"a kernel of features needs no tiles, and is kept whole in float64; leave out {other}")
         count = kernel.count
         require("the rounds with features", lambda n: features_bytes(n, count) + rounds(n), n=n)
-        return FeatureTiles.by(kernel, problem.x)
+        return FeatureGram.by(kernel, problem.x)
 
     def needs(dtype: str, n: int) -> float:
         return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + rounds(n)
@@ -121,9 +121,9 @@ class MatrixFreeRegime(LinearRegime):
     work: Blocks
 
     @property
-    def tiles(self) -> Tiles:
+    def tiles(self) -> HeldGram:
         """The Gram matrix."""
-        return cast(Tiles, self.gram)
+        return cast(HeldGram, self.gram)
 
     @property
     def nu(self) -> None:
@@ -418,12 +418,9 @@ class MatrixFreeRegime(LinearRegime):
         """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
         kernel = self.kernel
         assert kernel is not None
-        moved, terms = np.stack([state.moved for state in run]), self.problem.n  # of the sums
-        if isinstance(kernel, Features) and isinstance(self.tiles, FeatureTiles):
-            value = self._predicted(self.tiles.held.T @ moved, [kernel.features(x)])
-            terms += kernel.count
-        else:
-            value = self._predicted(moved, self._cross_grams(x, None))
+        moved = np.stack([state.moved for state in run])
+        basis, coefficients, terms = self.tiles.expansion(lambda piece: self._cross_gram(piece, None), moved)
+        value = self._predicted(coefficients, (basis(piece) for piece in self._pieces(x)))
         own = [np.diagonal(kernel(x[s : s + OWN], None)) for s in range(0, len(x), OWN)]
         entry = kernel_error(kernel, x)
         root = np.sqrt(np.concatenate(own) + entry**2)
@@ -434,8 +431,8 @@ class MatrixFreeRegime(LinearRegime):
         return value, SAFE * (root * energy + rounded * length)
 
     def _cross_gram(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Float[np.ndarray, "p n"]:
-        if x is not None and cross_gram is None and isinstance(self.tiles, FeatureTiles):
-            cross_gram = cast(Features, self.kernel).features(finite_array("x", x)) @ self.tiles.held.T
+        if x is not None and cross_gram is None and self.kernel is not None:
+            cross_gram = self.tiles.cross(self.kernel, finite_array("x", x), self.problem.samples)
         return super()._cross_gram(x, cross_gram)
 
     @cached_property

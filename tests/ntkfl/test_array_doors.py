@@ -305,7 +305,7 @@ OURS = {
     "results of torch networks": r"TorchAlignment\.__init__|moved|permuted (weights|orders)",
     "the round of a method": r"(Blocks|LinearRound|averaging|heavy_ball).*"
     r"|.*Regime\.(__init__|mapped|require_reachable)",
-    "tiles": r"Tiles\.(__init__|block_error)",
+    "tiles": r"(Tiles|HeldGram)\.(__init__|block_error|cross|expansion)",
     "the kernel of a regime": r".*Regime\.kernel",
     "units of torch modules": r"(Numbers|Read|Matching|Pair|units_and_parts|units_of|weight_pairs|relaxed|along"
     r"|unit_products|distance)(\.__init__)?",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ntkfl import data, gram, kernel_regime, memory
-from ntkfl.gram.features import NULL, FeatureTiles
+from ntkfl.gram.features import NULL, FeatureGram
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import limit_curves
 from ntkfl.problem import Problem, Setup
@@ -36,7 +36,7 @@ def test_the_questions_of_a_regime_are_answered_by_features():
     kernel = gram.nystroem(problem.x, 25)
     regime = kernel_regime(problem, setup, kernel, "fedavg", matrix_free=True)
     whole = kernel_regime(problem, setup, kernel, "fedavg")
-    assert isinstance(regime.tiles, FeatureTiles)
+    assert isinstance(regime.tiles, FeatureGram)
     assert np.abs(regime.outputs(7) - whole.outputs(7)).max() < 1e-11
     assert np.abs(regime.predict(problem.x_test, 7) - whole.predict(problem.x_test, 7)).max() < 1e-11
     assert regime.movement(7) == pytest.approx(whole.movement(7), rel=1e-9)
@@ -64,7 +64,7 @@ def test_bounds_cover_the_rounding():
     rng = np.random.default_rng(0)
     held = rng.standard_normal((40, 6)) * 10.0 ** rng.uniform(-6, 6, 6)
     kernel = gram.Features(lambda x: x, 6)
-    tiles, v = FeatureTiles.by(kernel, held), rng.standard_normal((40, 1))
+    tiles, v = FeatureGram.by(kernel, held), rng.standard_normal((40, 1))
     fractions = np.vectorize(Fraction, otypes=[object])
     rows = fractions(held)
     exact = rows @ rows.T
