@@ -16,7 +16,7 @@ from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import answered
-from ntkfl.limit.carried_errors import BoundedRound
+from ntkfl.limit.carried_errors import BlockErrors, BoundedRound
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
@@ -127,7 +127,7 @@ def limit_curves(
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`.
         cluster: whose workers hold the tiles, as there.
         keep: a file of the run; it is written, and read where it is there.
-        progress: is told how many rounds, or terms of a series, are done, of how many.
+        progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays.
 
     Raises:
         ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run, or in no folder; a
@@ -186,7 +186,7 @@ def several_limit_curves(
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
         keep: as in `limit_curves`; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
-        progress: is told what is done of all methods together, of how much.
+        progress: is told what is done of all methods together, of how much; the second number stays.
 
     Raises:
         ValueError: as `limit_curves`; no method.
@@ -210,14 +210,14 @@ def several_limit_curves(
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
     step = first._local_limit() / 2 if eta_local is None else eta_local
     base = replace(first, setup=Setup(eta_local=step, local_steps=local_steps))
-    vars(base).update(first._decomposed)
+    vars(base).update(first._decomposed | {"_block_errors": BlockErrors(held, first._clients)})
     regimes = [_regime(base, method, options, participation, client_steps) for method, options in methods]
-    told: dict[int, tuple[int, int]] = {}
+    told: dict[int, int] = {}
 
-    def tell(number: int, done: int, total: int) -> None:
-        told[number] = done, total
+    def tell(number: int, done: int) -> None:
+        told[number] = done
         if progress is not None:
-            progress(*(sum(part) for part in zip(*told.values(), strict=True)))
+            progress(sum(told.values()), total)
 
     runs = []
     files: Sequence[Path | None] = kept_files(keep, len(methods)) or [None] * len(methods)
@@ -226,6 +226,9 @@ def several_limit_curves(
         said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
         said += f" {None if client_steps is None else list(client_steps)} {cohort} with images"
         runs.append(KeptRun(regime, t, own, said, partial(tell, number)))
+    for run in runs:
+        run.require_own_file()
+    total = sum(run.steps for run in runs)
     states = answered(held.__matmul__, [run.asking() for run in runs])
     tests = _tested(regimes[0], [state for run in states for state in run])
     return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from ntkfl.gram.tiles import UNIT, HeldGram
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.feedback import Feedback, Gains, LocalErrors
 from ntkfl.limit.linear_round import Blocks, LinearRound
-from ntkfl.limit.round_modes import of_clients
+from ntkfl.limit.round_modes import ClientModes, of_clients
 
 SAFE = 1.01  # covers the rounding of the bounds themselves
 
@@ -28,6 +29,32 @@ class BoundedRound(NamedTuple):
     energy_error: float  # of the coefficients, (e' H e)^(1/2), all columns together
 
 
+@dataclass(frozen=True, eq=False)
+class BlockErrors:
+    """What is wrong with the clients' decomposed blocks, whatever a method makes of them; worked out once."""
+
+    tiles: HeldGram
+    clients: ClientModes
+
+    @cached_property
+    def of_clients(self) -> Float[np.ndarray, "N 2"]:
+        """Of each client what V and products with it are off by, relative, and how far V diag(q) V' is from H_cc.
+
+        Source: docs/proofs/linear_methods.md#errors-of-tiles.
+        """
+
+        def of_client(owned: np.ndarray, basis: np.ndarray) -> tuple[float, ...]:
+            interruption.check()
+            size, q = len(owned), self.clients.values[owned]
+            block, gamma = self.tiles[np.ix_(owned, owned)], 1.01 * (2 * size + 8) * UNIT * size
+            top = float(q.max())
+            skew = float(np.linalg.norm(basis.T @ basis - np.eye(size))) + gamma
+            off = float(np.linalg.norm((basis * q) @ basis.T - block)) + gamma * top + 2.1 * skew * top
+            return 2.1 * skew + gamma, off + self.tiles.block_error(owned, block)
+
+        return np.array(list(of_clients(of_client, self.clients.members, self.clients.vectors)))
+
+
 @dataclass(frozen=True)
 class Margins:
     """How far what is computed in a round is from H and P = u(H_D); norms are spectral, or bounds of them."""
@@ -39,13 +66,14 @@ class Margins:
     most: float
     largest: float  # at least every eigenvalue of H P
     alone: float  # at least every eigenvalue of H_D P
+    steepest: float  # at least every eigenvalue of a client's local step times H_cc and the pull
 
     @classmethod
-    def of(cls, tiles: HeldGram, work: Blocks, round: LinearRound) -> "Margins":
-        """The margins of a round.
+    def of(cls, work: Blocks, round: LinearRound, errors: BlockErrors) -> "Margins":
+        """The margins of a round, of whatever steps.
 
         Raises:
-            ValueError: a round that is something else, or steps for which no bound is proved.
+            ValueError: a round that is something else.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -60,33 +88,31 @@ class Margins:
                 "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic. `residual` and `predict` give "
                 "the numbers without a bound"
             )
-        steps = np.stack(list(work.local_steps()))
+        tiles, steps = errors.tiles, np.stack(list(work.local_steps()))
         length, plain = steps.sum(axis=0), work.response(round.pull)
         cut = steps.max(axis=0)
 
-        def of_client(owned: np.ndarray, basis: np.ndarray) -> tuple[float, ...]:
-            interruption.check()
-            size, q, u = len(owned), work.clients.values[owned], response[owned]
-            block, gamma = tiles[np.ix_(owned, owned)], 1.01 * (2 * size + 8) * UNIT * size
+        def of_client(owned: np.ndarray, turning: float, off: float) -> tuple[float, ...]:
+            q, u = work.clients.values[owned], response[owned]
             top, walked = float(q.max()), float(length[owned[0]])
-            skew = float(np.linalg.norm(basis.T @ basis - np.eye(size))) + gamma
-            off = float(np.linalg.norm((basis * q) @ basis.T - block)) + gamma * top + 2.1 * skew * top
-            off += tiles.block_error(owned, block)
-            if cut[owned[0]] * (top + off + round.pull) > 2:
-                raise ValueError(
-                    f"no error bound is proved for eta_local = {cut.max():g}: it must be below "
-                    f"{2 / (top + off + round.pull):.6g}, where every local step contracts"
-                )
+            steepest = cut[owned[0]] * (top + off + round.pull)
+            grown = max(1.0, steepest - 1) ** (len(steps) - 1)  # 1 where every step contracts
             weight = float((u / plain[owned]).max())
-            rounded = 2.1 * skew + gamma + (8 + 4 * len(steps)) * UNIT
-            wrong = weight * walked * (walked * off / 2 + rounded)
-            own = float((q * u).max()) + off * weight * walked + (top + off) * wrong
-            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong)
+            rounded = turning + (8 + 4 * len(steps)) * UNIT
+            wrong = weight * walked * grown * (walked * off / 2 + rounded)
+            own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
+            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest
 
-        of_all = np.array(list(of_clients(of_client, work.clients.members, work.clients.vectors)))
-        wrong_response, found_most, alone, blocks, relative, found_least = of_all.max(axis=0).tolist()
+        with np.errstate(all="ignore"):  # of steps beyond the clients' limit, for which nothing is proved
+            of_all = np.array(
+                [
+                    of_client(owned, turning, off)
+                    for owned, (turning, off) in zip(work.clients.members, errors.of_clients, strict=True)
+                ]
+            )
+        wrong_response, found_most, alone, blocks, relative, found_least, steepest = of_all.max(axis=0).tolist()
         largest, found_least = float(of_all[:, 2].sum()), -found_least
-        margins = cls(
+        return cls(
             LocalErrors(
                 SAFE * (tiles.error + tiles.product_rounding),
                 SAFE * (tiles.norm + tiles.error),
@@ -99,18 +125,32 @@ class Margins:
             SAFE * found_most,
             SAFE * largest,
             SAFE * alone,
+            steepest,
         )
-        if round.in_turn is not None and margins.alone > 2:
+
+    def proved(self, work: Blocks, round: LinearRound) -> "Margins":
+        """The same, where error bounds of the rounds are proved.
+
+        Raises:
+            ValueError: they are not.
+        """
+        if not self.steepest <= 2:
+            most = max(float(steps.max()) for steps in work.local_steps())
+            raise ValueError(
+                f"no error bound is proved for eta_local = {most:g}: it must be below {2 * most / self.steepest:.6g}, "
+                "where every local step contracts"
+            )
+        if round.in_turn is not None and self.alone > 2:
             raise ValueError(
                 f"no error bound is proved for these steps: the eigenvalues of a client's own map are at most "
-                f"{margins.alone:.6g}, which must be at most 2"
+                f"{self.alone:.6g}, which must be at most 2"
             )
-        if round.feedback is None and (margins.least <= 0 or (round.in_turn is None and margins.largest > 2)):
+        if round.feedback is None and (self.least <= 0 or (round.in_turn is None and self.largest > 2)):
             raise ValueError(
-                f"no error bound is proved for these steps: a round's eigenvalues are at most {margins.largest:.6g}, "
-                f"which must be at most 2, and its response is at least {margins.least:.6g}, which must be positive"
+                f"no error bound is proved for these steps: a round's eigenvalues are at most {self.largest:.6g}, "
+                f"which must be at most 2, and its response is at least {self.least:.6g}, which must be positive"
             )
-        return margins
+        return self
 
 
 class RunState(NamedTuple):

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -12,7 +14,7 @@ import numpy as np
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
 from ntkfl.limit.matrix_free import MatrixFreeRegime
-from ntkfl.limit.skipped_rounds import Progress, Series, SeriesState, bounded_powers, summed
+from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 
 SAVED_EVERY = 10  # rounds, and at each that is reported
 ROWS = 16  # of the kernel, by which it is told from others: kernels by landmarks share those of common landmarks
@@ -26,25 +28,44 @@ class KeptRun:
     rounds: np.ndarray  # to be reported, ascending
     file: Path | None  # it is written, and read where it is there
     said: str  # what tells the run from others of the same data and kernel
-    progress: Progress  # is told how many rounds, or terms of a series, are done, of how many
+    progress: Callable[[int], None]  # is told how many of the steps are done
+
+    @cached_property
+    def _kept(self) -> tuple[str, dict[str, np.ndarray]]:
+        """What tells this run's file from others, and what the file has."""
+        mark = self._mark()
+        return mark, _read(self.file, mark) if self.file is not None and self.file.exists() else {}
+
+    @cached_property
+    def _bounds(self) -> tuple[Carried | None, Margins | None]:
+        """By what errors are bounded; None where nothing is proved."""
+        with suppress(ValueError):
+            return self.regime._carried(int(self.rounds[-1])), self.regime._margins
+        return None, None
+
+    @cached_property
+    def _series(self) -> Series | None:
+        """By which the rounds are run where that takes fewer products; its errors are bounded."""
+        margins = self._bounds[1]
+        return None if margins is None else self.regime._series(self.rounds, margins.largest)
+
+    def require_own_file(self) -> None:
+        """Raise a ValueError where the file is of another run, or of none: no bound is worked out before."""
+        _ = self._kept
+
+    @cached_property
+    def steps(self) -> int:
+        """How many rounds, or terms of a series, the run has; its error bounds are worked out for that."""
+        return int(self.rounds[-1]) if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:
         """The rounds that are reported, with bounds where they are proved."""
-        errors: Carried | None = None
-        margins: Margins | None = None
-        try:
-            errors, margins = self.regime._carried(int(self.rounds[-1])), self.regime._margins
-        except ValueError:  # no bound is proved
-            pass
-        mark = self._mark()
-        kept = _read(self.file, mark) if self.file is not None and self.file.exists() else {}
-        if margins is not None and (series := self.regime._series(self.rounds, margins.largest)):
-            return (yield from self._powers(series, margins, kept, mark))
-        return (yield from self._one_by_one(errors, kept, mark))
+        mark, kept = self._kept
+        if self._series is not None:
+            return (yield from self._powers(self._series, kept, mark))
+        return (yield from self._one_by_one(kept, mark))
 
-    def _powers(
-        self, series: Series, margins: Margins, kept: dict[str, np.ndarray], mark: str
-    ) -> Asking[list[BoundedRound]]:
+    def _powers(self, series: Series, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
         regime, labels = self.regime, self.regime._labels
         state, terms = SeriesState.start(series, labels), series.powers.shape[1]
         if kept:
@@ -52,14 +73,14 @@ class KeptRun:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
 
         def seen(state: SeriesState) -> None:
-            self.progress(state.term, terms)
+            self.progress(state.term)
             if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
                 _write(self.file, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
 
-        state = yield from summed(regime.round, series, state, margins, seen)
-        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), margins)
+        state = yield from summed(regime.round, series, state, self._bounds[1], seen)
+        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), self._bounds[1])
 
-    def _one_by_one(self, errors: Carried | None, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
+    def _one_by_one(self, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
         regime, last = self.regime, int(self.rounds[-1])
         first = RunState.start(regime._labels, regime._empty(regime._labels))
         states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
@@ -71,7 +92,7 @@ class KeptRun:
 
         def seen(run: RunState, bounded: BoundedRound) -> None:
             now = run.round
-            self.progress(now, last)
+            self.progress(now)
             if now in self.rounds:
                 states[now], bounds[now] = np.stack(bounded[:2]), np.array(bounded[2:])
             if self.file is not None and (now in self.rounds or now % SAVED_EVERY == 0):
@@ -82,7 +103,7 @@ class KeptRun:
                 whole |= {f"bounds_{at}": part for at, part in bounds.items()}
                 _write(self.file, mark, whole)
 
-        yield from bounded_rounds(regime.round, first, errors, last, seen)
+        yield from bounded_rounds(regime.round, first, self._bounds[0], last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:

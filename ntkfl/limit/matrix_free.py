@@ -22,7 +22,16 @@ from ntkfl.gram.dask_tiles import DaskTiles, has_room
 from ntkfl.gram.features import FeatureGram, Features, features_bytes
 from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.asked_products import answered
-from ntkfl.limit.carried_errors import SAFE, BoundedRound, Carried, Margins, RunState, bounded_rounds, carried
+from ntkfl.limit.carried_errors import (
+    SAFE,
+    BlockErrors,
+    BoundedRound,
+    Carried,
+    Margins,
+    RunState,
+    bounded_rounds,
+    carried,
+)
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.linear_regime import LinearRegime
@@ -156,18 +165,14 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _noise(self) -> float:
-        """What the errors of tiles and products may do to an eigenvalue of H u(H_D), with u(H_D) as it is computed."""
-        response = self.round.response
-        assert response is not None
-        return float(np.abs(response).max()) * (self.tiles.error + self.tiles.product_rounding)
+        """What tiles and rounding may do to an eigenvalue of H u(H_D), in the products and in the clients' blocks."""
+        local, most = self._measured.local, self._measured.most
+        return most * (local.product + 3 * local.rounded * local.size) + local.size * local.response
 
-    @cached_property
+    @property
     def _largest_at_most(self) -> float:
         """A bound of the largest eigenvalue of H u(H_D): that of a positive matrix is at most its blocks' together."""
-        response = self.round.response
-        assert response is not None
-        gains = np.maximum(response * self._clients.values, 0)
-        return float(sum(gains[owned].max() for owned in self._clients.members)) * (1 + 1e-12) + self._noise
+        return self._measured.largest
 
     @cached_property
     def rate_estimate(self) -> Estimate:
@@ -436,8 +441,18 @@ class MatrixFreeRegime(LinearRegime):
         return super()._cross_gram(x, cross_gram)
 
     @cached_property
+    def _block_errors(self) -> BlockErrors:
+        """Shared among regimes of the same data."""
+        return BlockErrors(self.tiles, self.work.clients)
+
+    @cached_property
+    def _measured(self) -> Margins:
+        return Margins.of(self.work, self.round, self._block_errors)
+
+    @cached_property
     def _margins(self) -> Margins:
-        return Margins.of(self.tiles, self.work, self.round)
+        """A ValueError where no error bound is proved."""
+        return self._measured.proved(self.work, self.round)
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of so many rounds; a ValueError where none is proved."""

@@ -170,7 +170,9 @@ class Regime(ABC):
     def _decomposed(self) -> dict[str, object]:
         """What is decomposed already, for the same H under other steps or methods, where `cached_property` looks."""
         return {"_clients": self._clients} | {
-            name: vars(self)[name] for name in ("_eigen", "_spaces", "_responses") if name in vars(self)
+            name: vars(self)[name]
+            for name in ("_eigen", "_spaces", "_responses", "_block_errors")
+            if name in vars(self)
         }
 
     @property

@@ -73,6 +73,27 @@ def test_tiles_in_a_file_give_the_same(tmp_path):
     assert refused.exit_code == 2 and "has no tiles of these samples" in refused.stderr
 
 
+def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypatch):
+    def stopped(*of):
+        raise KeyboardInterrupt
+
+    file, state = tmp_path / "tiles.bin", tmp_path / "run.npz"
+    monkeypatch.setattr("ntkfl.gram.tiles_file.TilesFile.keep", stopped)
+    ended = run(*SMALL, "--memmap", file, "--state", state)
+    assert ended.exit_code == 130 and f"{file} has the tiles so far; the same command goes on" in said(ended)
+    ended = run(*SMALL, "--tiles", "float32", "--state", state, "--memmap", tmp_path / "none" / "tiles.bin")
+    assert ended.exit_code == 2 and not state.exists()
+    monkeypatch.undo()
+    monkeypatch.setattr("ntkfl.limit.kept_run.KeptRun.asking", stopped)
+    ended = run(*SMALL, "--state", state)
+    assert ended.exit_code == 130 and "nothing is kept" in said(ended)
+
+
+def said(result):
+    """What stands on standard error, whose lines are broken where they are long."""
+    return " ".join(result.stderr.split())
+
+
 def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
     from distributed import LocalCluster
 

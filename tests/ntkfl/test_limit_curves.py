@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import data, gram, kernel_regime, random_rounds
+from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit import round_modes
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
@@ -82,6 +83,24 @@ def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(m
         alike(curves, limit_curves(problem, rounds, method=method, options=options))
 
 
+def test_what_is_wrong_with_the_clients_blocks_is_worked_out_once_for_all_methods(monkeypatch):
+    problem, asked = images(), []
+    error = Tiles.block_error
+    monkeypatch.setattr(Tiles, "block_error", lambda *of: asked.append(len(of[1])) or error(*of))
+    several_limit_curves(problem, ROUNDS, METHODS)
+    assert sum(asked) == problem.n
+
+
+def test_a_file_of_another_run_is_refused_before_any_bound_is_worked_out(monkeypatch, tmp_path):
+    keep, asked = tmp_path / "run.npz", []
+    several_limit_curves(images(), ROUNDS, METHODS, keep=keep)
+    monkeypatch.setattr(MatrixFreeRegime, "_carried", lambda *of: asked.append(of))
+    (tmp_path / "run-1.npz").unlink()
+    with pytest.raises(ValueError, match=r"run-2.npz is of another run"):
+        several_limit_curves(images(clients=4), ROUNDS, METHODS, keep=keep)
+    assert not asked and not (tmp_path / "run-1.npz").exists()
+
+
 def test_clients_that_threads_share_give_the_same(monkeypatch):
     problem = images()
     before = several_limit_curves(problem, ROUNDS, METHODS)
@@ -104,7 +123,7 @@ def test_several_methods_go_on_after_a_kill(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == kept
     told.clear()
     again = several_limit_curves(problem, ROUNDS, METHODS, keep=keep, progress=lambda *done: told.append(done))
-    assert told[0][0] == 10 and told[-1][0] == told[-1][1] == 120
+    assert told[0][0] == 10 and told[-1][0] == 120 and {total for _, total in told} == {120}
     for curves, (method, options) in zip(again, METHODS, strict=True):
         alike(curves, limit_curves(problem, ROUNDS, method=method, options=options))
 

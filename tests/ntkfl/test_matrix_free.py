@@ -409,6 +409,19 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
         Tiles.of(kernel(0.1), x, dtype, file)
 
 
+@pytest.mark.parametrize("share", [0.5, 1.5, 1.9])
+def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_response_most(share):
+    """Near twice 1 / q two local steps almost cancel: what is lost of q then counts more in u(q) than in H."""
+    for x in 1 + np.arange(40) / 97:
+        problem, q = Problem(np.full((2, 1), x), np.ones(2), np.arange(2)), x * x / 2
+        setup = Setup(eta_local=share / q, local_steps=2)
+        exact = q * (2 * setup.eta_local - setup.eta_local**2 * q)
+        regime = kernel_regime(problem, setup, None, "fl-ntk", matrix_free="float32")
+        smallest, largest = regime.outermost
+        assert largest.lo <= exact <= largest.hi <= exact * (1 + 1e-4) and smallest.lo <= 0 <= smallest.hi < 1e-4
+        assert regime.rate_estimate.lo <= max(1.0, abs(1 - exact)) <= regime.rate_estimate.hi
+
+
 @pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
 def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
     """The whole file is not read: that took as long as a build."""

@@ -106,8 +106,9 @@ def limit(
         rounds = np.unique(np.append(0, np.geomspace(1, max(1, setup.rounds), REPORTED).round().astype(int)))
 
         def kept() -> str:
-            is_kept = any(path.exists() for path in kept_files(state, len(methods)))
-            return f"{state} has the run; the same command goes on" if is_kept else "nothing is kept"
+            has = [f"{state} has the run"] * any(path.exists() for path in kept_files(state, len(methods)))
+            has += [f"{memmap} has the tiles so far"] if memmap is not None and memmap.exists() else []
+            return f"{' and '.join(has)}; the same command goes on" if has else "nothing is kept"
 
         with client_of(cluster, kept) as client, if_stopped(kept), ProgressBar("steps") as bar, bad_input():
             all_curves = several_limit_curves(
