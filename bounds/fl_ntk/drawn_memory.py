@@ -50,24 +50,17 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
 
 
 def _constants(case: DrawnMemory) -> dict:
-    size, owner = case.problem.n, case.problem.owner
+    owner = case.problem.owner
     values = map_constants(case, case.gram) | {s: case.cohort}
     values |= {mu: Estimate.exact(case.pull), noise: Estimate.exact(case.noise)}
     for method, symbols in (("scaffold", OF_SCAFFOLD), ("feddyn", OF_FEDDYN)):
-        known = np.asarray(case.moments(method, 1).value)
-        blocks = known[:size, :size], known[:size, size:], known[size:, size:]
-        values |= {symbol: case.rounded(block) for symbol, block in zip(symbols, blocks, strict=True)}
+        values |= dict(zip(symbols, case.moments_of(case.moments(method, 1)), strict=True))
     return values | {e: np.diag((owner == c).astype(float)) for c, e in enumerate(OWN)}
 
 
 def _measure(case: DrawnMemory) -> tuple[Estimate, ...]:
-    size, parts = case.problem.n, []
-    for method in ("scaffold", "feddyn"):
-        after, regime = np.asarray(case.moments(method, 2).value), case.library(method)
-        mean = regime.residual(2)
-        own = regime.covariance(2) + np.outer(mean, mean)
-        parts += [after[:size, :size], own, after[:size, size:], after[size:, size:]]
-    return tuple(map(case.rounded, parts))
+    methods = ("scaffold", "feddyn")
+    return sum((case.after_two(case.moments(method, 2), case.library(method)) for method in methods), ())
 
 
 STATEMENTS = (

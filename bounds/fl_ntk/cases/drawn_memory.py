@@ -4,38 +4,29 @@ import itertools
 import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Family
-from bounds.case import Case
-from ntkfl import data, gram
+from bounds.fl_ntk.cases.random_round import SmallRound, largest_of_clients, on_sphere
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Setup
 
 SIZES = (3, 2, 1)  # samples of the clients
-EPS = np.finfo(float).eps
-ROUNDINGS = 20_000  # of the largest entry: the controls are solved for in blocks of condition some tens
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnMemory(Case):
+class DrawnMemory(SmallRound):
     """`cohort` of three clients a round, full batches, at infinite width; eta_global is SCAFFOLD's server rate."""
 
-    problem: Problem
-    setup: Setup
-    cohort: int
+    ROUNDINGS: ClassVar[int] = 20_000  # the controls are solved for in blocks of condition some tens
+
     pull: float  # FedDyn's alpha
     noise: float  # standard deviation of noise on every weight of the mean of SCAFFOLD's displacements
-
-    @cached_property
-    def gram(self) -> np.ndarray:
-        """H, (n, n)."""
-        return gram.infinite(self.problem.x)
 
     @cached_property
     def features(self) -> np.ndarray:
@@ -86,17 +77,12 @@ class DrawnMemory(Case):
     def moments(self, method: str, rounds: int) -> Estimate:
         """E z z^T after these rounds from z = (y, 0), (2n, 2n), over every sequence of cohorts."""
         n, maps = self.problem.n, self.maps(method)
-        second = np.zeros((2 * n, 2 * n))
-        second[:n, :n] = np.outer(self.problem.y, self.problem.y)
+        second = self.start
         for _ in range(rounds):
             second = np.mean([whole @ second @ whole.T for whole in maps], axis=0)
             if method == "scaffold":
                 second[:n, :n] += (self.setup.eta_global * self.noise) ** 2 * self.gram
         return self.rounded(second)
-
-    def rounded(self, value: np.ndarray) -> Estimate:
-        """With an error that all of the rounding keeps well below."""
-        return Estimate(value, np.full(value.shape, ROUNDINGS * EPS * float(np.abs(value).max())), "rounding, generous")
 
     def library(self, method: str) -> RandomRegime:
         """What `ntkfl.random_rounds` says; warns of nothing."""
@@ -117,11 +103,8 @@ def drawn_memory(
     seed: int, cohort: int, steps: int, reach: float, server: float, pull: float, noise: float
 ) -> DrawnMemory:
     """Six points on the sphere in eight dimensions."""
-    whole = data.sphere(sum(SIZES), 8, seed=seed, clients=1, labels="uniform")
-    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
-    problem = Problem(whole.x, whole.y, owner, name=whole.name)
-    h = gram.infinite(problem.x)
-    largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
+    problem = on_sphere(SIZES, seed)
+    largest = largest_of_clients(problem)
     setup = Setup(eta_local=float(reach / (largest + pull)), eta_global=server, local_steps=steps, seed=seed)
     return DrawnMemory(problem, setup, cohort, pull, noise)
 

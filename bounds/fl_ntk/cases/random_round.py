@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,26 +21,71 @@ from ntkfl.problem import Problem, Setup
 SIZES = (3, 2, 2)  # samples of the clients
 EQUAL = (2, 2, 2)  # with server momentum, whose mean weighs clients by their samples
 EPS = np.finfo(float).eps
-ROUNDINGS = 2000  # of the largest entry: what some dozen products of matrices of seven rows may add up to
 
 
 @dataclass(frozen=True, eq=False)
-class RandomRound(Case):
-    """Algorithm 1 at infinite width with `cohort` of three clients a round, and `batch` samples a local step."""
+class SmallRound(Case):
+    """A round at infinite width that draws `cohort` of three clients of few samples."""
 
-    problem: Problem  # seven samples, of clients as in SIZES
-    setup: Setup  # its eta_global is the server's step
+    ROUNDINGS: ClassVar[int]  # of the largest entry: more than what all operations may add up to
+
+    problem: Problem
+    setup: Setup
     cohort: int
-    batch: int | None = None  # None: all samples of the client; otherwise there is one local step
-    shuffled: bool = False  # whether that step is a pass in batches of a random order
-    momentum: float = 0.0  # b of the server, which goes along v <- b v + mean; clients are then of equal size
-    noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
-    nesterov: bool = False  # whether the server goes along mean + b v in place of v
 
     @cached_property
     def gram(self) -> np.ndarray:
         """H, (n, n)."""
         return gram.infinite(self.problem.x)
+
+    @property
+    def start(self) -> np.ndarray:
+        """E z z^T of z = (y, 0), (2n, 2n): residual and memory before training."""
+        second = np.zeros((2 * self.problem.n, 2 * self.problem.n))
+        second[: self.problem.n, : self.problem.n] = np.outer(self.problem.y, self.problem.y)
+        return second
+
+    def rounded(self, value: np.ndarray) -> Estimate:
+        """With an error that all of the rounding keeps well below."""
+        error = self.ROUNDINGS * EPS * float(np.abs(value).max())
+        return Estimate(value, np.full(value.shape, error), "rounding, generous")
+
+    def moments_of(self, second: Estimate) -> tuple[Estimate, Estimate, Estimate]:
+        """E r r^T, E r m^T and E m m^T of E z z^T, z = (r, m), each (n, n)."""
+        n, whole = self.problem.n, np.asarray(second.value)
+        return self.rounded(whole[:n, :n]), self.rounded(whole[:n, n:]), self.rounded(whole[n:, n:])
+
+    def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, Estimate, Estimate, Estimate]:
+        """E r r^T by every choice and by the library, then E r m^T and E m m^T, after two rounds."""
+        residual, crossed, memory = self.moments_of(second)
+        mean = regime.residual(2)
+        return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), crossed, memory
+
+
+def on_sphere(sizes: tuple[int, ...], seed: int) -> Problem:
+    """Points on the sphere in eight dimensions, of clients of these sizes."""
+    whole = data.sphere(sum(sizes), 8, seed=seed, clients=1, labels="uniform")
+    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return Problem(whole.x, whole.y, owner, name=whole.name)
+
+
+def largest_of_clients(problem: Problem) -> float:
+    """max_c |H_cc|."""
+    h = gram.infinite(problem.x)
+    return max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
+
+
+@dataclass(frozen=True, eq=False)
+class RandomRound(SmallRound):
+    """Algorithm 1: a client takes `batch` samples a local step; the setup's eta_global is the server's step."""
+
+    ROUNDINGS: ClassVar[int] = 2000  # some dozen products of matrices of seven rows
+
+    batch: int | None = None  # None: all samples of the client; otherwise there is one local step
+    shuffled: bool = False  # whether that step is a pass in batches of a random order
+    momentum: float = 0.0  # b of the server, which goes along v <- b v + mean; clients are then of equal size
+    noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
+    nesterov: bool = False  # whether the server goes along mean + b v in place of v
 
     @cached_property
     def choices(self) -> tuple[tuple[float, np.ndarray], ...]:
@@ -86,9 +131,8 @@ class RandomRound(Case):
 
     def with_memory(self, rounds: int) -> Estimate:
         """E z z^T after these rounds from z = (y, 0), (2n, 2n), by going through every choice; z = (r, H v)."""
-        n, server, one = self.problem.n, self.setup.eta_global, np.eye(self.problem.n)
-        second = np.zeros((2 * n, 2 * n))
-        second[:n, :n] = np.outer(self.problem.y, self.problem.y)
+        server, one = self.setup.eta_global, np.eye(self.problem.n)
+        second = self.start
         reach = server * (1 + self.momentum if self.nesterov else 1)  # of the server, along the mean
         injected = self.noise**2 * np.kron([[reach**2, -reach], [-reach, 1]], self.gram)
         for _ in range(rounds):
@@ -114,10 +158,6 @@ class RandomRound(Case):
         whole = np.sum([chance * np.kron(m, m) for chance, m in self.maps(server)], axis=0)
         value = float(np.abs(np.linalg.eigvals(whole)).max())
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
-
-    def rounded(self, value: np.ndarray) -> Estimate:
-        """With an error that all of the rounding keeps well below."""
-        return Estimate(value, np.full(value.shape, ROUNDINGS * EPS * float(np.abs(value).max())), "rounding, generous")
 
     def library(self, server: float) -> RandomRegime:
         """What `ntkfl.random_rounds` says, with that server step; warns of nothing."""
@@ -154,12 +194,8 @@ def random_round(
 ) -> RandomRound:
     """Seven points on the sphere in eight dimensions, or six where the server has momentum."""
     sizes = EQUAL if momentum else SIZES
-    whole = data.sphere(sum(sizes), 8, seed=seed, clients=1, labels="uniform")
-    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    problem = Problem(whole.x, whole.y, owner, name=whole.name)
-    h = gram.infinite(problem.x)
-    largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
-    setup = Setup(eta_local=float(reach / largest), eta_global=server, local_steps=steps, seed=seed)
+    problem = on_sphere(sizes, seed)
+    setup = Setup(eta_local=float(reach / largest_of_clients(problem)), eta_global=server, local_steps=steps, seed=seed)
     return RandomRound(problem, setup, cohort, batch, shuffled, momentum, noise, nesterov)
 
 

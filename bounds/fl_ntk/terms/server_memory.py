@@ -29,18 +29,12 @@ LEFT = ("E r(2) r(2)^T",) * 2 + ("E r(2) u(2)^T", "E u(2) u(2)^T")
 
 def of_momentum(case: RandomRound) -> dict:
     """The values of these symbols."""
-    size, owner = case.problem.n, case.problem.owner
-    known = np.asarray(case.with_memory(1).value)
-    blocks = {C: known[:size, :size], X: known[:size, size:], U: known[size:, size:]}
-    values = map_constants(case, case.gram) | {symbol: case.rounded(block) for symbol, block in blocks.items()}
+    moments = zip((C, X, U), case.moments_of(case.with_memory(1)), strict=True)
+    values, owner = map_constants(case, case.gram) | dict(moments), case.problem.owner
     values |= {e: np.diag((owner == c).astype(float)) for c, e in enumerate(OWN)}
     return values | {s: case.cohort, b: Estimate.exact(case.momentum), noise: Estimate.exact(case.noise)}
 
 
 def measure(case: RandomRound) -> tuple[Estimate, ...]:
     """E r r' by every choice and by the library, E r u' and E u u' by every choice, after two rounds."""
-    size, after = case.problem.n, np.asarray(case.with_memory(2).value)
-    regime = case.library(case.setup.eta_global)
-    mean = regime.residual(2)
-    parts = after[:size, :size], regime.covariance(2) + np.outer(mean, mean), after[:size, size:], after[size:, size:]
-    return tuple(map(case.rounded, parts))
+    return case.after_two(case.with_memory(2), case.library(case.setup.eta_global))
