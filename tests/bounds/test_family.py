@@ -1,23 +1,14 @@
 """Families of cases as values: what equal ones share, how many seeds they run, what is made of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import find
 from hypothesis import strategies as st
+from number_cases import Number
 
 from bounds import Family, Form, Options, get
 from bounds.family import changed
-
-
-@dataclass(frozen=True)
-class Number:
-    """A case."""
-
-    value: int
-
-    def describe(self):
-        return {"value": self.value}
 
 
 def number(least, seed):

@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import flint
+import number_cases
 import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from number_cases import Number
 
 from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
 from bounds.case import Case, prepared
@@ -35,29 +37,16 @@ built: Counter = Counter()
 
 
 @dataclass(frozen=True)
-class Number:
-    """A case that is a number."""
+class Numbers(number_cases.Numbers):
+    """Those whose building is counted; `stop` interrupts that of one of them."""
 
-    value: float
-
-    def describe(self):
-        return {"value": self.value}
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers 1, 2, 3, ... of the seeds; `stop` interrupts the building of one of them."""
-
-    name: str = "numbers"
-    trials: int = 30
-    required: int = 20
     stop: int | None = field(default=None, compare=False)
 
     def case(self, seed):
         if seed == self.stop:
             raise KeyboardInterrupt
         built[self.name, seed] += 1
-        return Number(1.0 + seed)
+        return super().case(seed)
 
 
 def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, families=(Numbers(),), **changes):

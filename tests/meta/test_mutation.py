@@ -1,10 +1,11 @@
 """The verifier's own tests find out a checker that cannot say no, and one that says no to what is true."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import sympy as sp
+from number_cases import Number, Numbers
 from typer.testing import CliRunner
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement, get
@@ -23,33 +24,10 @@ from verification.verdict import Verdict, strict_json
 from verification.verdict_list import markdown_table
 
 X, Y = sp.symbols("x y", positive=True)
-FEW = Options(trials=25)
+FEW, NUMBERS = Options(trials=25), (Numbers(),)
 
 
-@dataclass(frozen=True)
-class Number:
-    """A case that is a number, and another that is 1 on all cases."""
-
-    value: float
-
-    def describe(self):
-        return {"value": self.value}
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers 1 to `period`, again and again."""
-
-    trials: int = 30
-    required: int = 20
-    period: int = 10**9
-    name: str = "numbers"
-
-    def case(self, seed):
-        return Number(1.0 + seed % self.period)
-
-
-def claim(formula=2 * X, kind=Kind.UPPER, families=(Numbers(),), recorded=Outcome.HOLDS, witness=None, **changes):
+def claim(formula=2 * X, kind=Kind.UPPER, families=NUMBERS, recorded=Outcome.HOLDS, witness=None, **changes):
     """x <= formula, of a number x."""
     given = formula if isinstance(formula, Claim) else Claim(formula)
     standard = Statement(

@@ -13,6 +13,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
+from number_cases import Number
 from typer.testing import CliRunner
 
 from bounds import Claim, Form, Hypothesis, Kind, Outcome, get
@@ -53,16 +54,6 @@ TRUE_LONG = (
 PATIENT = float("inf")  # the number of cases is the budget: how fast the machine is decides nothing
 
 LEVEL = Comparison(Outcome.VIOLATED, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, np.inf)
-
-
-@dataclass(frozen=True)
-class Number:
-    """A case that is a number."""
-
-    value: int
-
-    def describe(self):
-        return {"value": self.value}
 
 
 TAME = st.integers(0, 9).map(Number)
