@@ -15,7 +15,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
-from ntkfl.limit.asked_products import answered
+from ntkfl.limit.asked_products import run_together
 from ntkfl.limit.carried_errors import BlockErrors, BoundedRound
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
@@ -229,7 +229,7 @@ def several_limit_curves(
     for run in runs:
         run.require_own_file()
     total = sum(run.steps for run in runs)
-    states = answered(held.__matmul__, [run.asking() for run in runs])
+    states = run_together(held.__matmul__, [run.asking() for run in runs])
     tests = _tested(regimes[0], [state for run in states for state in run])
     return [
         LimitCurves(

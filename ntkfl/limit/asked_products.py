@@ -13,7 +13,7 @@ Vectors = Float[np.ndarray, "n k"]
 Asking = Generator[Vectors, Vectors, Result]  # yields V, is sent H V, and returns its result
 
 
-def answered(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
+def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
     """What each run returns. What they ask for at a time are columns of one product."""
     results: dict[int, Result] = {}
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))

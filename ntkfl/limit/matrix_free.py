@@ -21,7 +21,7 @@ from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
 from ntkfl.gram.features import FeatureGram, Features, features_bytes
 from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
-from ntkfl.limit.asked_products import answered
+from ntkfl.limit.asked_products import run_together
 from ntkfl.limit.carried_errors import (
     SAFE,
     BlockErrors,
@@ -471,14 +471,14 @@ class MatrixFreeRegime(LinearRegime):
             if state.round in t:
                 kept[state.round] = bounded
 
-        answered(self.tiles.__matmul__, [bounded_rounds(self.round, start, self._carried(last), last, seen)])
+        run_together(self.tiles.__matmul__, [bounded_rounds(self.round, start, self._carried(last), last, seen)])
         return [kept[now] for now in t.tolist()]
 
     def _powers(
         self, series: Series, initial: np.ndarray, margins: Margins | None = None, wrong: float = 0.0
     ) -> list[BoundedRound]:
         start = SeriesState.start(series, initial, wrong)
-        (state,) = answered(self.tiles.__matmul__, [summed(self.round, series, start, margins)])
+        (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start, margins)])
         return bounded_powers(self.round, series, state, float(norm(initial)), margins)
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

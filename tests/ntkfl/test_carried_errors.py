@@ -12,7 +12,7 @@ from linear_methods import quietly, ragged
 from ntkfl import gram, kernel_regime
 from ntkfl.estimate import Rigour
 from ntkfl.gram import tiles
-from ntkfl.limit.asked_products import answered
+from ntkfl.limit.asked_products import run_together
 from ntkfl.limit.carried_errors import RunState, bounded_rounds
 from ntkfl.limit.feedback import Gains, LocalErrors
 from ntkfl.limit.rounds_between import left_after
@@ -224,7 +224,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
     seen, start = [], RunState.start(problem.y[:, None], ())
     run = bounded_rounds(regime.round, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
-    answered(worse.__matmul__, [run])
+    run_together(worse.__matmul__, [run])
     exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
     after_five = seen[5]
     off = np.abs(after_five.residual[:, 0] - exact[2])
