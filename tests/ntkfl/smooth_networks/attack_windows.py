@@ -50,6 +50,10 @@ class Run:
     certificate: NetworkCertificate
     rng: np.random.Generator
     worst: Worst = field(default_factory=Worst)
+    # what breaks a rule: steps and the server's step, times those allowed, and how many samples are never visited
+    longer: float = 1.0
+    server: float = 1.0
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         self.start = trained(self.layers).numpy()
@@ -95,7 +99,7 @@ class Run:
         """The last of the models of these steps; all of them are held to the reach and to the outputs."""
         for batch, share in steps:
             f, kept = self.forward(theta, self.problem.x[batch])
-            theta = theta + share * self.certificate.step_limit * self.backward(
+            theta = theta + share * self.longer * self.certificate.step_limit * self.backward(
                 kept, self.problem.y[batch] - f, together=True
             )
             self.held(theta)
@@ -109,8 +113,8 @@ class Run:
 
     def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
         """A window: each sample once, or in so many small steps that sum to the longest."""
-        n = self.problem.n
-        left = np.abs(self.problem.y - self.forward(theta, self.problem.x)[0])
+        n = self.problem.n - self.left_out
+        left = np.abs(self.problem.y - self.forward(theta, self.problem.x)[0])[:n]
         by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
         size = 1 if mode in ("largest", "smallest") else int(self.rng.integers(1, n + 1))
         batches = np.split(by, range(size, n, size))
@@ -143,10 +147,10 @@ class Run:
     ) -> tuple[np.ndarray, float, np.ndarray]:
         share, tried = 1.0, list[np.ndarray]()
         if mode == "clients":  # each with its part of the samples, and their mean
-            cut, share = int(self.rng.integers(1, self.problem.n)), 0.5
-            order = self.rng.permutation(self.problem.n)
+            order = self.rng.permutation(self.problem.n - self.left_out)
+            cut, share = int(self.rng.integers(1, max(len(order), 2))), 0.5
             ends = [self.trained_on(theta, [(part, 1.0)]) for part in (order[:cut], order[cut:])]
-            tried.append(sum(ends) / 2)
+            tried.append(theta + self.server * (sum(ends) / 2 - theta))
         else:
             steps = self.orders(theta, mode)
             tried.append(self.trained_on(theta, steps))

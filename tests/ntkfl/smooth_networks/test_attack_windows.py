@@ -5,10 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attack_windows import Run, sharpness, small
+from small_networks import network
+
+from ntkfl import Problem
+from ntkfl.smooth_networks import window
+from ntkfl.smooth_networks.certificate import certify_layers
+from ntkfl.smooth_networks.passes import passed
 
 
-def worst(layers, problem, certificate, windows=40):
-    run = Run(layers, problem, certificate, np.random.default_rng(0))
+def worst(layers, problem, certificate, windows=100, **broken_rule):
+    run = Run(layers, problem, certificate, np.random.default_rng(0), **broken_rule)
     run.windows(windows)
     assert run.worst.windows >= windows
     return run.worst
@@ -38,3 +44,74 @@ def test_bounds_of_second_derivatives_are_at_least_the_largest_that_are_met():
     bent = replace(curvature, alone=replace(curvature.alone, **rows))
     with pytest.raises(AssertionError):
         sharpness(layers, problem.x, replace(certificate, start=replace(certificate.start, curvature=bent)), 2)
+
+
+def claimed(certificate, residual=1.0, **start):
+    """The certificate that comes out with so many times the residual, and with these numbers at the checkpoint."""
+    known = replace(certificate.start, **start)
+    judged = window.largest_step(known, residual * float(certificate.residual.hi), 1.0, 20)
+    assert isinstance(judged, window.Window), judged
+    return replace(certificate, certified=True, window=judged)
+
+
+def twins(_):
+    """Two samples are nearly the same, and their labels differ by more: the smallest singular value is not known."""
+    x = np.eye(3, 4)
+    x[1] = x[0] + 0.02 * x[1]
+    layers = network(5, [4, 30, 1], ["tanh"])
+    f = passed(layers, x).outputs.value[:, 0]
+    problem = Problem(x, f + 1e-5 * np.array([1, -1, 0]))
+    certificate = certify_layers(layers, problem)
+    values = np.linalg.eigvalsh(kernel_of(layers, x))
+    return layers, problem, claimed(certificate, least_root=np.sqrt(values[1]))
+
+
+def kernel_of(layers, x):
+    done = passed(layers, x)
+    return done.kernel([done.input_products(k) for k in range(len(layers))]).value
+
+
+def far(_):
+    """A residual 30 times as large as the certificate takes it to be."""
+    layers, problem, _ = small(4)
+    f = passed(layers, problem.x).outputs.value[:, 0]
+    problem = Problem(problem.x, f + 30 * (problem.y - f))
+    return layers, problem, claimed(certify_layers(layers, problem), residual=1 / 30)
+
+
+def kinked(monkeypatch):
+    """ReLU, all but two neurons hardly active, and nobody asks whether they reach their kinks."""
+    monkeypatch.setattr(window, "at_a_kink", lambda curvature, radius: None)
+    hidden, readout = network(3, [4, 12, 1], ["relu"])
+    x = np.eye(2, 4)
+    z = np.full(12, 1e-9)
+    z[:2] = 0.3
+    layers = (
+        replace(hidden, bias=(z - hidden.scale * hidden.weight @ x[0]) / hidden.bias_scale),
+        replace(readout, weight=np.abs(readout.weight)),
+    )
+    problem = Problem(x, passed(layers, x).outputs.value[:, 0] - 1e-4 * np.array([1, 0]))
+    return layers, problem, certify_layers(layers, problem)
+
+
+def unstable():
+    """How much longer than the certificate's a step on all samples is that no kernel as large as this one allows."""
+    _, _, certificate = small(4)
+    return 3 / (certificate.step_limit * certificate.start.largest)
+
+
+MISSING = {
+    "singular value": (twins, {}),
+    "residual": (far, {}),
+    "kinks": (kinked, {}),
+    "steps": (lambda _: small(4), {"longer": unstable()}),
+    "server": (lambda _: small(4), {"server": 2 * unstable()}),
+    "visits": (lambda _: small(4), {"left_out": 1}),
+}
+
+
+@pytest.mark.parametrize("hypothesis", MISSING)
+def test_a_claim_is_broken_where_a_hypothesis_is_missing(hypothesis, monkeypatch):
+    made, broken_rule = MISSING[hypothesis]
+    found = worst(*made(monkeypatch), **broken_rule)
+    assert max(found.fall, found.factor, found.distance, found.reach, found.outputs) > 1, found
