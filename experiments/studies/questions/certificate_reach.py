@@ -107,7 +107,7 @@ def measure(point: Point) -> Measured:
         wanted = certificate.needed_residual
         if certificate.certified or wanted is None:
             break
-        closer = towards(layers, problem, SHARE * wanted)
+        closer = towards(layers, problem, SHARE * wanted - float(certificate.residual.error))
         if closer is None:
             break
         layers, certificate = closer, certify_layers(closer, problem)
