@@ -225,7 +225,7 @@ def several_limit_curves(
         cohort = regime.work.cohort
         said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
         said += f" {None if client_steps is None else list(client_steps)} {cohort} with images"
-        runs.append(KeptRun(regime, t, own, said, partial(tell, number)))
+        runs.append(KeptRun(regime, t, regime._labels, file=own, said=said, progress=partial(tell, number)))
     for run in runs:
         run.require_own_file()
     total = sum(run.steps for run in runs)

@@ -1,20 +1,25 @@
-"""A method's rounds, kept in a file as they go, so that a run that was killed goes on."""
+"""A method's rounds with their error bounds; kept in a file as they go, a run that was killed goes on."""
+
+from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
-from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
+
+if TYPE_CHECKING:
+    from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # rounds, and at each that is reported
 ROWS = 16  # of the kernel, by which it is told from others: kernels by landmarks share those of common landmarks
@@ -22,25 +27,34 @@ ROWS = 16  # of the kernel, by which it is told from others: kernels by landmark
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A method from outputs 0 to the rounds that are reported."""
+    """A method from a residual to the rounds that are reported."""
 
     regime: MatrixFreeRegime
-    rounds: np.ndarray  # to be reported, ascending
-    file: Path | None  # it is written, and read where it is there
-    said: str  # what tells the run from others of the same data and kernel
-    progress: Callable[[int], None]  # is told how many of the steps are done
+    rounds: np.ndarray  # to be reported
+    initial: np.ndarray  # the residual before the first round; of a file's run, the labels
+    wrong: float = 0.0  # a bound of the norm of the initial residual's error
+    proved: bool = False  # whether a run whose errors have no bound is refused by a ValueError
+    file: Path | None = None  # it is written, and read where it is there
+    said: str = ""  # what tells the run from others of the same data and kernel
+    progress: Callable[[int], None] = lambda done: None  # is told how many of the steps are done
 
     @cached_property
     def _kept(self) -> tuple[str, dict[str, np.ndarray]]:
         """What tells this run's file from others, and what the file has."""
+        if self.file is None:
+            return "", {}
         mark = self._mark()
-        return mark, _read(self.file, mark) if self.file is not None and self.file.exists() else {}
+        return mark, _read(self.file, mark) if self.file.exists() else {}
+
+    @cached_property
+    def _last(self) -> int:
+        return int(self.rounds.max(initial=0))
 
     @cached_property
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
-        """By what errors are bounded; None where nothing is proved."""
-        with suppress(ValueError):
-            return self.regime._carried(int(self.rounds[-1])), self.regime._margins
+        """By what errors are bounded; None where nothing is proved and nothing must be."""
+        with nullcontext() if self.proved else suppress(ValueError):
+            return self.regime._carried(self._last), self.regime._margins
         return None, None
 
     @cached_property
@@ -56,7 +70,7 @@ class KeptRun:
     @cached_property
     def steps(self) -> int:
         """How many rounds, or terms of a series, the run has; its error bounds are worked out for that."""
-        return int(self.rounds[-1]) if self._series is None else self._series.powers.shape[1]
+        return self._last if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:
         """The rounds that are reported, with bounds where they are proved."""
@@ -66,8 +80,7 @@ class KeptRun:
         return (yield from self._one_by_one(kept, mark))
 
     def _powers(self, series: Series, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
-        regime, labels = self.regime, self.regime._labels
-        state, terms = SeriesState.start(series, labels), series.powers.shape[1]
+        regime, state, terms = self.regime, SeriesState.start(series, self.initial, self.wrong), series.powers.shape[1]
         if kept:
             numbers = {name: kept[name].item() for name in ("term", "slips", "far")}
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
@@ -78,11 +91,11 @@ class KeptRun:
                 _write(self.file, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
 
         state = yield from summed(regime.round, series, state, self._bounds[1], seen)
-        return bounded_powers(regime.round, series, state, float(np.linalg.norm(labels)), self._bounds[1])
+        return bounded_powers(regime.round, series, state, float(np.linalg.norm(self.initial)), self._bounds[1])
 
     def _one_by_one(self, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
-        regime, last = self.regime, int(self.rounds[-1])
-        first = RunState.start(regime._labels, regime._empty(regime._labels))
+        regime = self.regime
+        first = RunState.start(self.initial, regime._empty(self.initial), self.wrong)
         states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
         bounds = {now: kept[f"bounds_{now}"] for now in states}
         if kept:
@@ -103,7 +116,7 @@ class KeptRun:
                 whole |= {f"bounds_{at}": part for at, part in bounds.items()}
                 _write(self.file, mark, whole)
 
-        yield from bounded_rounds(regime.round, first, self._bounds[0], last, seen)
+        yield from bounded_rounds(regime.round, first, self._bounds[0], self._last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:

@@ -28,11 +28,10 @@ from ntkfl.limit.carried_errors import (
     BoundedRound,
     Carried,
     Margins,
-    RunState,
-    bounded_rounds,
     carried,
 )
 from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
@@ -460,30 +459,17 @@ class MatrixFreeRegime(LinearRegime):
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
-        initial, margins, last = self._initial_residual(initial_outputs), self._margins, int(t.max(initial=0))
+        initial = self._initial_residual(initial_outputs)
         wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounded labels less outputs
-        if series := self._series(t, margins.largest):
-            return self._powers(series, initial, margins, wrong)
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
-        start, kept = RunState.start(initial, self._empty(initial), wrong), {}
-
-        def seen(state: RunState, bounded: BoundedRound) -> None:
-            if state.round in t:
-                kept[state.round] = bounded
-
-        run_together(self.tiles.__matmul__, [bounded_rounds(self.round, start, self._carried(last), last, seen)])
-        return [kept[now] for now in t.tolist()]
-
-    def _powers(
-        self, series: Series, initial: np.ndarray, margins: Margins | None = None, wrong: float = 0.0
-    ) -> list[BoundedRound]:
-        start = SeriesState.start(series, initial, wrong)
-        (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start, margins)])
-        return bounded_powers(self.round, series, state, float(norm(initial)), margins)
+        (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
+        return states
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
-            run = self._powers(series, initial)
+            start = SeriesState.start(series, initial)
+            (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start)])
+            run = bounded_powers(self.round, series, state, float(norm(initial)))
             return np.stack([state.residual for state in run]), np.stack([state.moved for state in run])
         return super()._run(initial, t)
 

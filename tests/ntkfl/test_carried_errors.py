@@ -16,7 +16,7 @@ from ntkfl.limit.asked_products import run_together
 from ntkfl.limit.carried_errors import RunState, bounded_rounds
 from ntkfl.limit.feedback import Gains, LocalErrors
 from ntkfl.limit.rounds_between import left_after
-from ntkfl.limit.skipped_rounds import Series
+from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.problem import Setup
 
 AVERAGING = (
@@ -116,7 +116,10 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
         assert estimate.rigour == Rigour.ENCLOSED
     margins = regime._margins
     series = Series.of(np.array(ROUNDS), 1 - margins.largest)
-    for exact, state_of in zip(residual, regime._powers(series, problem.y[:, None], margins), strict=True):
+    start = SeriesState.start(series, problem.y[:, None])
+    (state,) = run_together(regime.tiles.__matmul__, [summed(regime.round, series, start, margins)])
+    states = bounded_powers(regime.round, series, state, float(np.linalg.norm(problem.y)), margins)
+    for exact, state_of in zip(residual, states, strict=True):
         assert (np.abs(state_of.residual[:, 0] - exact) <= state_of.norm_error).all()
         assert state_of.norm_error < (1e-9 if dtype == "float64" else 1e-2)
 
