@@ -40,8 +40,8 @@ class Tuned:
         local_steps: K.
         eta_local: of the clients.
         rate: the factor by which a round lowers the residual in the long run, the spectral radius; where H is singular,
-            of the part that can fall; None where the Gram matrix is in tiles, since the smallest eigenvalue is not
-            resolved there.
+            of the part that can fall; None where that is not told apart: of scaffold, feddyn and cyclic where H is
+            singular, and of all where the Gram matrix is in tiles.
         rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000; in tiles,
             not in 1000.
         vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
@@ -119,9 +119,8 @@ def fastest(
     is never slower than what it contains: fedavg than server rate 1, fedprox and fedavgm than fedavg. Beyond that no
     optimum is promised. On random problems of up to 24 samples dense grids had at most 15% and one round fewer for
     averaging and cyclic training, a quarter for scaffold; for feddyn and momentum, whose residual may dip below eps for
-    a moment and rise again, now and then less than half. Where H is singular scaffold, feddyn and cyclic, whose rates
-    cannot be told from 1 there, are left out; where part of the residual stays, the fewest rounds to eps of the rest
-    are looked for.
+    a moment and rise again, now and then less than half. Where H is singular and part of the residual stays, the fewest
+    rounds to eps of the rest are looked for.
 
     Of more than 150 samples, steps are searched for on 60 where they need more than one decomposition, of each client
     the same share, and from the best ones some six for each number are tried on all. There rounds that are no functions
@@ -172,7 +171,7 @@ def fastest(
     if tiles is not None and eta_local is not None and eta_local * largest >= 2:
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
-    singular = not np.isfinite(condition := np.inf if tiles is not None else least_condition(problem, base.gram))
+    condition = np.inf if tiles is not None else least_condition(problem, base.gram)
     # once, for every regime that is tried
     for regime in {base, few}:
         vars(regime).update({"_spaces": {}} if tiles is not None else {"_eigen": regime._eigen, "_responses": []})
@@ -186,7 +185,7 @@ def fastest(
     best: dict[tuple[str, int], Tuned] = {}
     for label, tunable in METHODS.items():
         run = tiles is not None and tunable.method in NO_MODES
-        if label not in methods or (singular and tunable.method in NO_MODES and not run):
+        if label not in methods:
             continue
         progress(label)
         last: list[Tuned] = []
@@ -259,11 +258,13 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
     return Problem(problem.x[rows], problem.y[rows], problem.owner[rows], name=problem.name)
 
 
-def _rate(regime: LinearRegime) -> float:
-    """The spectral radius, on what is not in the kernel of H where the spectrum tells it apart."""
+def _rate(regime: LinearRegime) -> float | None:
+    """The spectral radius, on what is not in the kernel of H where the spectrum tells it apart, else None."""
+    stay = regime.unreachable.shape[1]
     if regime.nu is None or regime.round.roots is None:
-        return regime.rate
-    return float(np.abs(regime.round.roots(above_rounding(regime.nu))).max())
+        return None if stay else regime.rate
+    by_size = regime.nu[np.argsort(np.abs(regime.nu))]  # H P has as many zeros as H
+    return float(np.abs(regime.round.roots(above_rounding(np.sort(by_size[stay:])))).max())
 
 
 def _order(tuned: Tuned) -> tuple[float, float]:
