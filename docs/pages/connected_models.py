@@ -343,7 +343,7 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 #
 # `ntkfl study run alignment` measures all of these by width, on digits and on Fashion-MNIST:
 #
-# ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.png)
+# ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.svg)
 #
 # The study has five widths, both data sets, four seeds, and two lengths of training; the picture shows the longer
 # one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;

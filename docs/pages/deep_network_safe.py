@@ -114,7 +114,7 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # the network towards the labels by Gauss-Newton steps until a checkpoint certifies. 56 networks took 229 s of one
 # processor.
 #
-# ![The first certified residual over the width, for seven networks and 50 or 200 samples](../reach.png)
+# ![The first certified residual over the width, for seven networks and 50 or 200 samples](../reach.svg)
 #
 # - **Depth**: with 50 samples and 1024 neurons a layer, networks with erf certify from $|y - f|$ = .010 on with two
 #   layers, .0022 with three, .00042 with four. The bounds on second derivatives get looser with every layer.

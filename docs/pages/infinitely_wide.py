@@ -70,7 +70,7 @@ plt.show()
 # 10,000 images drawn from all 70,000, 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .0294, tested on 10,000
 # others; float64 tiles, some 2 GB with the data:
 #
-# ![Residual and test accuracy over the rounds: FedAvg, momentum at the server, SCAFFOLD](../infinitely_wide.png)
+# ![Residual and test accuracy over the rounds: FedAvg, momentum at the server, SCAFFOLD](../infinitely_wide.svg)
 #
 # | | test accuracy after round 1 | 10 | 100 | 200 | 1000 | processor time |
 # |---|---|---|---|---|---|---|
@@ -338,7 +338,7 @@ against_the_limit(
 # The study `image-limits` trains networks with ten readouts on 2000 of the images (20 clients, `dirichlet:0.3`, 2 local
 # steps, 4 rounds, 2000 others to test on), and runs the limit of the same method beside them; one network a point:
 #
-# ![Distance from the limit over the width: outputs and test accuracy, three methods](../image_limits.png)
+# ![Distance from the limit over the width: outputs and test accuracy, three methods](../image_limits.svg)
 #
 # From width 256 to 4096 the outputs' distance from the limit, over $|y|$, falls from .088 to .023 for FedAvg, from .173 to
 # .046 for momentum .9 and from .094 to .026 for SCAFFOLD; $m^{-1/2}$ would be a quarter. Momentum is twice as far off: it

@@ -160,7 +160,7 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # `ntkfl study run any-order-frontier` measures from which round on networks certify: digits, trained with tuned
 # momentum at the server until then.
 #
-# ![First rounds that certify, reach at the start and held pairs against the number of samples](../frontier.png)
+# ![First rounds that certify, reach at the start and held pairs against the number of samples](../frontier.svg)
 #
 # The picture has the medians of its 160 default cells: ten clients, two ways of splitting, one and five local steps,
 # two seeds. Of the cells 155 certify within 300 rounds: after 10 rounds with 20 samples, 20 to 45 with 50, 30 to 245

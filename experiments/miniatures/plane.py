@@ -194,6 +194,6 @@ MINIATURE = Miniature(
     ),
     quick={"samples": 200, "test": 100},
     draw=draw,
-    picture="docs/plane.png",
+    picture="docs/plane.svg",
     no_paper="FedGuCci states neither the epochs nor the rate and the batch of these models",
 )

@@ -38,7 +38,7 @@ class BlockErrors:
 
     @cached_property
     def of_clients(self) -> Float[np.ndarray, "N 2"]:
-        """Of each client what V and products with it are off by, relative, and how far V diag(q) V' is from H_cc.
+        """What V and products with it are off by, relative, and how far V diag(q) V' is from H_cc, of each client.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """

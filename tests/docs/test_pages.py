@@ -42,6 +42,14 @@ def test_figures_of_a_page_have_colours_for_dark_pages(name):
         assert "prefers-color-scheme:dark" in output.get("data", {}).get(execute.SVG, "prefers-color-scheme:dark")
 
 
+def test_kept_pictures_have_colours_for_dark_pages():
+    kept = [*execute.DOCS.glob("*.*"), *(execute.DOCS / "curves").iterdir()]
+    pictures = [path for path in kept if path.suffix in (".svg", ".png", ".jpg", ".gif")]
+    assert len(pictures) > 15
+    for path in pictures:
+        assert b"prefers-color-scheme:dark" in path.read_bytes(), path
+
+
 @pytest.mark.parametrize("name", [marked(name) for name in execute.names()])
 def test_a_page_prints_what_is_shown(name):
     for ours, theirs in zip(execute.execute(name).cells, kept(name).cells, strict=True):

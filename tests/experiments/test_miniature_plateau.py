@@ -134,7 +134,7 @@ def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):
     text = page([(miniature, cells)], "")
     (row,) = (line for line in text.splitlines() if line.startswith("| more"))
     assert row.endswith(f"moves | higher | higher: {SEEN}, before the plateau |") and row.count("±") == 4
-    assert "| 1 | 0 | 0 | 0 | 0 |" in text and "docs/curves/toy.png" in text
+    assert "| 1 | 0 | 0 | 0 | 0 |" in text and "docs/curves/toy.svg" in text
     assert ",moves" not in as_csv([(miniature, cells)]) and "last third" in as_csv([(miniature, cells)])
     (panel,) = (axes for axes in drawn(miniature, cells).axes if axes.lines)
     assert [line.get_label() for line in panel.lines] == ["base", "more", "same"]

@@ -12,6 +12,8 @@ from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from experiments.miniatures.cells import Cell
     from experiments.miniatures.miniature import Miniature
 
@@ -74,13 +76,10 @@ def miniature(
                 numbers = range(miniature.seeds if seeds is None else seeds)
                 results.append((miniature, run(miniature, numbers, out, quick, _shown, where)))
                 if out is not None and with_curves(miniature):
-                    picture = out / miniature.label / "curves.png"
-                    drawn(*results[-1]).savefig(picture, dpi=80)
-                    typer.echo(f"picture: {picture}", err=True)
+                    _draw(drawn(*results[-1]), out / miniature.label / "curves.svg")
                 if miniature.draw and out is not None:
-                    picture = out / miniature.label / f"{miniature.label}.png"
-                    miniature.draw(miniature.quick if quick else {}).savefig(picture, dpi=200)
-                    typer.echo(f"picture: {picture}", err=True)
+                    figure = miniature.draw(miniature.quick if quick else {})
+                    _draw(figure, out / miniature.label / f"{miniature.label}.svg")
         options = {
             "scale": scale,
             "seeds": seeds,
@@ -103,6 +102,13 @@ def _shown(cell: "Cell", done: int, planned: int) -> None:
     typer.echo(
         f"{cell.miniature} {done}/{planned}: {cell.setting}, seed {cell.seed}: {numbers or cell.failure}", err=True
     )
+
+
+def _draw(figure: "Figure", picture: Path) -> None:
+    from experiments.pictures import as_bytes, themed
+
+    picture.write_bytes(themed(as_bytes(figure, "svg", picture.stem)))
+    typer.echo(f"picture: {picture}", err=True)
 
 
 def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) -> "list[Miniature]":

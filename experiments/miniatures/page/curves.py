@@ -55,4 +55,4 @@ def _line(panel: Axes, curves: np.ndarray, colour: str, name: str, dashed: bool)
     panel.plot(rounds, curves.mean(0), color=colour, lw=0.8, ls="--" if dashed else "-", label=name)
     first = len(rounds) - len(rounds) // 3 + 1
     if not panel.patches:
-        panel.axvspan(first, len(rounds), color="0.93", zorder=0)
+        panel.axvspan(first, len(rounds), color="0.5", alpha=0.14, lw=0, zorder=0)

@@ -161,7 +161,7 @@ def _pictures(miniature: Miniature) -> list[str]:
     for picture, what, name in kept:
         drawn = (
             f"{what}, as `ntkfl miniature {miniature.name}{scale} --out DIR` draws it in "
-            f"`DIR/{miniature.label}/{name}.png`:"
+            f"`DIR/{miniature.label}/{name}.svg`:"
         )
         lines += [drawn, "", f"![{miniature.question}]({picture})", ""]
     return lines
@@ -169,7 +169,7 @@ def _pictures(miniature: Miniature) -> list[str]:
 
 def curves_of(miniature: Miniature) -> str:
     """Where the repository keeps the picture of its curves."""
-    return f"docs/curves/{miniature.label}.png"
+    return f"docs/curves/{miniature.label}.svg"
 
 
 def _controls() -> list[str]:
