@@ -28,7 +28,7 @@ import struct
 import sys
 from fractions import Fraction
 from functools import partial
-from math import inf, isfinite, isqrt, nextafter
+from math import gcd, inf, isfinite, isqrt, nextafter
 from operator import add, mul
 from pathlib import Path
 
@@ -106,8 +106,8 @@ def check(folder):
     d, outputs, root_of, owner = (content[name] for name in ("features", "outputs", "root_of", "owner"))
     array_of = partial(read, folder, content["sha256"])
     (w, w_bits), (x, x_bits), (y, y_bits) = array_of("hidden", d), array_of("x", d), array_of("y", outputs)
-    (b, b_bits), (tests, _) = array_of("readout", len(w)), array_of("x_test", d)
-    neurons, clients = range(len(w)), range(len(set(owner)))
+    (b, b_bits), neurons, clients = array_of("readout", len(w)), range(len(w)), range(len(set(owner)))
+    tests = [[v // (gcd(*row) or 1) for v in row] for row in array_of("x_test", d)[0]]  # classes ask for no length
     need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
     need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -262,6 +263,20 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
         change(folder, name, lambda values: values.__imul__(2.0**-400))
     edit_json(folder, lambda c: c["claim"].update(distance=2.0**-400 * c["claim"]["distance"]))
     assert answer(folder, capsys) == ("certified", 0)
+
+
+def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
+    """One input of 500 has the smallest float; the others are not written in its units, and all classes stay."""
+    problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
+    inputs = np.random.default_rng(0).standard_normal((500, problem.d))
+    folder, seconds = tmp_path / "folder", []
+    proved = export_any_order(certify_any_order(problem, weights), folder, inputs)
+    for put in (1.0, 5e-324):
+        change(folder, "x_test", lambda values, put=put: values.__setitem__(0, put))
+        begun = time.process_time()
+        assert ntkfl_check.check(folder)["final"][1:] == proved["final"][1:]
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 4 * seconds[0]
 
 
 def test_a_distance_above_all_floats_is_refused(folder):
