@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HALVINGS = 20  # of the residual, where it is too large
 ROOM = 4e-9  # below 1: what is nearer to it, the rounding of bounds hides
-SLOWER = (0.01, 0.1, 0.3, 0.6, 0.9)  # rates that are tried, as parts of the way from the spectral radius to 1
+SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates that are tried, as parts of the way from the spectral radius to 1
 
 
 @dataclass(frozen=True)
@@ -331,10 +331,15 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
         guesses += [(radius, rate, candidate)] if rate < 1 - ROOM else []
     if not guesses:
         return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
-    nearest, fastest = min(guesses, key=lambda guess: guess[0]), min(guesses, key=lambda guess: guess[1])
-    chosen = [nearest] if nearest is fastest else [nearest, fastest]
-    judged = [enclosed_norm(maps, kernel, start, s) for _, _, s in chosen]
-    return tuple(norm for norm in judged if isinstance(norm, StateNorm)) or str(judged[0])
+    nearest = min(guesses, key=lambda guess: guess[0])
+    norms = [enclosed_norm(maps, kernel, start, nearest[2])]
+    for guess in sorted(guesses, key=lambda guess: guess[1]):  # the first that float64 can enclose
+        if guess is nearest:
+            break
+        norms.append(enclosed_norm(maps, kernel, start, guess[2]))
+        if isinstance(norms[-1], StateNorm):
+            break
+    return tuple(norm for norm in norms if isinstance(norm, StateNorm)) or str(norms[0])
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:

@@ -45,10 +45,8 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
     setup = Setup(eta_local=0.3, local_steps=3)
     certificate = certify_method(problem, weights, setup, name, options)
     assert certificate.certified, certificate.why
-    assert (
-        certificate.spectral_radius <= certificate.rate < 0.9 * certificate.spectral_radius + 0.1
-        and certificate.rate < 1
-    )
+    own = certificate.spectral_radius
+    assert own <= certificate.rate < own + 2e-4 * (1 - own) + 1e-8
     assert certificate.distance.lo <= certificate.radius and certificate.within(0) <= certificate.radius * (1 + 1e-8)
     point = certify_any_order(problem, weights).fitted_weights()
     np.testing.assert_allclose((certificate.fitted_weights() - point).astype(float), 0, atol=1e-15)
@@ -202,7 +200,7 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
             if not isinstance(norm, str):
                 shown += 1
                 assert norm.rate >= rate and norm.met >= met and norm.reach >= max(met, last)
-    assert shown == 10
+    assert shown == 12
 
 
 def test_clients_that_overshoot_are_in_the_ball():
