@@ -106,12 +106,12 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#deep-networks",
-            note="slopes of |H(T) - H(0)| over few widths show a drift of order 1/m. There the fluctuation "
-            "is larger, whose exponent moves from -1 to -3/4; the mean is of order m^(-1/2), by X.9: a neuron with "
-            "readout weight a moves by |a| times as much, so that |a| times as many change their pattern, and counts "
-            "a^2 in the kernel. E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B that of X.9 along the residuals of "
-            "the limit of both layers. So the literature's O(m^(-1/2)) is sharp for ReLU, and for smooth activations "
-            "it is not (deep/smooth)",
+            note="The mean E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m). B is that of X.9, along the residuals of the "
+            "limit in which both layers are trained. The cube: a neuron with readout weight a moves |a| times as far, "
+            "so that |a| times as many of its patterns change, and its part of the kernel is a^2 times as large. "
+            "Slopes over few widths show 1/m: at these widths the fluctuation is larger, and its exponent moves from "
+            "-1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth activations it is not "
+            "(deep/smooth)",
         ),
         forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
         constants=lambda ladder: {third: THIRD},

@@ -16,6 +16,7 @@ from ntkfl.connectivity.barrier import Barrier, largest_gap, largest_loss, loss_
 from ntkfl.estimate import Estimate
 
 between_loss, first_loss, second_loss = sp.symbols("L_alpha L_1 L_2", positive=True)
+highest_loss, farthest_gap = sp.symbols("L_top z_top", positive=True)
 LOSSES = ("squared", "absolute")
 
 
@@ -31,23 +32,24 @@ def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]
 def _constants(case: CubeNetworks) -> dict:
     barriers, largest, farthest = _suprema(case)
     places = [(loss, at) for loss, barrier in zip(LOSSES, barriers, strict=True) for at in (0.0, 1.0, barrier.at)]
-    nothing = Estimate.exact(0.0)
-    alone = [loss_at(case, barrier.at, loss) for loss, barrier in zip(LOSSES, largest, strict=True)]
-    alone.append(mean_of(abs(gap(case, np.array([farthest.at])))))
     return {
-        alpha: np.array([at for _, at in places] + [0.0] * len(alone)),
-        between_loss: Estimate.stacked([loss_at(case, at, loss) for loss, at in places] + alone),
-        first_loss: Estimate.stacked([loss_at(case, 1.0, loss) for loss, _ in places] + [nothing] * len(alone)),
-        second_loss: Estimate.stacked([loss_at(case, 0.0, loss) for loss, _ in places] + [nothing] * len(alone)),
+        alpha: np.array([at for _, at in places]),
+        between_loss: Estimate.stacked([loss_at(case, at, loss) for loss, at in places]),
+        first_loss: Estimate.stacked([loss_at(case, 1.0, loss) for loss, _ in places]),
+        second_loss: Estimate.stacked([loss_at(case, 0.0, loss) for loss, _ in places]),
+        highest_loss: Estimate.stacked(
+            [loss_at(case, top.at, loss) for loss, top in zip(LOSSES, largest, strict=True)]
+        ),
+        farthest_gap: mean_of(abs(gap(case, np.array([farthest.at])))),
     }
 
 
-def _measure(case: CubeNetworks) -> Estimate:
-    """0 at both ends, and the exact barrier, for each loss; the largest losses and the largest gap."""
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
+    """For each loss 0 at both ends and the exact barrier; the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
-    return Estimate.stacked([*parts, *(loss.value for loss in largest), farthest.value])
+    return Estimate.stacked(parts), Estimate.stacked([loss.value for loss in largest]), farthest.value
 
 
 STATEMENTS = (
@@ -61,17 +63,27 @@ STATEMENTS = (
             note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. Checked "
             "with the squared and the absolute loss, whose barriers are exact",
         ),
-        forms={Form.STATED: Claim(between_loss - alpha * first_loss - (1 - alpha) * second_loss)},
+        forms={
+            Form.STATED: Claim(
+                (between_loss - alpha * first_loss - (1 - alpha) * second_loss, highest_loss, farthest_gap)
+            )
+        },
         constants=_constants,
         measure=_measure,
         symbols={
             between_loss: "L(alpha w_1 + (1 - alpha) w_2), the network there evaluated",
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
+            highest_loss: "L on the segment at the alpha where it is largest, evaluated",
+            farthest_gap: "mean over the samples of |f_alpha - alpha f_1 - (1 - alpha) f_2| where it is largest",
         },
-        says_left="for both losses: 0 at alpha = 0 and 1, and the exact barrier, alpha being where it is attained; "
-        "then, without the line between the ends, the largest losses and the largest mean |z|, z = f_alpha - alpha f_1 "
-        "- (1 - alpha) f_2",
+        left_formula=(
+            "B_{loss}(w_1, w_2; alpha)",
+            "max_alpha L(alpha w_1 + (1 - alpha) w_2)",
+            "max_alpha mean_i |f_alpha(x_i) - alpha f_1(x_i) - (1 - alpha) f_2(x_i)|",
+        ),
+        says_left="for both losses: 0 at alpha = 0 and 1, and the exact barrier at the alpha where it is attained; "
+        "then the exact maxima over the segment",
         families=lambda options: far_label_families(options, side=1.5, n=8, trials=20),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

@@ -121,16 +121,16 @@ def both_fail_often() -> LossTable:
 STATEMENTS = (
     Statement(
         id="fedgucci/R5",
-        title="Low mean loss from low losses of the clients, without heterogeneity",
+        title="Where every client's loss is low in most of a cube, so is the mean loss, however unlike the clients are",
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#groups",
-            note="replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube: the sets where L_i < "
-            "epsilon share at least 1 - K delta of it, and the mean loss is below epsilon there. No gamma, no Gamma; "
-            "a statement of measure theory, true of any losses, so it is checked on losses that are constant on "
-            "cells, where every volume is rational. Second part: where K independent networks, one a client, are all "
-            "good with probability 1 - delta_K, sum_i delta_i <= -log(1 - delta_K), so K does not enter",
+            note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
+            "L_i < epsilon have at least 1 - K delta of it in common, and there the mean loss is below epsilon. "
+            "Neither gamma nor Gamma is needed. The statement holds for any losses; it is checked on losses that are "
+            "constant on cells, where every volume is rational. Second part: K independent networks, one a client, "
+            "are all good with probability 1 - delta_K. Then sum_i delta_i <= -log(1 - delta_K), so K does not enter",
         ),
         hypotheses=(
             Hypothesis(
