@@ -81,7 +81,7 @@ def tried(kernel, **options):
     return check(kernel, **({"examples": 20} | options))
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_two_layer_relu_kernel_passes_every_check(examples):
     number = {} if examples == 100 else {"examples": examples}
     report = check(gram.infinite, depth=2, finite=gram.initial, rounding=1e-14, widths=WIDTHS, **number)
@@ -335,7 +335,7 @@ def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told):
     """A three-layer kernel is positive where a two-layer one is singular, which nobody claims unless told the depth."""
     if depth == 1 and not told:
         return  # a linear kernel breaks what holds for every network with a hidden layer; see BROKEN
-    report = check(deep(depth), depth=depth if told else None, examples=40)
+    report = check(deep(depth), depth=depth if told else None, examples=20)
     assert report.ok, report
 
 
