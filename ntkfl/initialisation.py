@@ -98,8 +98,8 @@ def _normal() -> Callable[[np.ndarray], Any]:
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:
     """The two words of Threefry-2x32, 20 rounds (Salmon, Moraes, Dror, Shaw 2011), at each count below 2^32.
 
-    Arrays of numpy, or of jax within `_normal`: jax's own function takes XLA a second to compile, as often as a draw
-    needs it.
+    It takes arrays of numpy, or of jax within `_normal`. jax's own function is not used: XLA needs a second to compile
+    it, for every draw anew.
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     a, b = 0 * count + keys[0], count + keys[1]

@@ -39,7 +39,7 @@ class Problem:
         x_test: test inputs, shape (n', d); default none.
         y_test: their labels, shape (n',) or (n', C); default none.
         name: what reports call these data.
-        outputs: how many rows that follow each other are the same sample, one for each output; as `per_output` has it.
+        outputs: how many consecutive rows are the same sample, one row for each output, as `per_output` makes them.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
@@ -107,8 +107,8 @@ class Problem:
     def mean_loss_rate(self, eta_local: float) -> float:
         """The `rate` at which training on mean losses takes `eta_local`'s steps on full batches: n_c eta_local.
 
-        Of the clients' size n_c: a step of a client has the gradient of its mean of squares, 1/n_c of that of the sum
-        (docs/glossary.md#steps).
+        Every client has n_c samples. A step on means follows the gradient of a mean of squares, which is 1/n_c times
+        that of the sum (docs/glossary.md#steps).
 
         Args:
             eta_local: a step on sums, as in `Setup`.
@@ -146,7 +146,7 @@ class Problem:
         return replace(self, y=self.y[:, 0], y_test=None if self.y_test is None else self.y_test[:, 0])
 
     def per_output(self) -> Problem:
-        """A sample for each output of each sample, in that order: what a kernel (n C, n C) of several outputs is of."""
+        """The same problem with a row for each output of each sample, in that order: as in a kernel (n C, n C)."""
         outputs = self.y[0].size
         x_test = None if self.x_test is None else np.repeat(self.x_test, outputs, axis=0)
         y_test = None if self.y_test is None else self.y_test.ravel()
@@ -160,7 +160,7 @@ class Problem:
         return self.x[:: self.outputs]
 
     def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
-        """A kernel with `samples` as one of all rows: of one output it is that of each, and between two of them 0.
+        """A kernel of `samples` as the kernel of all rows: the same for each output, and 0 between two outputs.
 
         Args:
             kernel: (p, n), of one output; or already (p C, n C), sample-major, which comes back as it is.
@@ -202,8 +202,8 @@ class Setup:
         sigma: standard deviation of the initial hidden weights.
         eta_local: step size of the clients; their loss is a SUM over the client's samples, as in the paper. Training
             on means has another step, `rate` (docs/glossary.md#steps).
-        eta_global: step size of the server, whose average is unweighted, as in the paper; of other methods their
-            server_rate, whose averages they make themselves.
+        eta_global: step size of the server, whose average is unweighted, as in the paper; for other methods it is
+            their server_rate, on the average that each method takes.
         local_steps: K.
         rounds: T.
         seed: of the initial weights.

@@ -49,9 +49,9 @@ NONE_BECAUSE = {
 def control(keys: Keys) -> Keys | None:
     """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
 
-    `CONTROL_OF` says in words what each is. Adam takes the size of a gradient away: of FedGuCci's factors only that of
-    the server stays, by which the local rate is divided. Sequential steps, each a step of the optimizer with its
-    momentum, multiply the local rate by the ratio of the ways of a constant gradient.
+    `CONTROL_OF` says in words what each is. Adam's steps do not depend on the size of a gradient: of FedGuCci's
+    factors only the server's stays, and the local rate is divided by it. Where steps are sequential, each with the
+    optimizer's momentum, the local rate is multiplied by the ratio of the ways that a constant gradient goes.
 
     Args:
         keys: of a training run.
@@ -135,7 +135,7 @@ def _without_averaging(keys: Keys) -> Keys | None:
 
 
 def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum: float, steps: int) -> tuple:
-    """By what the connectivity loss multiplies the local rate and the server's."""
+    """The factors of the connectivity loss on the local rate and on the server's."""
     released, beta = values["released"], values["beta"]
     alpha = values["alpha"] or ("half" if released else "uniform")
     step: Literal["joint", "sequential"] = values["step"] or ("sequential" if released else "joint")

@@ -86,7 +86,7 @@ def short(name: str) -> str:
 
 
 def left_words(statement: Statement, form: Form) -> str:
-    """The left side as a formula, where it is one and short enough for an axis."""
+    """The left side as a formula, if there is a single one that is short enough for an axis."""
     formulas = statement.left_formulas(form)
     drawn_formula = _drawable(typed(formulas[0])) if len(formulas) == 1 and len(formulas[0]) <= LEFT_LETTERS else None
     return drawn_formula or "left side (measured)"
@@ -109,6 +109,6 @@ def _drawable(text: str) -> str | None:
 
 
 def size_words(lines: Sequence[Curve]) -> str:
-    """From which size to which these curves go."""
+    """The smallest and the largest size of these curves, in words."""
     low, high = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
     return f"{low:.3g} to {high:.3g}"

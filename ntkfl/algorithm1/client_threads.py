@@ -72,7 +72,7 @@ def numbers_held(samples: int, d: int, dtype: str) -> float:
 
 
 def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
-    """Up to which share of entries rounds go by `SwitchTracking`, and how many clients are trained together else."""
+    """The share of entries up to which rounds use `SwitchTracking`; else, how many clients are trained together."""
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
     tracked = tracked and samples <= setup.width  # so that Gram matrices are not what takes the memory

@@ -37,8 +37,8 @@ class Attack:
     """What a search has found.
 
     Args:
-        broken: what the theorem excludes and the last round of `order` does: it raises |W - W*|, or takes |y - f(W)|
-            above |a| |X| D. None: nothing was found.
+        broken: what the last round of `order` does although the theorem excludes it: it raises |W - W*|, or
+            takes |y - f(W)| above |a| |X| D. None: nothing was found.
         order: from the checkpoint on; empty if nothing was found.
         before: |W - W*| before the last round, or the most that |y - f(W)| may be.
         after: |W - W*| after the last round, or |y - f(W)| as it is.
@@ -74,9 +74,9 @@ def attack_any_order(
 ) -> Attack:
     """Look for an order of training that breaks what the theorem of `ntkfl.any_order` promises.
 
-    From the checkpoint again and again: some rounds that push one neuron over a kink that W* has not crossed, or that
-    raise |W - W*| or |y - f|, then rounds that raise |W - W*|. Batches and their weights are drawn, and the best is
-    changed as long as that helps. Every step has the largest weights that the patterns allow, or less. Where the
+    Every run starts at the checkpoint. Its first rounds push one neuron over a kink that W* has not crossed, or raise
+    |W - W*| or |y - f|; its later rounds raise |W - W*|. Batches and their weights are drawn, and the best draw is
+    changed as long as that helps. A step's weights are the largest that the patterns allow, or smaller. Where the
     network is not certified, W* is that of no held pairs.
 
     Args:

@@ -164,7 +164,7 @@ def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activat
 def _of_parts(
     apart: np.ndarray, together: np.ndarray, error: np.ndarray | float, angle: float, phi: Activation
 ) -> Pairs:
-    """The angles with sin^2 and cos^2 of their half as these two to one another; of a pixel that is 0, 90 degrees.
+    """The angles whose halves have sin^2 and cos^2 in the ratio of these two; 90 degrees for a pixel that is 0.
 
     They are off by `error`, and turned by up to `angle`.
     """
@@ -233,7 +233,7 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:
-    """A ninth of the sum over nine shifts of the last two axes, and of the two before by the same, if there are any."""
+    """A ninth of the sum over nine shifts of the last two axes; the two axes before, if any, shift with them."""
     pairs = wide.ndim // 2
     h, w = wide.shape[-2] - 2, wide.shape[-1] - 2
     total = np.zeros((len(wide), *(h, w) * pairs))

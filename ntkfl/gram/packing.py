@@ -64,7 +64,7 @@ class Kernels(NamedTuple):
 
 
 def loaded() -> bool:
-    """Whether the compiler has been paid for."""
+    """Whether the functions are compiled already."""
     return kernels.cache_info().currsize > 0
 
 

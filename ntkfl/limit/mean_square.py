@@ -37,7 +37,7 @@ DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
-BASIS, RESTARTS = 80, 40  # of the search for the radius of a map that is known by what it does
+BASIS, RESTARTS = 80, 40  # of the search for the radius of a map that is given as a function
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class MeanSquare:
 
     @cached_property
     def limit(self) -> float:
-        """How many times as far the server may go before some mean square grows; 0: it grows however little."""
+        """The factor on the server's step above which some mean square grows; 0: it grows at every factor."""
         if not len(self.nu):
             return float("inf")
         if self.nu[0] <= 0:
@@ -118,7 +118,7 @@ class MeanSquare:
         return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
 
     def _first_small(self, gain: Callable[[float], float], start: float, by: float) -> float:
-        """The first of start, start by, start by^2, ... where the gain is at most 1."""
+        """The first of start, start * by, start * by^2, ... where the gain is at most 1."""
         level = start
         for _ in range(DOUBLINGS):
             interruption.check()
@@ -231,7 +231,7 @@ class MeanSquare:
 
 @dataclass(frozen=True, eq=False)
 class RadiusOfMoments:
-    """The radius of a map of second moments that is known by what it does: it keeps positive matrices positive."""
+    """The radius of a map of second moments that is given as a function and keeps positive matrices positive."""
 
     following: Callable[[np.ndarray], np.ndarray]  # E z z^T after the rounds, from that before them
     size: int  # of z
@@ -286,7 +286,7 @@ class RadiusOfMoments:
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
-    """The largest eigenvalue by the power method, from a vector that has a part of it."""
+    """The largest eigenvalue by the power method, from a vector with a part along its eigenvector."""
     value = 0.0
     for _ in range(POWERS):
         vector = vector / np.linalg.norm(vector)

@@ -52,9 +52,9 @@ class SGD(Optimizer):
 
     Args:
         clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
-        factors: by which the rate of the first, second, ... step is multiplied, the last one for all that follow; ():
-            none. They begin anew where the state does.
-        of: by which the steps of parameters are multiplied, by name; 1 for those that are not named.
+        factors: on the rate of the first, second, ... step; the last factor serves all later steps; (): none. They
+            begin anew with the state.
+        of: a factor on the steps of each named parameter; 1 for the others.
     """
 
     momentum: float = 0.0

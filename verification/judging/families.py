@@ -1,4 +1,4 @@
-"""The families of cases that a form is checked on; with the user's data, those that are made of them."""
+"""The families of cases on which a form is checked; with a user's data, the families made of these data."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ from bounds.family import AnyFamily
 def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:
     """The families of one form, and whether they are of the user's data.
 
-    With the user's data the families that would be there without them are left out: the verdict is about the data.
-    Where none is made of them, the form is about cases of its own, and is checked on these.
+    With a user's data only the families made of these data are kept, so that the verdict is about the data. A form of
+    which no family is made of data is checked on its own cases.
     """
     chosen = statement.families_of(form, options)
     if options.data is None:

@@ -37,7 +37,7 @@ class PropertyCheck:
         allowed: where it must lie there, (lowest, highest). None with worst: no data set could be judged.
         counterexample: None where no failure was found.
         note: what the outcome rests on.
-        unresolved: why neither can be told; "" where it can.
+        unresolved: why the check can tell neither; "" where it can.
     """
 
     name: str

@@ -68,10 +68,10 @@ class SmallNetwork(Case):
 
 
 def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str) -> float:
-    """The radius that a case asks for, or that of what is proved.
+    """The radius that a case asks for, else the radius of the proof.
 
     Raises:
-        ArithmeticError: there is neither; `why` nothing is proved.
+        ArithmeticError: there is neither; `why` is the reason that nothing is proved.
     """
     if ball:
         return ball

@@ -83,7 +83,7 @@ class ResidualLadder(Case):
 
 
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
-    """On the first problem from the seed on whose residual settles in time, or on the user's data."""
+    """The ladder on the user's data, or on the first problem from this seed on whose residual settles."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):
@@ -92,7 +92,7 @@ def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLa
         ladder = ResidualLadder(problem, setup, seed)
         if ladder.turn <= SETTLED:
             break
-    return ladder  # what has not settled by then, the hypothesis rejects
+    return ladder  # the hypothesis rejects a problem that has not settled by then
 
 
 # Narrower networks on a few points of the sphere, with more or fewer clients and other steps.

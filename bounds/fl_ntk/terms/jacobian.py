@@ -68,5 +68,5 @@ def _changes_at_snapshot(case: FederatedRun) -> Estimate:
 
 
 def farthest(case: FederatedRun) -> Estimate:
-    """R: how far any weight vector, global or local, was from its start in any round."""
+    """R: the largest distance of any weight vector, global or local, from its start, over all rounds."""
     return Estimate.stacked(case.observed(name).max() for name in ("movement", "local_movement")).max()
