@@ -113,5 +113,5 @@ MISSING = {
 @pytest.mark.parametrize("hypothesis", MISSING)
 def test_a_claim_is_broken_where_a_hypothesis_is_missing(hypothesis, monkeypatch):
     made, broken_rule = MISSING[hypothesis]
-    found = worst(*made(monkeypatch), **broken_rule)
-    assert max(found.fall, found.factor, found.distance, found.reach, found.outputs) > 1, found
+    shares = worst(*made(monkeypatch), **broken_rule)
+    assert max(shares.fall, shares.factor, shares.distance, shares.reach, shares.outputs) > 1, shares
