@@ -44,17 +44,24 @@ class Checkpoint:
             return 8.0 * (6 * n * (outputs + 1) * numbers + 16 * (n * outputs) ** 2 + 8 * square)
 
         require("the certificate of a smooth network", needs, memory, n=problem.n)
-        done = passed(layers, problem.x)
-        products = [done.input_products(k) for k in range(len(layers))]
-        kernel = done.kernel(products)
-        return cls(
-            layers,
-            -(done.outputs - problem.y.reshape(problem.n, -1)),
-            kernel,
-            smallest_eigenvalue(kernel),
-            float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
-            Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products)),
-        )
+        try:
+            done = passed(layers, problem.x)
+            products = [done.input_products(k) for k in range(len(layers))]
+            kernel = done.kernel(products)
+            return cls(
+                layers,
+                -(done.outputs - problem.y.reshape(problem.n, -1)),
+                kernel,
+                smallest_eigenvalue(kernel),
+                float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
+                Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products)),
+            )
+        except ValueError as error:  # an infinite error or a NaN
+            largest = max(layers, key=lambda layer: np.abs(layer.weight).max(initial=0.0))
+            raise ValueError(
+                f"outputs or gradients are beyond float64: data reach {np.abs(problem.x).max():.3g}, the weights of "
+                f"layer {largest.name} {np.abs(largest.weight).max():.3g}; rescale them"
+            ) from error
 
     @property
     def least_root(self) -> float:

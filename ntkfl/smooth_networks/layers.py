@@ -332,10 +332,10 @@ def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: in
             continue
         phi = _activation(part)
         if phi is None:
-            raise ValueError(f"layer {where} is {part!r:.60}; {_why_not(part)}{COVERED}")
+            raise ValueError(f"layer {where} is {_shown(part)}; {_why_not(part)}{COVERED}")
         if getattr(part, "inplace", False) and (opened or not layers):
             lost = "what the Residual adds" if opened else "the data"
-            raise ValueError(f"layer {where} is {part!r:.60}, which overwrites {lost}; it must not work in place there")
+            raise ValueError(f"layer {where} is {_shown(part)}, which overwrites {lost}; take inplace=False")
         if opened or not layers or layers[-1].activation is not IDENTITY or layers[-1].closes or layers[-1].pools:
             layers.append(replace(_standing_in(where, layers, shape, features), opens=opened))
             opened = 0
@@ -356,6 +356,12 @@ COVERED = (
     "the certificate covers Linear, ntkfl.training.Residual, Conv2d with an odd kernel and padding of half of it, "
     "AdaptiveAvgPool2d(1), and Tanh, GELU, Softplus, Sigmoid, SiLU and ReLU as torch has them by default"
 )
+
+
+def _shown(part: nn.Module) -> str:
+    """A module on one line; of one that is made of others its name alone."""
+    shown = repr(part)
+    return type(part).__name__ if "\n" in shown else shown
 
 
 def _why_not(part: nn.Module) -> str:

@@ -32,6 +32,7 @@ IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # at most, and Gauss-Newton steps from one look to the next
 CLOSE = 0.02  # of the residual that is wanted: how near it the steps must come
 SHARE = 0.98  # of the residual that a look asks for: what the next one has
+LEAST = 0.02  # the same where the rounding bound of the residual leaves less: nearer the labels more may be asked for
 ROUNDING = 1e-9  # of a distance, generous
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"
@@ -107,7 +108,7 @@ def measure(point: Point) -> Measured:
         wanted = certificate.needed_residual
         if certificate.certified or wanted is None:
             break
-        closer = towards(layers, problem, SHARE * wanted - float(certificate.residual.error))
+        closer = towards(layers, problem, max(SHARE * wanted - float(certificate.residual.error), LEAST * wanted))
         if closer is None:
             break
         layers, certificate = closer, certify_layers(closer, problem)

@@ -333,7 +333,7 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         ),
         (nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)), r"layer 1 is BatchNorm1d"),
         (nn.Sequential(linear(4, 3), nn.Sequential(nn.Dropout(0.1))), r"layer 1.0 is Dropout"),
-        (nn.Sequential(nn.MultiheadAttention(4, 1)), r"layer 0 is MultiheadAttention"),
+        (nn.Sequential(nn.MultiheadAttention(4, 1)), r"layer 0 is MultiheadAttention; the certificate covers"),
         (nn.Sequential(linear(4, 3), nn.GELU("tanh")), r"layer 1 is GELU\(approximate='tanh'\)"),
         (nn.Sequential(linear(4, 3), nn.Softplus(2.0)), r"layer 1 is Softplus"),
         (
@@ -392,7 +392,10 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
             nn.Sequential(linear(4, 4), Residual(nn.Flatten(), nn.SiLU(inplace=True), linear(4, 4)), linear(4, 1)),
             r"layer 1.1 is SiLU\(inplace=True\), which overwrites what the Residual adds",
         ),
-        (nn.Sequential(nn.SiLU(inplace=True), linear(4, 1)), "layer 0 is SiLU.*, which overwrites the data; it must"),
+        (
+            nn.Sequential(nn.SiLU(inplace=True), linear(4, 1)),
+            "layer 0 is SiLU.*, which overwrites the data; take",
+        ),
     ],
 )
 def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
@@ -420,6 +423,15 @@ def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refu
         why = re.escape(f"'layer2.weight' has shape {tuple(other.shape)}; the network's is (any, 2, 3, 3)")
         with pytest.raises(ValueError, match=why):
             certify_network(free, drawn | {"layer2.weight": other}, images)
+
+
+@pytest.mark.parametrize("size", [1e120, 1e200, 1e308])
+def test_weights_beyond_float64_are_refused(size):
+    net = module(1)
+    params = {name: size / 4 * value.detach().sign() for name, value in net.named_parameters()}
+    why = f"outputs or gradients are beyond float64: data reach .*, the weights of layer 0 {size / 4:.3g}; rescale them"
+    with pytest.raises(ValueError, match=re.escape(why).replace(r"\.\*", ".*")):
+        certify_network(net, params, near(module(1), 4, CERTIFIED))
 
 
 def test_weights_that_do_not_fit_are_refused():
