@@ -30,6 +30,7 @@ from typing import NamedTuple
 if __package__:
     from ntkfl.any_order.ntkfl_check import Refused, below, dot, largest, need, product, raw, read, transposed
 else:
+    sys.path.append(str(Path(__file__).parent))  # where `python -I` does not look
     from ntkfl_check import (  # type: ignore[import-not-found, no-redef]  # beside the script in a folder
         Refused,
         below,

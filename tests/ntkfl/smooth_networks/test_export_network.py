@@ -131,7 +131,7 @@ def test_the_script_shows_what_is_certified(name, visits, tmp_path):
 
 def run(folder):
     done = subprocess.run(
-        [sys.executable, "-S", "-E", folder / "ntkfl_check_network.py", folder],
+        [sys.executable, "-I", "-S", folder / "ntkfl_check_network.py", folder],
         capture_output=True,
         text=True,
         check=False,
@@ -268,8 +268,8 @@ def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
     assert "a window at that step without means multiplies the squared distance to the fits by at most 0.9" in printed
 
 
-def test_modules_beside_the_scripts_are_imported_and_those_of_the_folder_are_not(exported, tmp_path):
-    """Why the page has other people's folders checked by scripts that lie elsewhere."""
+def test_modules_beside_the_scripts_are_imported_but_by_python_alone(exported, tmp_path):
+    """Why the page has other people's folders checked by scripts that lie elsewhere, and by `python -I`."""
     shutil.copytree(exported[0], tmp_path / "out")
     own = tmp_path / "own"
     own.mkdir()
@@ -281,11 +281,12 @@ def test_modules_beside_the_scripts_are_imported_and_those_of_the_folder_are_not
     (tmp_path / "out" / "fractions.py").write_text("print('certified')\nraise SystemExit(0)\n")
     answers = [
         subprocess.run(
-            [sys.executable, at / "ntkfl_check_network.py", tmp_path / "out"], capture_output=True, check=False
+            [sys.executable, *flags, at / "ntkfl_check_network.py", tmp_path / "out"], capture_output=True, check=False
         )
-        for at in (tmp_path / "out", own)
+        for at, flags in ((tmp_path / "out", ()), (own, ()), (tmp_path / "out", ("-I",)))
     ]
-    assert [answer.returncode for answer in answers] == [0, 1]
+    assert [answer.returncode for answer in answers] == [0, 1, 1]
+    assert answers[2].stdout == answers[1].stdout
     assert answers[1].stdout.startswith(b"refused: the claim is not what is shown")
 
 
