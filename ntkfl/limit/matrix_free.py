@@ -186,8 +186,12 @@ class MatrixFreeRegime(LinearRegime):
             )
         smallest, largest = self.outermost
         ends = np.array([smallest.lo, smallest.hi, largest.lo, largest.hi], float)
-        sizes = np.abs(self.round.roots(ends)).max(axis=1)
-        return Estimate.between(min(sizes[1:3].max(), sizes.max()), sizes.max(), smallest.method)
+        roots = self.round.roots(ends)
+        sizes = np.abs(roots).max(axis=1)
+        least, most = float(sizes[1:3].max()), float(sizes.max())
+        # an eigenvalue is beyond these two by no more than their intervals overlap, which moves a root by at most this
+        least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
+        return Estimate.between(max(least, 0.0), most, smallest.method)
 
     @property
     def rate(self) -> float:

@@ -422,6 +422,21 @@ def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_respo
         assert regime.rate_estimate.lo <= max(1.0, abs(1 - exact)) <= regime.rate_estimate.hi
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.9999999, 1.0])
+def test_the_rate_is_in_its_interval_where_all_eigenvalues_are_one(share, dtype):
+    """Samples are orthogonal, so that H is 2 I: the intervals of the smallest and the largest eigenvalue overlap."""
+    problem, setup = Problem(2 * np.eye(6), np.ones(6), np.arange(6)), Setup(eta_local=share / 2, local_steps=2)
+    of_client = (1 - (1 - share) ** 2) / 6
+    for rate in (1.0, 6.0, 9.0):
+        regime = kernel_regime(problem, setup, None, "fedavg", {"server_rate": rate}, matrix_free=dtype)
+        estimate, exact = regime.rate_estimate, abs(1 - rate * of_client)
+        assert estimate.lo <= exact <= estimate.hi < exact + 1e-5 and estimate.lo > exact - 1e-5
+    regime = kernel_regime(problem, setup, None, "fedavgm", {"momentum": 0.3}, matrix_free=dtype)
+    exact = np.abs(np.roots([1, -(1.3 - of_client), 0.3])).max()
+    assert regime.rate_estimate.lo <= exact <= regime.rate_estimate.hi < exact + 1e-5 < regime.rate_estimate.lo + 2e-3
+
+
 @pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
 def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
     """The whole file is not read: that took as long as a build."""
