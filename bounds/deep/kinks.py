@@ -54,7 +54,8 @@ class KinkLadder(Rungs):
         mean = self.layers.mean(axis=0)
         direction, seeds = mean / (mean**2).sum(), self.seeds(row)[places.start : places.stop]
         for stack in NetworkStack.of_seeds(RELU, self.problem, self.widths[row], seeds):
-            yield from (float((change * direction).sum()) for change in self._changes(stack))
+            changes = stack.kernels(stack.run(self.problem, self.setup).after) - stack.kernels(stack.start)
+            yield from (changes * direction).sum(axis=(1, 2)).tolist()
 
     @property
     def multiple(self) -> Estimate:
@@ -65,13 +66,6 @@ class KinkLadder(Rungs):
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
         return Estimate(coefficient.value, error, coefficient.method, coefficient.rigour)
-
-    def _changes(self, stack: NetworkStack) -> Iterator[np.ndarray]:
-        from ntkfl.training.tree import row_of  # torch is slow to load
-
-        after = stack.run(self.problem, self.setup).after
-        for place, network in enumerate(stack.networks):
-            yield network.kernel(row_of(after, place)) - network.kernel(network.start)
 
 
 @lru_cache(maxsize=4)

@@ -144,8 +144,6 @@ class DeepLadder(Rungs):
         return float(np.mean(apart)) / size(moved / clients)
 
     def _runs(self, stack: NetworkStack, width: int, kernels: bool) -> Iterator[Trained | Seen]:
-        from ntkfl.training.tree import row_of  # torch is slow to load
-
         trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))
         rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
         limit, size = self.limit.outputs(rounds), np.linalg.norm(self.problem.y)
@@ -155,6 +153,7 @@ class DeepLadder(Rungs):
 
         between = _apart(trained.ends, trained.after).mean(axis=0)
         moved = _apart(trained.after, trained.before)
+        starts, ends = (stack.kernels(params) if kernels else None for params in (stack.start, trained.after))
         for place, network in enumerate(stack.networks):
             outputs = trained.outputs[place]
             apart = Trained(
@@ -162,10 +161,10 @@ class DeepLadder(Rungs):
                 divergence=float(between[place] / moved[place]),
                 pooled=farthest(outputs, central.outputs[place]),
             )
-            if not kernels:
+            if starts is None or ends is None:
                 yield apart
                 continue
-            start, end = network.kernel(network.start), network.kernel(row_of(trained.after, place))
+            start, end = starts[place], ends[place]
             own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
             yield Seen(
                 float(np.linalg.norm(start - self.limit.gram) / norm),

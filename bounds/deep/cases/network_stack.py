@@ -50,17 +50,36 @@ class NetworkStack:
 
         return side_by_side(self.networks[0].network, len(self.networks))
 
+    @cached_property
+    def start(self) -> Params:
+        """The first weights of all networks, stacked."""
+        from ntkfl.training.tree import stacked  # torch is slow to load
+
+        return stacked([network.start for network in self.networks])
+
+    def kernels(self, params: Params) -> np.ndarray:
+        """J(theta, x) J(theta, x)^T of every network, (networks, n, n); `params` with the networks as leading axis."""
+        import torch
+        from torch.func import grad, vmap
+
+        def output(own: Params, row: torch.Tensor) -> torch.Tensor:
+            return self.networks[0].network.outputs(own, row[None]).reshape(())
+
+        x = torch.tensor(np.array(self.networks[0].residuals.x))
+        gradients = vmap(vmap(grad(output), (None, 0)), (0, None))(params, x)
+        rows = [gradients[name].reshape(len(self.networks), len(x), -1).numpy() for name in gradients]
+        return sum(of @ of.transpose(0, 2, 1) for of in rows)
+
     def run(self, layout: Problem, setup: Setup) -> StackRun:
         """Train every network on its own labels y_m(0) + r_0, the samples on the clients of `layout`."""
         import torch
 
-        from ntkfl.training.tree import stacked
         from ntkfl.training.wide_training import network_federation
 
         labels = np.stack([network.problem.y for network in self.networks], axis=1)
         run = network_federation(replace(layout, y=labels, x_test=None, y_test=None), setup, self.model)
         x = torch.tensor(np.array(layout.x))
-        state = run.start(stacked([network.start for network in self.networks]))
+        state = run.start(self.start)
         outputs = [np.stack([network.first for network in self.networks], axis=1)]
         for _ in range(setup.rounds):
             before, last = state.model, run.round(state, keep_ends=True)

@@ -159,8 +159,8 @@ class WideNetwork:
             h = x.flatten(1) if self.kind == "fc" else x.reshape(len(x), *_image(tuple(x.shape[1:])))
             for layer in range(1, self.depth):
                 weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
-                w = inside[weight] * params[weight]
-                h = h @ w.T if self.kind == "fc" else functional.conv2d(h, w, padding=window)
+                w = params[weight]  # larger than its product, which is therefore what is scaled
+                h = inside[weight] * (h @ w.T if self.kind == "fc" else functional.conv2d(h, w, padding=window))
                 if self.bias:
                     b = inside[bias] * params[bias]
                     h = h + (b if self.kind == "fc" else b[:, None, None])
