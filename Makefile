@@ -7,7 +7,7 @@ STAMP := .venv/.complete
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
-# The same with every case drawn, also where an eighth of them decides.
+# The same with every case drawn, also where a sixteenth of them decides.
 verify-thorough: $(STAMP)
 	@.venv/bin/ntkfl verify --thorough
 

@@ -1,6 +1,6 @@
 """The machine that checks any statement: cases are drawn once, every form and every mutant is judged on them."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +21,7 @@ from verification.verdict import Verdict
 THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
 
 Progress = Callable[[str, int, int], None]
-Wanted = Callable[[AnyFamily, Any], bool]
+Wanted = Callable[[AnyFamily, int, Any], bool]
 Begin = Callable[..., Check]  # begin(share=..., looks=...), as `begun` takes them
 
 
@@ -81,24 +81,22 @@ def verdicts_of_claims(
 ) -> list[Verdict]:
     """The verdicts of claims in their order, each with the options of its cases, which all begin at one seed."""
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
-    counted: dict[int, tuple[Check, list[str]]] = {}  # with the families of which cases are missing
+    counted: dict[int, Check] = {}
     for share in looks:
-        checks = {place: claims[place][0](share=share, looks=len(looks)) for place in places}
-        done: Counter[AnyFamily] = Counter()
-        last = share == looks[-1] or all(check.drawn == check.families for check in checks.values())
+        checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
+        checks |= {place: claims[place][0](share=share, looks=len(looks)) for place in places if place not in checks}
+        last = share == looks[-1] or all(check.whole for check in checks.values())
         try:
-            run_cases(list(checks.values()), seed, done, _told(progress, before, last), threads, ladders)
+            before += run_cases(list(checks.values()), seed, _told(progress, before, last), threads, ladders)
             with interruption.released():
                 for check in () if last else checks.values():
                     check.redo()
         except KeyboardInterrupt:
             interruption.taken()
             last = True
-        before += done.total()
         for place, check in checks.items():
-            seen = check, check.missing(done)
-            counted[place] = max(seen, counted.get(place, seen), key=_worth)
-        places = [] if last else [place for place in places if counted[place][1]]
+            counted[place] = max(check, counted.get(place, check), key=_worth)
+        places = [] if last else [place for place in places if counted[place].missing]
         if not places:
             if progress is not None and not last:
                 progress("decided", before, before)
@@ -106,7 +104,8 @@ def verdicts_of_claims(
     verdicts = []
     try:
         with interruption.released():
-            for place, (check, missing) in counted.items():
+            for place, check in counted.items():
+                missing = check.missing
                 if check.tally.trials or not missing:
                     verdicts.append(check.verdict(claims[place][1], missing, cases))
     except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
@@ -114,10 +113,10 @@ def verdicts_of_claims(
     return verdicts
 
 
-def _worth(seen: tuple[Check, list[str]]) -> tuple[bool, bool, int]:
+def _worth(check: Check) -> tuple[bool, bool, int]:
     """How much a look is worth: a whole one most, then one that refutes the form, then one of more trials."""
-    (check, missing), trials = seen, seen[0].tally.trials
-    return not missing, check.tally.refuted(trials), trials
+    trials = check.tally.trials
+    return not check.missing, check.tally.refuted(trials), trials
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
@@ -130,40 +129,43 @@ def _told(progress: Progress | None, before: int, last: bool) -> Progress | None
 def run_cases(
     checks: Sequence[Check],
     first_seed: int,
-    done: Counter[AnyFamily] | None = None,
     progress: Progress | None = None,
     threads: int = THREADS,
     ladders: Ladders | None = None,
-) -> None:
-    """Give every check the cases of its families, each built once."""
-    done, ladders = Counter() if done is None else done, Ladders() if ladders is None else ladders
-    by_family: dict[AnyFamily, list[Check]] = {}
+) -> int:
+    """Give every check the cases of its families that it has not seen, each built once; how many were built."""
+    ladders = Ladders() if ladders is None else ladders
+    asking: dict[tuple[AnyFamily, int], list[Check]] = {}
     for check in checks:
-        for family in check.drawn:
-            by_family.setdefault(family, []).append(check)
-    if threads and not fit_together(by_family, first_seed, THREADS + AHEAD):
+        for family, count in check.drawn.items():
+            for seed in range(first_seed + check.seen[family], first_seed + count):
+                asking.setdefault((family, seed), []).append(check)
+    families = list(dict.fromkeys(family for family, _ in asking))
+    plan = sorted(asking, key=lambda case: (families.index(case[0]), case[1]))
+    if threads and not fit_together(families, first_seed, THREADS + AHEAD):
         threads = 0  # large cases, one at a time
 
-    def wanted(family: AnyFamily, case: Any) -> bool:
-        return any(check.may_admit(case) for check in by_family[family])
+    def wanted(family: AnyFamily, seed: int, case: Any) -> bool:
+        return any(check.may_admit(case) for check in asking[family, seed])
 
     with (
         interruption.released(),
         one_blas_thread(),  # the cases are prepared in threads already
     ):
-        plan = [(family, first_seed + i) for family in by_family for i in range(family.trials)]
-        for (family, seed), case in zip(plan, _ahead(plan, threads, wanted, ladders), strict=True):
+        built = zip(plan, _ahead(plan, threads, wanted, ladders), strict=True)
+        for done, ((family, seed), case) in enumerate(built, 1):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
             label = {"cases": family.name, "case_seed": seed}
-            for check in by_family[family]:
+            for check in asking[family, seed]:
                 if isinstance(case, Exception):
                     check.fail_on(label, case)
                 else:
                     check.add(case, label, margins)
-            done[family] += 1
+                check.seen[family] += 1
             if progress is not None:
-                progress(family.name, done.total(), len(plan))
+                progress(family.name, done, len(plan))
             interruption.check()
+    return len(plan)
 
 
 def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) -> list[tuple[Statement, Form]]:
@@ -201,7 +203,7 @@ def _built(family: AnyFamily, seed: int, wanted: Wanted, ladders: Ladders) -> An
     """
     try:
         case = drawn(family, seed, ladders)
-        if wanted(family, case):
+        if wanted(family, seed, case):
             with suppress(*NOT_COMPUTED):
                 case_of(case).prepare()
     except Exception as error:

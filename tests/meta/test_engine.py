@@ -92,7 +92,10 @@ def test_draws_that_are_equal_share_their_cases():
 
 
 def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
-    """`late` is caught by the numbers above 100 alone; the other statement keeps to its first look beside it."""
+    """`late` is caught by the numbers above 100 alone; the other statement keeps to its first look beside it.
+
+    No case is built twice.
+    """
     late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
     many = (Numbers(trials=200),)
     early, hard = (
@@ -101,12 +104,14 @@ def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
     )
     thorough = verify_all([early, hard], Options())
     assert [v.trials for v in thorough] == [200, 200]
+    built.clear()
     seen = []
     decided = verify_all([hard, early], Options(until_decided=True), progress=lambda *step: seen.append(step))
-    assert [(v.id, v.trials, v.mutants_killed) for v in decided] == [("test/hard", 200, 1), ("test/early", 25, 1)]
+    assert [(v.id, v.trials, v.mutants_killed) for v in decided] == [("test/hard", 200, 1), ("test/early", 20, 1)]
+    assert set(built.values()) == {1}
     assert {(v.id, v.outcome) for v in decided} == {(v.id, v.outcome) for v in thorough}
-    assert [done for _, done, _ in seen] == list(range(1, 226))
-    assert [done for _, done, total in seen if done == total] == [225]  # settled once, at the end
+    assert [done for _, done, _ in seen] == list(range(1, 201))
+    assert [done for _, done, total in seen if done == total] == [200]  # settled once, at the end
     (alone,) = verify(early, Options(until_decided=True))
     assert replace(alone, provenance={}) == replace(decided[1], provenance={})
     assert alone.replay == "ntkfl verify test/early --form stated --seed 0 --until-decided"
@@ -151,6 +156,26 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
     assert len(built) == 60
 
 
+@pytest.mark.parametrize(("few", "trials"), [(0, 20), (5, 40), (40, 120)])
+def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
+    """The first cases of each family are rejected: none; half of the first look's; those of the second look too."""
+    late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
+    statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
+    (verdict,) = verify(statement, Options(until_decided=True))
+    assert verdict.trials + verdict.rejected.get("late", 0) == trials == sum(built.values())
+    assert verdict.outcome is Outcome.HOLDS and set(built.values()) == {1}
+
+
+@pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
+def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
+    """Of the looks at 20, 50 and 200 numbers the second excludes a failure in ten; the next none in a thousand."""
+    may_fail = {Form.STATED: Claim(2 * X, failure=failure)}
+    statement = claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
+    (verdict,) = verify(statement, Options(until_decided=True))
+    assert (verdict.trials, verdict.outcome, verdict.mutants_killed) == (trials, Outcome.HOLDS, 1)
+    assert (verdict.would_exclude is None) is (trials == 50)
+
+
 def test_cases_that_are_all_drawn_at_first_are_not_drawn_again():
     survives = Mutant("survives", lambda formula: 2 * formula, Change.OTHER)
     (verdict,) = verify(claim(mutants=(survives,), families=(Numbers(trials=20),)), Options(until_decided=True))
@@ -158,12 +183,12 @@ def test_cases_that_are_all_drawn_at_first_are_not_drawn_again():
     assert set(built.values()) == {1}
 
 
-@pytest.mark.parametrize(("stop", "trials"), [(10, 10), (25, 25), (26, 25), (49, 25), (75, 50)])
-def test_an_interruption_of_the_second_look_keeps_what_the_first_one_counted(stop, trials):
+@pytest.mark.parametrize("stop", [10, 20, 21, 49, 75])
+def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
     late = Mutant("late", lambda formula: sp.Min(2 * formula, 100), Change.OTHER)
     statement = claim(formula=2 * X, mutants=(late,), families=(Numbers(trials=200),))
     (verdict,) = verify_all([statement], Options(until_decided=True), progress=interrupts_at(stop))
-    assert (verdict.trials, verdict.complete) == (trials, False)
+    assert (verdict.trials, verdict.complete) == (stop, False)
     assert verdict.notes[0] == "interrupted: the cases of numbers were not all run"
 
 

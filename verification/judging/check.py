@@ -1,6 +1,7 @@
 """One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from verification.compare import Comparison, judge
 from verification.facts import Elsewhere, Standing, Unmet, Vacuous, Where
 from verification.judging.confirm import Confirmation, confirm, refined
 from verification.judging.families import families, without_data
-from verification.judging.looks import part
+from verification.judging.looks import SHARES, Part, seeds_of
 from verification.judging.points import Points
 from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
@@ -80,6 +81,7 @@ class Check:
     doubted: bool = False  # a violation that settles the form falls when it is redone
     unmet: dict[str, Unmet] = field(default_factory=dict)  # what the first case misses: then no other one is drawn
     points: Points = field(init=False)  # what a picture is drawn of
+    seen: Counter[AnyFamily] = field(default_factory=Counter)  # cases so far, rejected ones included
 
     def __post_init__(self) -> None:
         self.points, self.tally = Points(self.statement, self.form), Tally(looks=self.looks)
@@ -99,14 +101,27 @@ class Check:
         return min((family.required for family in self.families), default=0)
 
     @property
-    def drawn(self) -> tuple[AnyFamily, ...]:
-        """What is drawn of each family: nothing where the first case is known to be rejected."""
-        return () if self.unmet else tuple(part(family, self.share) for family in self.families)
+    def drawn(self) -> dict[AnyFamily, int]:
+        """How many seeds of each family are drawn: none where the first case is known to be rejected."""
+        return {} if self.unmet else seeds_of(self.families, self.share)
 
     @property
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
-        return sum(part(family, self.share).trials for family in self.families)
+        return sum(seeds_of(self.families, self.share).values())
+
+    @property
+    def whole(self) -> bool:
+        """Whether no further look draws more."""
+        return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
+
+    def further(self, share: float) -> bool:
+        """Go on to this look, and say so; a check of a ladder cannot, since more of it counts in its place."""
+        if any(isinstance(family, Part) for family in self.drawn):
+            return False
+        self.share, self.doubted = share, False
+        vars(self).pop("confirmed", None)
+        return True
 
     @property
     def decided(self) -> bool:
@@ -116,6 +131,10 @@ class Check:
         settled, _ = self.settled
         if self.error is not None or self.doubted or settled in (Outcome.UNTESTED, Outcome.UNRESOLVED):
             return False
+        if self.share < 1 and self.tally.would_exclude is not None:
+            further = sum(seeds_of(self.families, min(share for share in SHARES if share > self.share)).values())
+            if self.tally.excluded_by(further) is None:  # it would confirm the probability that is claimed
+                return False
         return {*self._of_mutants} <= {Outcome.VIOLATED}
 
     @property
@@ -138,13 +157,12 @@ class Check:
     def _of_mutants(self) -> list[Outcome]:
         return [tally.settle(self.statement.kind, 1)[0] for tally in self.mutants]
 
-    def missing(self, done: Mapping[AnyFamily, int]) -> list[str]:
-        """The families of which cases are still to be drawn, when so many were; none where these decide."""
-        whole = all(done[family] == family.trials for family in self.drawn)
-        if whole and self.decided:
+    @property
+    def missing(self) -> list[str]:
+        """The families of which cases are still to be drawn; none where those that were drawn decide."""
+        if self.unmet or (self.seen >= Counter(self.drawn) and self.decided):
             return []
-        pairs = zip(self.families, self.drawn, strict=False)
-        return [family.name for family, drawn in pairs if drawn != family or done[drawn] < family.trials]
+        return [family.name for family in self.families if self.seen[family] < family.trials]
 
     def fail(self, error: Exception, where: str = "") -> None:
         """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
@@ -223,7 +241,7 @@ class Check:
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
-            if tally.refuted(self.planned):
+            if tally.refuted(sum(family.trials for family in self.families)):
                 continue  # killed already
             try:
                 wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)

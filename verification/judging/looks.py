@@ -1,22 +1,24 @@
 """Looks at growing shares of the cases, each further one where the last does not decide.
 
-The first look draws an eighth of the seeds of every family, at least as many as a verdict needs, and of a ladder a
-quarter of the networks of each width; the second all seeds, and of a ladder half. A look decides where the form is
-settled and every mutant is caught: the cases have shown that they tell this formula from wrong ones. Why no outcome is
-less sure for it: docs/verdicts.md, "Drawn until they decide".
+Of a ladder the looks take a quarter, half and all of the networks of each width; of the seeds of another family the
+squares of these shares. The first look draws no fewer seeds than a verdict needs, in all families of the form
+together; the second no fewer in each. A look decides where the form is settled, every mutant is caught, so that the
+cases tell this formula from wrong ones, and the next look cannot confirm a probability that this one does not. Why no
+outcome is less sure for it: docs/verdicts.md, "Drawn until they decide".
 """
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Options
 from bounds.case import Case
-from bounds.family import AnyFamily
+from bounds.family import FEW, AnyFamily
 
-SHARES = (1 / 8, 1 / 2, 1.0)  # of seeds the first alone: the second look has all
-LEAST = 1 / 4  # of the networks of a ladder
+SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; of seeds their squares
 
 Ladders = dict[tuple[AnyFamily, int], Any]  # ladders of which some networks have been looked at
 
@@ -57,15 +59,19 @@ class Part:
         return self.whole.strategy()
 
 
-def part(family: AnyFamily, share: float) -> AnyFamily:
-    """The first cases of a family; all of one that is no dataclass with a field `trials`."""
-    given: Any = family
-    if share < 1 and family.trials == 1:
-        return Part(family, max(share, LEAST))
-    known: set[str] = {field.name for field in fields(given)} if is_dataclass(family) else set()
-    if share > SHARES[0] or "trials" not in known:
-        return family
-    return replace(given, trials=min(family.trials, max(family.required, round(share * family.trials))))
+def seeds_of(families: Sequence[AnyFamily], share: float) -> dict[AnyFamily, int]:
+    """How many seeds are drawn of each family of a form up to this look; of a ladder a part in its place."""
+    return dict(_seeds_of(family, share, len(families)) for family in families)
+
+
+def _seeds_of(family: AnyFamily, share: float, of: int) -> tuple[AnyFamily, int]:
+    if share == 1:
+        return family, family.trials
+    if family.trials == 1:
+        return Part(family, share), 1
+    first = max(FEW, ceil(family.required / of))
+    least = min(first, family.required) if share == SHARES[0] else family.required
+    return family, min(family.trials, max(least, round(share**2 * family.trials)))
 
 
 def drawn(family: AnyFamily, seed: int, ladders: Ladders) -> Any:

@@ -101,10 +101,14 @@ class Tally:
     @property
     def would_exclude(self) -> float | None:
         """The smallest failure probability that the trials exclude, where that is more than the claim allows."""
+        return self.excluded_by(self.trials)
+
+    def excluded_by(self, trials: int) -> float | None:
+        """The same of so many trials, without a failure more."""
         if not self.failures_allowed:
             return None
         failures = self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED]
-        limit = upper_limit(failures, self.trials, 1 - UPPER / self.looks)
+        limit = upper_limit(failures, trials, 1 - UPPER / self.looks)
         return limit if limit > min(self.failures_allowed) else None
 
     def refuted(self, trials: int) -> bool:

@@ -42,7 +42,7 @@ def verify(
         bool | None,
         typer.Option(
             "--until-decided/--thorough",
-            help="look at an eighth of the cases first, and at all where these do not decide; or at all at once "
+            help="look at a sixteenth of the cases first, and at more where these do not decide; or at all at once "
             "(until decided where all statements are checked, else thorough)",
         ),
     ] = None,
