@@ -7,6 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from fitted_networks import nearly_fitted, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -17,27 +18,12 @@ from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
 
-def outputs(x, hidden, signs):
-    return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
-
-
 def sphere(n, d, seed, labels="sign", clients=2):
     """Random unit rows with labels +-1 or uniform in (-1, 1), dealt to the clients in turn."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     y = rng.choice([-1.0, 1.0], n) if labels == "sign" else rng.uniform(-1, 1, n)
     return Problem(x, y, np.arange(n) % clients).unit()
-
-
-def nearly_fitted(seed, setup, distance, n=5, d=6, clients=2, unit=True):
-    """A small network whose labels lie `distance` from its outputs: little movement is needed. Ragged clients."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, d))
-    x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 if unit else rng.uniform(0.7, 1.5, (n, 1)))
-    weights = Weights(rng.standard_normal((setup.width, d)), rng.choice([-1.0, 1.0], setup.width))
-    direction = rng.standard_normal(n)
-    y = outputs(x, *weights) + distance * direction / np.linalg.norm(direction)
-    return Problem(x, y, np.minimum(np.arange(n), clients - 1)), weights
 
 
 def simulate(problem, setup, weights, rounds):

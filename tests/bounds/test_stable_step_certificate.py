@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from fitted_networks import nearly_fitted, outputs
 from flint import arb
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -22,20 +24,7 @@ from ntkfl.balls import ball_matrix, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
 
-
-def outputs(x, hidden, signs):
-    return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
-
-
-def fitted(seed, setup, distance, n=4, d=6, clients=2, unit=True):
-    """A small Gaussian network whose labels lie `distance` from its outputs; ragged clients."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, d))
-    x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 if unit else rng.uniform(0.7, 1.5, (n, 1)))
-    weights = Weights(rng.standard_normal((setup.width, d)), rng.choice([-1.0, 1.0], setup.width))
-    direction = rng.standard_normal(n)
-    y = outputs(x, *weights) + distance * direction / np.linalg.norm(direction)
-    return Problem(x, y, np.minimum(np.arange(n), clients - 1)), weights
+fitted = partial(nearly_fitted, n=4)
 
 
 def promises(problem, setup, weights, certificate, rounds):
