@@ -87,3 +87,6 @@ def shifted(amount: Any) -> Mutant:
         amount: a sympy number.
     """
     return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount), Change.POWER)
+
+
+MILLIONTH_MORE = scaled(sp.Rational(1_000_001, 1_000_000))  # a check of an identity must see it

@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Provenance, Source, Statement
 from bounds.alignment.cases import PAPERS, AlignedPair, pair_families
 from bounds.cases.ensembles import ball_array, estimated, forward
-from bounds.mutants import replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, replaced
 from ntkfl.balls import ball_matrix, precision
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
@@ -57,7 +57,7 @@ STATEMENTS = (
         says_left="the outputs of the aligned network for every input, as the library evaluates them",
         families=pair_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(outputs, hidden_only, "the readout left where it was", Change.INDEX),
         ),
     ),

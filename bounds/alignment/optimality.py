@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Provenance, Source, Statement
 from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_families
-from bounds.mutants import replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, replaced
 
 least, given, greedy = sp.symbols("D_min D_0 D_greedy", nonnegative=True)
 
@@ -39,7 +39,7 @@ STATEMENTS = (
         says_left="the squared distance of the weights after `ntkfl.connectivity.alignment.align`",
         families=pair_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(least, given, "the order given", Change.OTHER),
             replaced(least, greedy, "the nearest that is left, unit by unit", Change.OTHER),
         ),

@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import n
 from bounds.vocabulary import IMA
 from ntkfl.balls import precision
@@ -76,7 +76,7 @@ STATEMENTS = (
         says_left="squared loss of the averaged network of one round, averaged over all samples",
         families=ensemble_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(n, sp.Rational(1, 2)),
             replaced(counts, ones, "the clients' sizes dropped", Change.FACTOR),
             replaced(n, n + 1, "n off by one", Change.INDEX),

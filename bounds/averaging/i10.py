@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_families
-from bounds.mutants import index_shifted, power, replaced, scaled, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, without
 from bounds.symbols import K
 from bounds.vocabulary import IMA
 from ntkfl.problem import Problem
@@ -63,7 +63,7 @@ STATEMENTS = (
         says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
         families=shared_start_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(K, -1),
             power(K, 2),
             replaced(within, -within, "sign of the gain flipped", Change.SIGN),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.case import Case
 from bounds.cases.bounded_sum import exact
-from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.vocabulary import IMA
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
@@ -123,7 +123,7 @@ STATEMENTS = (
         mutants=(
             index_shifted(window, -1),
             power(window, 2),
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(contraction, -contraction, "sign of rho flipped", Change.SIGN),
             replaced(contraction, contraction**2, "rho^2 for rho", Change.POWER),
         ),

@@ -5,7 +5,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
-from bounds.mutants import replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, replaced
 from bounds.symbols import n
 from bounds.vocabulary import IMA
 from ntkfl.balls import precision
@@ -56,7 +56,7 @@ STATEMENTS = (
         says_left="mean over draws and samples of (y - f)^2: of the first client's model; of the weighted ensemble",
         families=ensemble_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(M, M - 1, "sample variance: M read as M-1", Change.INDEX),
             replaced(1 / M, 0, "variance dropped", Change.FACTOR),
             replaced(M, -M, "sign of the variance flipped", Change.SIGN),

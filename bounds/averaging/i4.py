@@ -1,14 +1,12 @@
 """Theorem 1: the loss of the averaged network as bias, variance, covariance and what the average itself adds."""
 
-import sympy as sp
-
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import BIAS, COVARIANCE, MEANINGS, VARIANCE, covariance, factors, heter, shares, variance
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import NO_KINK_BETWEEN
 from bounds.cases.ensemble_families import CLOSE, ensemble_families
-from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.symbols import n
 from bounds.vocabulary import IMA
 
@@ -52,7 +50,7 @@ STATEMENTS = (
             replaced(heter, -heter, "sign of the heterogeneous bias flipped", Change.SIGN),
             replaced(covariance, covariance + variance, "covariance summed over k = k' too", Change.INDEX),
             replaced(n, n**2, "n^2 for n", Change.POWER),
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(shares, 2 * shares, "n_k/n doubled", Change.CONSTANT),
         ),
         uses=("averaging/I2", "averaging/I3", "averaging/I5"),

@@ -1,14 +1,13 @@
 """Eq (11) against (12) and (14): over which pairs of clients the covariance is summed."""
 
 import numpy as np
-import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble
-from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.vocabulary import IMA
 
 
@@ -49,7 +48,7 @@ STATEMENTS = (
         says_left="variance of the weighted sum of the clients' outputs, averaged over the samples",
         families=ensemble_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             sign_flipped(covariance, "the covariance"),
             replaced(covariance, covariance / 2, "each pair counted once", Change.INDEX),
             replaced(variance, 2 * variance, "variance twice", Change.CONSTANT),

@@ -8,7 +8,7 @@ from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
 from bounds.cases.ensemble_families import ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated, squared
-from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -68,7 +68,7 @@ STATEMENTS = (
         says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
         families=ensemble_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(covariance, apart, "the product law", Change.OTHER),
             sign_flipped(covariance, "the covariance"),
             replaced(covariance, covariance / 2, "each pair counted once", Change.INDEX),

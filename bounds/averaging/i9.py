@@ -10,7 +10,7 @@ from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to
 from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIENTS
 from bounds.cases.ensemble_families import CLOSE, ensemble_families
 from bounds.cases.ensembles import Ensemble, estimated
-from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import K, n
 from bounds.vocabulary import IMA
 from ntkfl.balls import precision
@@ -84,7 +84,7 @@ STATEMENTS = (
         mutants=(
             index_shifted(K, 1),
             power(K, 2),
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(remainder, 0, "remainder dropped", Change.FACTOR),
             replaced(mean_covariance, 0, "covariance dropped", Change.FACTOR),
             replaced(mean_variance, -mean_variance, "sign of the variance flipped", Change.SIGN),

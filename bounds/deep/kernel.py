@@ -9,7 +9,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.deep_rows import DeepRows, rows_families
 from bounds.hypothesis import Limit
-from bounds.mutants import scaled
+from bounds.mutants import MILLIONTH_MORE
 from bounds.statement import Mutant
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -146,7 +146,7 @@ STATEMENTS = (
         "with itself for ReLU of 5, erf of 3, GELU of 2",
         families=rows_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             _wrong("no factor of 2 between ReLU layers", Change.FACTOR, he=1),
             _wrong("the factor of 2 before the readout too", Change.FACTOR, readout_gain=2),
             _wrong("a layer too many", Change.INDEX, layers=1),

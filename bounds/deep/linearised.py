@@ -7,7 +7,7 @@ from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
 from bounds.deep.cases.started_network import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
-from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -65,7 +65,7 @@ STATEMENTS = (
         "kernel regime",
         families=deep_run_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(T, 1),
             power(N, 2),
             power(eta_local, sp.Rational(1, 2)),

@@ -9,7 +9,7 @@ from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import gap, loss_at, mean_of, pair
 from bounds.fedgucci.families.far_labels import far_label_families
-from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.symbols import alpha
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import Barrier, largest_gap, largest_loss, loss_barrier
@@ -86,7 +86,7 @@ STATEMENTS = (
         "then the exact maxima over the segment",
         families=lambda options: far_label_families(options, side=1.5, n=8, trials=20),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),
             sign_flipped(second_loss, "L(w_2)"),
             replaced(first_loss, second_loss, "L(w_2) in place of L(w_1)", Change.INDEX),

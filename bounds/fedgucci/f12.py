@@ -7,7 +7,7 @@ from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
 from bounds.fedgucci.families.far_labels import small_families
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.paths.path_loss import squared_error
@@ -67,7 +67,7 @@ STATEMENTS = (
         says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) + beta times it",
         families=small_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(outer_low, outer_high, "the last Gauss point twice", Change.INDEX),
             replaced(middle, (outer_low + outer_high) / 2, "the middle dropped", Change.FACTOR),
             power(beta, 2),

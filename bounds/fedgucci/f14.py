@@ -7,7 +7,7 @@ from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, accuracy, mean_loss
 from bounds.fedgucci.families.far_labels import far_label_families
-from bounds.mutants import index_shifted, replaced, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced, sign_flipped, without
 from bounds.symbols import K
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
@@ -77,7 +77,7 @@ STATEMENTS = (
         says_left="the group's loss barrier (squared loss), and 1 less its accuracy barrier",
         families=lambda options: far_label_families(options, side=1.5, n=12, count=5, trials=20),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(K, -1),
             without(K),
             sign_flipped(losses, "the networks' own losses"),

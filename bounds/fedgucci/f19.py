@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 
 from bounds import Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
-from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, t
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
@@ -146,7 +146,7 @@ STATEMENTS = (
         "mean of the exact connectivity losses to the models in it",
         families=(ANCHOR_WINDOWS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(N, 1),
             index_shifted(t, -1),
             without(size),

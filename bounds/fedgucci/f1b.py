@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import accuracy, pair, sides
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import alpha
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import accuracy_barrier
@@ -84,7 +84,7 @@ STATEMENTS = (
         says_left="1 at alpha = 0 and 1, and 1 less the exact barrier, from the points where a sample's sign changes",
         families=_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),
             sign_flipped(between_accuracy, "the accuracy between"),
             power(between_accuracy, 2),

@@ -12,7 +12,7 @@ from bounds.case import Case
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, SCALAR_LOSSES
 from bounds.formula import evaluate
-from bounds.mutants import power, replaced, scaled, without
+from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
 from bounds.part_strategies import log_uniform
 from bounds.symbols import b
 from bounds.vocabulary import FEDGUCCI
@@ -163,7 +163,7 @@ STATEMENTS = (
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
         families=(CIRCLE_UNITS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(length, 2),
             without(readout),
             power(b, 2),

@@ -8,7 +8,7 @@ from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, State
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube
 from bounds.fedgucci.cases.low_loss_region import ONE_WELL, WELLS, LowLossRegion
 from bounds.fedgucci.families.low_loss_families import WIDE_CUBES
-from bounds.mutants import index_shifted, power, scaled, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, without
 from bounds.symbols import n_parameters, side
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
@@ -116,7 +116,7 @@ STATEMENTS = (
         families=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(n_parameters, 1),
             power(side, 2),
             without(diameter),

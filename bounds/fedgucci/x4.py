@@ -1,7 +1,5 @@
 """X4: where outputs are linear in the weights, FedGuCci is FedAvg with two steps rescaled."""
 
-import sympy as sp
-
 from bounds import Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import (
     BETA,
@@ -16,7 +14,7 @@ from bounds.fedgucci.cases.linear_case import (
 )
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
-from bounds.mutants import power, replaced, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped, without
 from bounds.vocabulary import BEYOND
 
 NOTE = (
@@ -50,7 +48,7 @@ STATEMENTS = (
         "exact: in rationals on a few samples, in float64 on linearised networks",
         families=linear_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),
             replaced(EXTRA, beta / 6, "beta/6 for beta/(6 + 2 beta)", Change.FACTOR),
             sign_flipped(EXTRA, "the server's excess"),

@@ -8,7 +8,7 @@ from bounds import Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.vocabulary import BEYOND
 
 PULL = beta / (6 + 3 * beta)  # c / (1 + c)
@@ -39,7 +39,7 @@ STATEMENTS = (
         says_left="every global weight of every round of FedGuCci with one to four anchors, in rationals or in float64",
         families=partial(linear_families, anchors=4),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(PULL, EXTRA, "c for c / (1 + c)", Change.FACTOR),
             sign_flipped(PULL, "the pull"),
             replaced(PULL, sp.Integer(0), "no pull: plain FedAvg", Change.FACTOR),

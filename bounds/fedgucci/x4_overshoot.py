@@ -9,7 +9,7 @@ from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
-from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.statement import Mutant
 from bounds.symbols import K, n
 from bounds.vocabulary import BEYOND
@@ -54,7 +54,7 @@ STATEMENTS = (
         says_left="f - y of a client of FedGuCci on its own samples after its local steps of the first round",
         families=partial(linear_families, reach=30),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(K, 1),
             replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),
             Mutant("sign of the overshoot flipped", lambda expression: expression + 2 * EXTRA * r, Change.SIGN),

@@ -12,7 +12,7 @@ from bounds.family import with_own
 from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.terms.round_parts import times
-from bounds.mutants import power, replaced, scaled, without
+from bounds.mutants import MILLIONTH_MORE, power, replaced, without
 from bounds.symbols import N, eta_local, m
 from bounds.vocabulary import FL_NTK
 from ntkfl import data
@@ -153,7 +153,7 @@ STATEMENTS = (
         "training engine",
         families=with_own(weight_families, *WAYS_DRAWS),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(m, sp.Rational(1, 2)),
             without(N),
             replaced(pull, pull_printed, "k = 1..K for 0..K-1", Change.INDEX),

@@ -15,7 +15,7 @@ from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, exact_gram, map_constants, start
 from bounds.ladders.slopes import slope
-from bounds.mutants import power, scaled, shifted
+from bounds.mutants import MILLIONTH_MORE, power, shifted
 from bounds.symbols import K, N, T, eta_local
 from bounds.vocabulary import BEYOND
 from ntkfl import data
@@ -162,7 +162,7 @@ STATEMENTS = (
         left_formula="y(T) - y",
         says_left="y(T) - y after four rounds of FedAvg on features of H_inf, step by step, in balls",
         families=_families,
-        mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), power(N, 2), power(eta_local, sp.Rational(1, 2))),
+        mutants=(MILLIONTH_MORE, power(N, 2), power(eta_local, sp.Rational(1, 2))),
         uses=("fl-ntk/X.1",),
     ),
     Statement(

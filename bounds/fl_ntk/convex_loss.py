@@ -10,7 +10,7 @@ from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_families, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
-from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_flipped
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -133,7 +133,7 @@ STATEMENTS = (
         "f(t); for both losses",
         families=convex_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(eta_local, sp.Rational(1, 2)),
             power(N, 2),
             sign_flipped(eta_global, "the server's step"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bounds import Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
-from bounds.mutants import index_shifted, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced
 from bounds.symbols import m
 from bounds.vocabulary import FL_NTK
 from ntkfl import gram
@@ -119,7 +119,7 @@ STATEMENTS = (
         says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",
         families=(GRIDS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(m, 1),
             replaced(local, both, "global patterns on both sides", Change.INDEX),
             replaced(outside, local, "over all neurons", Change.FACTOR),

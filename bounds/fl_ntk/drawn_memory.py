@@ -9,7 +9,7 @@ from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.local_methods import OF_PROX, mu
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.fl_ntk.terms.state_map import LATER, LENGTH
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -94,7 +94,7 @@ STATEMENTS = (
         "clients, each run step by step in the weights; E r r' also by the library's random rounds",
         families=DRAWN_MEMORIES,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(s, N, "as if every client took part", Change.FACTOR),
             replaced(N - 1, N, "clients drawn with replacement", Change.INDEX),
             replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families
-from bounds.mutants import replaced, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped, without
 from bounds.symbols import r_t
 from bounds.vocabulary import FL_NTK
 
@@ -36,7 +36,7 @@ STATEMENTS = (
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         families=federated_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             without(change),
             sign_flipped(change, "the square"),
             replaced(inner, inner / 2, "the inner product once", Change.CONSTANT),

@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, weight_families, weight_path
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import m
 from bounds.vocabulary import FL_NTK
 from ntkfl.balls import ball
@@ -69,7 +69,7 @@ STATEMENTS = (
         says_left="y_i(t+1) - y_i(t) from the outputs of a run in balls, every sample, two rounds",
         families=weight_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(m, sp.Rational(1, 2)),
             replaced(after, after_printed, "the update added twice", Change.INDEX),
             sign_flipped(before, "the old outputs"),

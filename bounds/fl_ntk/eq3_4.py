@@ -6,7 +6,7 @@ from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_families
-from bounds.mutants import power, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, power, sign_flipped, without
 from bounds.symbols import K, N, eta_global, eta_local, n
 from bounds.vocabulary import FL_NTK
 
@@ -48,7 +48,7 @@ STATEMENTS = (
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
         families=federated_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             without(N),
             power(eta_local, sp.Rational(1, 2)),
             sign_flipped(H_perp, "H_perp"),

@@ -9,7 +9,7 @@ from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.hypothesis import Limit
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
@@ -92,7 +92,7 @@ STATEMENTS = (
         "smallest and largest eigenvalue of H_inf on the first two samples",
         families=partial(kernel_families, reach=1.0, most=5, steps=False),  # each case has n^2 entries
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(angle, 2),
             sign_flipped(angle, "the angle"),
             replaced(inner, sp.Integer(1), "without the inner product", Change.FACTOR),

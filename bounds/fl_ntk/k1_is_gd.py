@@ -8,7 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import global_weights, weight_families, weight_path
 from bounds.hypothesis import Limit
-from bounds.mutants import power, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, power, sign_flipped, without
 from bounds.symbols import N, eta_global, eta_local
 from bounds.vocabulary import FL_NTK
 from ntkfl.algorithm1.reference import BALL
@@ -67,7 +67,7 @@ STATEMENTS = (
         says_left="every entry of u(t+1) after a round of Algorithm 1 in balls; two rounds",
         families=lambda options: weight_families(options, local_steps=1),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             without(eta_global),
             without(N),
             power(eta_local, sp.Rational(1, 2)),

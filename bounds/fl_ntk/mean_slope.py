@@ -6,7 +6,7 @@ from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_families
-from bounds.mutants import power, scaled, without
+from bounds.mutants import MILLIONTH_MORE, power, without
 from bounds.symbols import K, N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 
@@ -38,7 +38,7 @@ STATEMENTS = (
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
         families=federated_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             without(N),
             power(N, 2),
             power(eta_local, sp.Rational(1, 2)),

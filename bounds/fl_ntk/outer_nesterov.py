@@ -8,7 +8,7 @@ from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
 from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.round_map import H
 from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 
@@ -66,7 +66,7 @@ STATEMENTS = (
         "by the library's random rounds",
         families=NESTEROV_ROUNDS,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(s, N, "as if every client took part", Change.FACTOR),
             replaced(drawn, 2, "as if all samples were taken", Change.FACTOR),
             replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),

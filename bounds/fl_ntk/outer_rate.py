@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound, operators
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import MILLIONTH_MORE, power, replaced, reversed_comparison, scaled
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
@@ -102,7 +102,7 @@ STATEMENTS = (
         "parabola in the outer rate is lowest, and the loss at the outer rate 1 less that there",
         families=RANDOM_ROUNDS,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(energy, 2),
             replaced(descent, energy, "as if the outer rate 1 were best", Change.FACTOR),
             replaced(descent, 2 * descent, "a descent that counts twice", Change.CONSTANT),

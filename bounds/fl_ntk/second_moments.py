@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SIZES, RandomRound
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, RESPONSE, H, map_constants
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -90,7 +90,7 @@ STATEMENTS = (
         "the library's random rounds",
         families=RANDOM_ROUNDS,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(s, N, "as if every client took part", Change.FACTOR),
             power(eta_global, sp.Rational(1, 2)),
             sign_flipped(alone[0], "what batches leave on the diagonal"),

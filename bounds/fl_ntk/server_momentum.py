@@ -6,7 +6,7 @@ from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import MOMENTUM_ROUNDS
 from bounds.fl_ntk.terms.round_map import RESPONSE, H
 from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global
 from bounds.vocabulary import BEYOND
 
@@ -44,7 +44,7 @@ STATEMENTS = (
         "E r r' also by the library's random rounds",
         families=MOMENTUM_ROUNDS,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(s, N, "as if every client took part", Change.FACTOR),
             replaced(noise, noise * sp.Rational(1_001, 1_000), "a little more noise", Change.FACTOR),
             power(eta_global, sp.Rational(1, 2)),

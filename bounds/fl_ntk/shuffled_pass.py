@@ -8,7 +8,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import SHUFFLED_ROUNDS, RandomRound
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants
-from bounds.mutants import replaced, scaled
+from bounds.mutants import MILLIONTH_MORE, replaced
 from bounds.symbols import N, eta_global, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -112,7 +112,7 @@ STATEMENTS = (
         "and by the library's random rounds",
         families=SHUFFLED_ROUNDS,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             replaced(two, 2 * two, "as if every sample met what all others left", Change.FACTOR),
             replaced(three, 2 * three, "chains of three as likely as one sample's being last", Change.FACTOR),
             replaced(three, -three, "the sign of chains of three", Change.SIGN),

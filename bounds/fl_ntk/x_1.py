@@ -11,7 +11,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.default_runs import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
-from bounds.mutants import index_shifted, power, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -58,7 +58,7 @@ STATEMENTS = (
         "the kernel regime of H(0), one round after y(t)",
         families=linearised_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(N, sp.Rational(1, 2)),
             power(eta_local, sp.Rational(1, 2)),
             index_shifted(K, 1),

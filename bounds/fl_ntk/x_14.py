@@ -8,7 +8,7 @@ from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, TWO_LOCAL_STEPS, at_most
 from bounds.fl_ntk.terms.local_methods import FEDPROX, MOMENTUM, OF_MOMENTUM, PULL, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -89,7 +89,7 @@ STATEMENTS = (
         "SCAFFOLD",
         families=(OTHER_METHODS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(eta_local, sp.Rational(1, 2)),
             replaced(mu, 0, "no proximal term", Change.FACTOR),
             replaced(beta, 0, "no momentum", Change.FACTOR),

@@ -7,7 +7,7 @@ import sympy as sp
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
-from bounds.mutants import power, scaled, without
+from bounds.mutants import MILLIONTH_MORE, power, without
 from bounds.symbols import N
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -45,7 +45,7 @@ STATEMENTS = (
         says_left="left 1: the largest stable server step of the kernel regime; left 2: the spectral radius of M at "
         "that step",
         families=lambda options: kernel_families(options, reach=1.99),
-        mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), without(N), power(top, sp.Rational(1, 2)), power(N, 2)),
+        mutants=(MILLIONTH_MORE, without(N), power(top, sp.Rational(1, 2)), power(N, 2)),
         uses=("fl-ntk/X.2", "fl-ntk/X.3"),
     ),
 )

@@ -9,7 +9,7 @@ from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, exact_gram, map_constants
-from bounds.mutants import power, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, power, sign_flipped
 from bounds.symbols import N, eta_global
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
@@ -52,7 +52,7 @@ STATEMENTS = (
         says_left="M of the kernel regime with 2^53 local steps; what more of them would add is in the error",
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(N, sp.Rational(1, 2)),
             power(eta_global, sp.Rational(1, 2)),
             sign_flipped(eta_global, "the server's step"),

@@ -11,7 +11,7 @@ from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.premises import NO_OVERSHOOT_AT_START, POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.formula import evaluate
-from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.part_strategies import log_uniform
 from bounds.symbols import K, N, eta_global, n
 from bounds.vocabulary import BEYOND
@@ -101,7 +101,7 @@ STATEMENTS = (
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
         families=(GROWTH,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(N, sp.Rational(1, 2)),
             without(K),
             index_shifted(K, 1),

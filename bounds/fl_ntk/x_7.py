@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
 from bounds.case import Case
-from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.mutants import MILLIONTH_MORE, replaced, scaled, sign_flipped
 from bounds.strategies import unit_data
 from bounds.vocabulary import BEYOND
 from ntkfl import gram
@@ -115,7 +115,7 @@ STATEMENTS = (
         says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
         families=(ANTIPODAL_PAIRS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             scaled(sp.Rational(1, 2)),
             sign_flipped(c, "one side"),
             replaced(c, H_minus.T * H_minus * c, "the kernel applied three times", Change.POWER),

@@ -11,7 +11,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.default_runs import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, map_constants, residuals, start
-from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, T, eta_local, n
 from bounds.vocabulary import BEYOND
 from ntkfl import gram
@@ -97,7 +97,7 @@ STATEMENTS = (
         "training in parameter space; the prediction and the movement of the kernel regime of H(0) from the same start",
         families=linearised_families,
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             index_shifted(T, 1),
             without(N),
             power(eta_local, sp.Rational(1, 2)),

@@ -11,7 +11,7 @@ from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.local_methods import shares, shares_of
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, start
-from bounds.mutants import index_shifted, power, scaled
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power
 from bounds.statement import Mutant
 from bounds.symbols import T, eta_local
 from bounds.vocabulary import BEYOND
@@ -61,7 +61,7 @@ def method_maps(
         "library's kernel regime",
         families=(OTHER_METHODS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
+            MILLIONTH_MORE,
             power(eta_local, sp.Rational(1, 2)),
             index_shifted(T, 1),
             *mutants,
