@@ -1,6 +1,7 @@
 """What no test may leave behind, and what none may depend on: the precision of balls, the clock, chance."""
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 
 import flint
 import jax
@@ -14,6 +15,17 @@ jax.config.update("jax_enable_x64", True)  # of what tests compute themselves; `
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
 engine.MAX_SHRINKING_SECONDS = float("inf")  # of the clock; tests look at what an example has shrunk to
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The half million objects that collecting tests makes stay to the end: the garbage collector leaves them out."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
