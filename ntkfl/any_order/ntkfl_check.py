@@ -101,7 +101,7 @@ def largest(matrix):
 
 def check(folder):
     """What is proved: a bound of D, step limits, final classes. Raises Refused where nothing is."""
-    content = json.loads(raw(folder / "certificate.json"))
+    content = json.loads(raw(folder / "certificate.json").decode())
     need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
     d, outputs, root_of, owner = (content[name] for name in ("features", "outputs", "root_of", "owner"))
     array_of = partial(read, folder, content["sha256"])

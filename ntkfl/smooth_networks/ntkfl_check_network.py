@@ -539,7 +539,7 @@ def number(value):
 
 def loaded(folder):
     """The content of the JSON, the network, inputs, labels and test inputs."""
-    content = json.loads(raw(folder / "certificate.json"))
+    content = json.loads(raw(folder / "certificate.json").decode())
     need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
     checksums, net = content["sha256"], []
     need(0 < len(content["layers"]) <= 100, "there must be 1 to 100 layers")

@@ -125,6 +125,8 @@ def ways(folders):
             yield f"{path} is {value!r}", lambda f, e=put: with_json(f, e)
     for what, raw in BYTES.items():
         yield what, lambda f, r=raw: with_bytes(f, "certificate.json", r)
+    for code in ("utf-8-sig", "utf-16", "utf-32-be"):
+        yield code, lambda f, c=code: with_bytes(f, "certificate.json", (f / "certificate.json").read_text().encode(c))
     for name in ("certificate.json", *(f"{name}.f64" for name in ARRAYS)):
         yield f"no {name}", lambda f, n=name: (f / n).unlink()
 
