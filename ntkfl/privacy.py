@@ -1,8 +1,9 @@
 """Differentially private rounds in the kernel regime: what a privacy budget costs, exactly, before anything is trained.
 
-A round clips every client's displacement at the norm S, takes the plain mean over all clients, and adds Gaussian noise
-to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is chosen as small as
-a proven bound on the chance of clipping allows.
+A round clips the displacement of every client that takes part at the norm S, takes their plain mean, and adds Gaussian
+noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is chosen as
+small as a proven bound on the chance of clipping allows. Where all clients take part the displacements are Gaussian;
+where some are drawn they are not, and what is proven of them is weaker.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.special import log_ndtr
+from scipy.stats import binom
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
@@ -29,25 +32,36 @@ from ntkfl.problem import Problem, Setup
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the largest stable server rate, that are tried
+ROUNDING = 1e-12  # of eigenvalues, relative to the largest
 LOCAL_SHARE = 0.5  # of the largest eta_local at which a client alone contracts
 
 
+ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # of Renyi's divergence, whose best is taken
+FINER = 1.01  # ratio of the noise multipliers that are tried where clients are drawn
+
+
 @cache
-def noise_multiplier(epsilon: float, delta: float, rounds: int) -> float:
+def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1, cohort: int | None = None) -> float:
     """Standard deviation of the noise on the sum of the displacements, over the clipping norm, that a budget asks for.
 
-    Two data sets are neighbours if one client's displacements are 0 in one of them. The bound is exact: some rounds of
-    Gaussian noise tell as much as one round with less noise.
+    Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
+    bound is exact: some rounds of Gaussian noise tell as much as one round with less noise. Where a cohort is drawn
+    without replacement, the smaller of two multipliers that suffice, up to one percent: by how often a client is drawn,
+    which holds if the cohorts are known too; and by the accountant for such draws, which hides the cohorts, and whose
+    neighbours differ in all that a client sends.
 
     Args:
         epsilon: positive.
         delta: in (0, 1).
-        rounds: T, 1 or more; all clients take part in each.
+        rounds: T, 1 or more.
+        clients: N, that there are.
+        cohort: how many of them each round draws; default: all.
 
     Raises:
         ValueError: a value outside its range. ImportError: dp-accounting, which counts privacy, is missing.
 
-    Source: https://arxiv.org/abs/1805.06530.
+    Source: https://arxiv.org/abs/1805.06530, https://arxiv.org/abs/1808.00087 (Theorem 27);
+    docs/proofs/random_rounds.md#privacy-of-drawn-clients.
     """
     if not (epsilon > 0 and isfinite(epsilon)):
         raise ValueError(f"epsilon is {epsilon}; it must be a positive number")
@@ -55,11 +69,82 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int) -> float:
         raise ValueError(f"delta is {delta}; it must lie between 0 and 1")
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
+    cohort = clients if cohort is None else cohort
+    if not 1 <= cohort <= clients:
+        raise ValueError(f"the cohort is {cohort} of {clients} clients; it must be from 1 to all of them")
     try:
         from dp_accounting import gaussian_mechanism
     except ImportError:
         raise ImportError("privacy budgets are counted by dp-accounting: pip install dp-accounting") from None
-    return float(gaussian_mechanism.get_sigma_gaussian(epsilon, delta)) * rounds**0.5
+    everyone = float(gaussian_mechanism.get_sigma_gaussian(epsilon, delta)) * rounds**0.5
+    if cohort == clients:
+        return everyone
+
+    def enough(step: int) -> bool:
+        multiplier = FINER**step
+        if _delta_by_count(multiplier, epsilon, rounds, cohort / clients) <= delta:
+            return True
+        return _delta_by_divergence(step, epsilon, rounds, clients, cohort) <= delta
+
+    high = int(np.ceil(np.log(everyone) / np.log(FINER)))
+    width = 1
+    while enough(high - width):  # both fall as the noise grows
+        high, width = high - width, 2 * width
+    low = high - width
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return min(everyone, float(FINER**high))
+
+
+def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
+    """Delta where it is known who is drawn: the mean over how often a client is, of that of so many rounds."""
+    counts = np.arange(1, rounds + 1)
+    s = multiplier / np.sqrt(counts)
+    first, second = log_ndtr(0.5 / s - epsilon * s), epsilon + log_ndtr(-0.5 / s - epsilon * s)
+    return float(binom.pmf(counts, rounds, share) @ (np.exp(first) * -np.expm1(np.minimum(second - first, 0))))
+
+
+def _delta_by_divergence(step: int, epsilon: float, rounds: int, clients: int, cohort: int) -> float:
+    """Delta by the accountant for cohorts without replacement."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+
+    return float(compute_delta(ORDERS, rounds * _divergences(step, clients, cohort), epsilon)[0])
+
+
+@cache
+def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " orders"]:
+    """Renyi's divergences of a round; what a client sends changes by 2 S, twice the clipping norm, at most."""
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
+    from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
+
+    accountant = RdpAccountant(ORDERS, NeighboringRelation.REPLACE_ONE)
+    accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, GaussianDpEvent(FINER**step / 2)))
+    return np.array(accountant._rdp)
+
+
+class Clipping(Protocol):
+    """What is known of the clients' displacements, without noise and with it."""
+
+    def moved(self, rounds: int, ratio: float, chance: float) -> float:
+        """What noise may add to a displacement, over S; a clip exists below 1.
+
+        Args:
+            rounds: T.
+            ratio: standard deviation of the noise on the mean, over S.
+            chance: that any is clipped, at most.
+        """
+        ...
+
+    def clip(self, rounds: int, ratio: float, chance: float) -> float:
+        """The smallest norm S that is passed with at most a given chance; infinite where the noise is too large.
+
+        Args:
+            rounds: T.
+            ratio: standard deviation of the noise on the mean, over S.
+            chance: that any is clipped, at most.
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +164,73 @@ class Displacements:
     trace: Float[np.ndarray, "T N"]
     top: Float[np.ndarray, "T N"]
 
+    def _slopes(self, rounds: int, ratio: float, chance: float) -> Float[np.ndarray, "T N"]:
+        log = np.log(rounds * self.mean.shape[1] / chance)
+        return ratio * (np.sqrt(self.trace[:rounds]) + np.sqrt(2 * log * self.top[:rounds]))
+
+    def moved(self, rounds: int, ratio: float, chance: float) -> float:
+        return float(self._slopes(rounds, ratio, chance).max())
+
     def clip(self, rounds: int, ratio: float, chance: float) -> float:
-        """The smallest norm S that is passed with at most a given chance; infinite where the noise is too large.
+        slopes = self._slopes(rounds, ratio, chance)
+        return float("inf") if slopes.max() >= 1 else float((self.mean[:rounds] / (1 - slopes)).max())
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnDisplacements:
+    """The displacements of clients that are drawn; given the draws they are Gaussian.
+
+    Half of the chance is for the noise, whose covariance is bounded whatever is drawn, half for what the draws make of
+    the displacement without noise: by its exact mean and variance, and never more than what no draw passes.
+    Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
+
+    Args:
+        mean: the norm of the mean in round t + 1 of client c, (T, N).
+        spread: trace of its covariance over the draws alone, (T, N).
+        most: what its norm is at most without noise, whatever is drawn, (T, N).
+        walk: what the covariance of noise of variance 1 on the weights is at most, over the identity, (T,).
+        trace: trace of the square of a client's map of the weights, over all outputs, (N,).
+        largest: largest eigenvalue of that map, (N,).
+        share: of the clients in a round.
+    """
+
+    mean: Float[np.ndarray, "T N"]
+    spread: Float[np.ndarray, "T N"]
+    most: Float[np.ndarray, "T N"]
+    walk: Float[np.ndarray, " T"]
+    trace: Float[np.ndarray, " N"]
+    largest: Float[np.ndarray, " N"]
+    share: float
+
+    def moved(self, rounds: int, ratio: float, chance: float) -> float:
+        log = np.log(2 * self.share * rounds * len(self.trace) / chance)
+        own = np.sqrt(self.trace) + np.sqrt(2 * max(log, 0.0)) * self.largest
+        return float(ratio * np.sqrt(self.walk[:rounds].max()) * own.max())
+
+    def clip(self, rounds: int, ratio: float, chance: float) -> float:
+        moved = self.moved(rounds, ratio, chance)
+        return float("inf") if not moved < 1 else self.level(rounds, chance / 2) / (1 - moved)
+
+    def level(self, rounds: int, chance: float) -> float:
+        """A norm that displacements without noise pass with at most this chance, by any drawn client.
 
         Args:
             rounds: T.
-            ratio: standard deviation of the noise on the mean, over S.
-            chance: that any is clipped, at most.
+            chance: that any passes.
         """
-        log = np.log(rounds * self.mean.shape[1] / chance)
-        slope = ratio * (np.sqrt(self.trace[:rounds]) + np.sqrt(2 * log * self.top[:rounds]))
-        return float("inf") if slope.max() >= 1 else float((self.mean[:rounds] / (1 - slope)).max())
+        mean, spread, most = self.mean[:rounds], self.spread[:rounds], self.most[:rounds]
+
+        def passed(level: float) -> float:
+            open_ = (most > level) & ((spread > 0) | (mean > level))
+            if (mean[open_] >= level).any():
+                return float("inf")
+            return float(self.share * (spread[open_] / (level - mean[open_]) ** 2).sum())
+
+        low, high = 0.0, float(min(most.max(), mean.max() + np.sqrt(self.share * spread.sum() / chance)))
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if passed(middle) <= chance else (middle, high)
+        return high
 
 
 @dataclass(frozen=True)
@@ -101,7 +242,8 @@ class Plan:
         noise_multiplier: noise on the sum over the clipping norm.
         clip: the norm S.
         noise: standard deviation of the noise on every weight of the mean.
-        mean_square: E |y - f(T)|^2 / n over the training samples; infinite where every clip would be active.
+        mean_square: E |y - f(T)|^2 / n over the training samples; infinite where no clip is known to be inactive.
+        moved: what the noise may add to a displacement, over the clip; where it is 1 or more there is no clip.
     """
 
     rounds: int
@@ -109,6 +251,7 @@ class Plan:
     clip: float
     noise: float
     mean_square: float
+    moved: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +269,7 @@ class PrivateRounds:
     regime: RandomRegime
     square: Float[np.ndarray, " T"]
     gain: Float[np.ndarray, " T"]
-    displacements: Displacements
+    displacements: Clipping
     eta_global: tuple[float, ...] = ()
 
     def plan(self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED) -> Plan:
@@ -146,12 +289,14 @@ class PrivateRounds:
             raise ValueError(f"rounds is {rounds}; it must be from 1 to {len(self.square) - 1}, which were computed")
         if not 0 < clipped < 1:
             raise ValueError(f"clipped is {clipped}; it is a chance and must lie between 0 and 1")
-        multiplier = noise_multiplier(epsilon, delta, rounds)
-        ratio = multiplier / self.regime.problem.n_clients
+        clients, cohort = self.regime.problem.n_clients, self.regime.noise.cohort
+        multiplier = noise_multiplier(epsilon, delta, rounds, clients, cohort)
+        ratio = multiplier / cohort
         clip = self.displacements.clip(rounds, ratio, clipped)
         noise = ratio * clip
         square = self.square[rounds] + noise**2 * self.gain[rounds] if isfinite(clip) else float("inf")
-        return Plan(rounds, multiplier, clip, noise, float(square))
+        moved = self.displacements.moved(rounds, ratio, clipped)
+        return Plan(rounds, multiplier, clip, noise, float(square), moved)
 
     def plans(self, epsilon: float, delta: float, clipped: float = CLIPPED) -> tuple[Plan, ...]:
         """Plans for about sixty numbers of rounds, evenly spaced on a logarithmic scale.
@@ -177,6 +322,7 @@ def private_rounds(
     *,
     rounds: int = 100,
     eta_global: Sequence[float] | None = None,
+    participation: float = 1.0,
 ) -> PrivateRounds:
     """The moments that decide what private training with these steps reaches.
 
@@ -189,15 +335,17 @@ def private_rounds(
         rounds: rounds whose moments are computed, default 100.
         eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
             budget does not depend on it, since every round's mean has the same noise.
+        participation: share of the clients that each round draws without replacement, in (0, 1].
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
-            since one client's share of the mean would not be known.
+            since one client's share of the mean would not be known; drawn clients with momentum at the server.
         OverflowError: steps beyond the limit whose moments pass the largest float64.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
-    return _private_rounds(algorithm1_limit(problem, setup, gram), method, options or {}, rounds, eta_global)
+    base = algorithm1_limit(problem, setup, gram)
+    return _private_rounds(base, method, options or {}, rounds, eta_global, participation)
 
 
 def _private_rounds(
@@ -206,34 +354,84 @@ def _private_rounds(
     options: Mapping[str, Any],
     rounds: int,
     eta_global: Sequence[float] | None = None,
+    participation: float = 1.0,
 ) -> PrivateRounds:
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
-    regime, problem = random_of_method(base, method, options, eta_global=eta_global), base.problem
+    drawn: dict[str, Any] = {"eta_global": eta_global, "participation": participation}
+    regime, problem = random_of_method(base, method, options, **drawn), base.problem
     last = regime.of_round(regime.settled) if isinstance(regime, ScheduledRegime) else regime
     if isinstance(last, DrawnMemoryRegime):
         raise ValueError(
             f"{method}'s clients remember: what clipping and noise do to their memories is not computed here; use a "
             "method without memory, such as fl-ntk"
         )
-    if not np.allclose(regime.noise.weights.mean, 1 / problem.n_clients, rtol=1e-12, atol=0):
+    sizes = np.bincount(problem.owner)
+    if regime.noise.weighting != "uniform" and len(set(sizes)) > 1:
         raise ValueError(
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "
             "the clients: use the method fl-ntk, or clients of equal size"
         )
-    unit = random_of_method(base, method, options, noise=1.0, eta_global=eta_global)
+    everyone = regime.noise.nothing_drawn
+    if not everyone and regime.mean.round.memory:
+        raise ValueError(
+            f"{method}'s server has momentum: where clients are drawn it is not known how far their displacements go; "
+            "use a method without it, such as fl-ntk, or let all clients take part"
+        )
+    unit = random_of_method(base, method, options, noise=1.0, **drawn)
     initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
     square, gain, rows = [], [], []
-    for t, (mean, added) in zip(range(rounds + 1), unit._rounds(initial), strict=False):
+    both = zip(range(rounds + 1), regime._rounds(initial), unit._rounds(initial), strict=False)
+    for t, (mean, quiet), (_, noisy) in both:
         interruption.check()
-        square.append((mean**2).sum())
-        gain.append(np.trace(added, 0, 1, 2).sum())
+        square.append((mean**2).sum() + np.trace(quiet, 0, 1, 2).sum())
+        gain.append(np.trace(noisy - quiet, 0, 1, 2).sum())
         if t < rounds:
-            rows.append([_moments(*client, mean, added) for client in clients])
+            rows.append([_moments(*client, mean, noisy if everyone else quiet) for client in clients])
     regime._finite(np.concatenate([square, gain]))
-    own = Displacements(*np.moveaxis(np.array(rows), 2, 0))
+    mean, trace, top = np.moveaxis(np.array(rows), 2, 0)
+    own = Displacements(mean, trace, top) if everyone else _drawn_displacements(regime, mean, trace)
     rates = () if eta_global is None else tuple(map(float, eta_global))
     return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own, rates)
+
+
+def _drawn_displacements(
+    regime: RandomRegime, mean: Float[np.ndarray, "T N"], spread: Float[np.ndarray, "T N"]
+) -> DrawnDisplacements:
+    """What bounds the displacements of drawn clients: how far the weights' errors and noise grow, whoever is drawn."""
+    noise, outputs = regime.noise, regime._initial_residual(None).shape[1]
+    response, clients = noise.blocks.response(noise.pull), noise.blocks.clients
+    maps = clients.values * response  # eigenvalues of the clients' maps of the weights
+    if maps.min() < -ROUNDING:
+        raise ValueError(
+            f"eta_local is {regime.setup.eta_local:g}, at which a client alone diverges; where clients are drawn it "
+            f"must be below {regime.step_limits.eta_local:.6g}"
+        )
+    largest = np.array([max(maps[owned].max(), 0.0) for owned in clients.members])
+    trace = outputs * np.array([(maps[owned] ** 2).sum() for owned in clients.members])
+    share = noise.cohort / len(clients.members)
+    root = regime._root
+    of_all = float(np.linalg.eigvalsh(root.T @ noise.blocks.apply(response, root))[-1]) / len(clients.members)
+    cohort = min(float(largest.max()), of_all / share)  # largest eigenvalue of the mean of a cohort's maps
+    reach, walk, reached, walked = [], [], _distance(regime), 0.0
+    for _, round_ in zip(range(len(mean)), regime._in_rounds(), strict=False):
+        reach.append(reached)
+        walk.append(walked)
+        rate = -float(round_._jump[0])
+        grown = max(1.0, (rate * cohort - 1) * (1 + ROUNDING))
+        reached, walked = grown * reached, grown**2 * walked + rate**2
+    most = np.outer(reach, largest)
+    return DrawnDisplacements(mean, spread, most, np.array(walk), trace, largest, share)
+
+
+def _distance(regime: RandomRegime) -> float:
+    """How far the nearest weights that fit all labels are at the start; infinite where rounding hides it."""
+    values, basis = regime._eigen
+    rounding = len(values) * ROUNDING * values[-1]
+    if not values[0] > rounding:
+        return float("inf")
+    rotated = basis.T @ regime._initial_residual(None)
+    return float(np.sqrt((rotated**2 / (values - rounding)[:, None]).sum()) * (1 + ROUNDING))
 
 
 def _moments(
@@ -288,6 +486,7 @@ def private_settings(
     local_steps: Sequence[int] = (1, 5, 20),
     rounds: int = 100,
     falls: Sequence[float] = (1.0,),
+    participation: float = 1.0,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
@@ -302,6 +501,7 @@ def private_settings(
         rounds: most rounds.
         falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
             factor in every round; 1: it stays.
+        participation: share of the clients that each round draws without replacement, in (0, 1].
         progress: is told what is run.
 
     Raises:
@@ -324,7 +524,7 @@ def private_settings(
                 progress(f"K = {steps}, server rate {rate:.3g}" + (f" to {fall * rate:.3g}" if fall < 1 else ""))
                 options = {"server_rate": rate} if fall == 1 else {}
                 schedule = None if fall == 1 else np.geomspace(rate, fall * rate, rounds).tolist()
-                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule))
+                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule, participation))
     return choices
 
 

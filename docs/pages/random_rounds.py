@@ -103,6 +103,12 @@ panel.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
+# Clients may be drawn too: `ntkfl privacy --participation 0.1` draws a tenth of them in every round. A budget then asks
+# for less noise on the sum of their updates, for who is seldom drawn tells little. But the mean over fewer clients
+# carries a larger share of it, and it is harder to prove that no update is clipped: given the draws an update is Gaussian,
+# over all draws it is not ({doc}`../proofs/random_rounds`). So the clip must be larger, and the command says from how many
+# rounds on it knows of none.
+#
 # ## Steps that change by round, clients that take turns
 #
 # With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule has

@@ -1,5 +1,6 @@
 """Private rounds: the accountant against the exact curve, clipping norms against simulated displacements."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from linear_methods import ragged
 from scipy.stats import norm
 
-from ntkfl import Problem, Setup, gram, random_rounds
+from ntkfl import Problem, Setup, gram, privacy, random_rounds
 from ntkfl.privacy import best_choices, noise_multiplier, private_rounds, private_settings
 
 
@@ -62,19 +63,20 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
         assert plan.mean_square == pytest.approx(regime.root_mean_square(rounds) ** 2 / problem.n, rel=1e-10)
 
 
-def longest(problem, setup, server_rate, noise, rounds, rng):
+def longest(problem, setup, server_rate, noise, rounds, rng, cohort=None):
     """The longest displacement of a training without clipping, in the features of the Gram matrix."""
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     weights, length = np.zeros((problem.n, 1)), 0.0
     for _ in range(rounds):
         mean = np.zeros_like(weights)
-        for own in problem.clients():
+        drawn = rng.permutation(problem.n_clients)[:cohort]
+        for own in [problem.clients()[c] for c in drawn]:
             local = weights.copy()
             for _ in range(setup.local_steps):
                 local += setup.eta_local * features[own].T @ (problem.y[own, None] - features[own] @ local)
             length = max(length, float(np.linalg.norm(local - weights)))
-            mean += (local - weights) / problem.n_clients
+            mean += (local - weights) / len(drawn)
         weights += server_rate * (mean + noise * rng.standard_normal(weights.shape))
     return length
 
@@ -151,3 +153,121 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
 def test_noise_that_would_clip_everything_has_no_finite_plan():
     done = private_rounds(even(), Setup(eta_local=0.4, local_steps=2), rounds=50)
     assert done.plan(0.01, 1e-5, 50).mean_square == np.inf and done.plan(0.01, 1e-5, 1).mean_square < np.inf
+
+
+def told(epsilon, one, other, sigma):
+    """The least delta of a release under one law of means or the other, each a list of (chance, mean), by a sum."""
+    at = np.linspace(-40 * sigma, 40 * sigma, 400_001)
+    p, q = (sum(chance * norm.pdf(at, mean, sigma) for chance, mean in law) for law in (one, other))
+    step = at[1] - at[0]
+    return max(np.maximum(p - np.exp(epsilon) * q, 0).sum(), np.maximum(q - np.exp(epsilon) * p, 0).sum()) * step
+
+
+@pytest.mark.parametrize(("clients", "cohort"), [(2, 1), (10, 1), (3, 2)])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
+    """The sum of a cohort's displacements of norm 1; one client's is 0 in the other data set, and the rest conspire."""
+    sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
+    worst = 0.0
+    for rest in (-1.0, 0.0, 1.0):  # what all the others send
+        for own in (-1.0, 1.0):
+            share = cohort / clients
+            without = (1 - share, min(cohort, others) * rest)
+            one, other = [without, (share, (cohort - 1) * rest + own)], [without, (share, (cohort - 1) * rest)]
+            worst = max(worst, told(epsilon, one, other, sigma))
+    assert worst <= 1e-3
+    assert told(epsilon, [(1 - share, 0.0), (share, 1.0)], [(1.0, 0.0)], 0.3 * sigma) > 1e-3
+
+
+def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
+    """Three rounds with one of four clients: a client is drawn k times, and k rounds are one with less noise."""
+    multiplier, epsilon = 0.9, 1.5
+    known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
+    exact = 0.0
+    for drawn in itertools.product((True, False), repeat=3):
+        times = sum(drawn)
+        shift = [(1.0, times**0.5)], [(1.0, 0.0)]
+        exact += 0.25**times * 0.75 ** (3 - times) * told(epsilon, *shift, multiplier)
+    assert known == pytest.approx(exact, rel=1e-4)
+
+
+def test_drawn_clients_ask_for_less_noise_on_the_sum_the_fewer_are_drawn():
+    needed = [noise_multiplier(2.0, 1e-5, 40, 100, cohort) for cohort in (2, 10, 50, 100)]
+    assert needed == sorted(needed) and needed[0] < needed[-1] / 4
+    assert needed[-1] == noise_multiplier(2.0, 1e-5, 40)
+    with pytest.raises(ValueError, match="the cohort is 5 of 4 clients; it must be from 1 to all of them"):
+        noise_multiplier(1.0, 1e-5, 1, 4, 5)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_a_plan_with_drawn_clients_is_the_random_rounds_with_its_noise(outputs):
+    problem, setup, options = even(outputs=outputs), Setup(eta_local=0.4, local_steps=2), {"server_rate": 0.7}
+    done = private_rounds(problem, setup, None, "fl-ntk", options, rounds=4, participation=0.5)
+    plan = done.plan(300.0, 1e-2, 4)
+    assert plan.noise == pytest.approx(plan.noise_multiplier * plan.clip / 3, rel=1e-14)
+    regime = random_rounds(problem, setup, None, "fl-ntk", options, noise=plan.noise, participation=0.5)
+    assert plan.mean_square == pytest.approx(regime.root_mean_square(4) ** 2 / problem.n, rel=1e-10)
+
+
+def test_every_draw_of_a_small_training_keeps_to_what_is_said_of_displacements():
+    """Three clients, one a round, five rounds: all draws in plain weights, of the features of the Gram matrix."""
+    problem, setup, rate, rounds = even(3, 2, 9), Setup(eta_local=0.4, local_steps=2), 1.3, 5
+    done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": rate}, rounds=rounds, participation=1 / 3)
+    own = done.displacements
+    values, basis = np.linalg.eigh(gram.infinite(problem.x))
+    features = basis * np.sqrt(values)
+    maps = []
+    for rows in problem.clients():
+        phi = features[rows]
+        kept = np.eye(len(phi)) - setup.eta_local * phi @ phi.T
+        maps.append(phi.T @ sum(np.linalg.matrix_power(kept, k) for k in range(2)) @ phi * setup.eta_local)
+    start = np.linalg.solve(features, problem.y)
+    displaced, longest = [[[] for _ in range(3)] for _ in range(rounds)], []
+    for draws in itertools.product(range(3), repeat=rounds):
+        error, noise, sent = start, np.zeros((len(start), len(start))), []
+        for t, client in enumerate(draws):
+            for c in range(3):
+                displaced[t][c].append(maps[c] @ error)
+                assert np.linalg.norm(displaced[t][c][-1]) <= own.most[t, c] * (1 + 1e-9)
+            assert np.linalg.eigvalsh(noise)[-1] <= own.walk[t] * (1 + 1e-9)
+            sent.append(np.linalg.norm(maps[client] @ error))
+            step = np.eye(len(start)) - rate * maps[client]
+            error, noise = step @ error, step @ noise @ step + rate**2 * np.eye(len(start))
+        longest.append(max(sent))
+    for t, c in itertools.product(range(rounds), range(3)):
+        moves = np.array(displaced[t][c])
+        mean = moves.mean(axis=0)
+        assert own.mean[t, c] == pytest.approx(np.linalg.norm(mean), rel=1e-9)
+        assert own.spread[t, c] == pytest.approx(((moves - mean) ** 2).sum(axis=1).mean(), rel=1e-7, abs=1e-14)
+    for chance in (0.5, 0.1, 0.01):
+        level = own.level(rounds, chance)
+        assert np.mean(np.array(longest) > level) <= chance
+        able = own.most > level  # the others do not pass the level in any draw
+        by_chebyshev = (own.spread / (level - own.mean) ** 2)[able].sum() / 3
+        assert by_chebyshev == pytest.approx(chance, rel=1e-6) or able.sum() < (own.most > 0.999 * level).sum()
+    assert np.mean(np.array(longest) > 0.98 * own.mean.max()) > 0.3  # a level as low as the means would not do
+    assert own.level(rounds, 1e-9) == pytest.approx(own.most.max(), rel=1e-6)
+
+
+def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
+    problem, setup, rate, rounds = even(8, 1, 12), Setup(eta_local=0.4, local_steps=2), 0.9, 6
+    options = {"server_rate": rate}
+    done = private_rounds(problem, setup, None, "fl-ntk", options, rounds=rounds, participation=0.5)
+    plan = done.plan(400.0, 1e-2, rounds, clipped=0.2)
+    assert 0.05 < plan.moved < 1
+    rng = np.random.default_rng(0)
+    runs = [longest(problem, setup, rate, plan.noise, rounds, rng, cohort=4) for _ in range(200)]
+    assert np.mean(np.array(runs) > plan.clip) <= 0.2 and plan.clip < 8 * np.max(runs)
+
+
+def test_what_is_not_proved_of_drawn_clients_is_refused():
+    problem = even()
+    with pytest.raises(ValueError, match="fedavgm's server has momentum: where clients are drawn"):
+        private_rounds(problem, Setup(eta_local=0.1), method="fedavgm", participation=0.5)
+    limit = random_rounds(problem, Setup(eta_local=0.1)).step_limits.eta_local
+    far = Setup(eta_local=1.02 * limit, local_steps=2)
+    with pytest.raises(ValueError, match="at which a client alone diverges; where clients are drawn it must be below"):
+        private_rounds(problem, far, None, "fl-ntk", {"server_rate": 0.1}, rounds=2, participation=0.5)
+    done = private_rounds(problem, Setup(eta_local=0.1), rounds=9, participation=0.5)
+    plan = done.plan(0.1, 1e-5, 9)
+    assert plan.clip == plan.mean_square == np.inf and plan.moved > 1

@@ -43,6 +43,7 @@ def privacy(
     falls: Annotated[
         str, typer.Option(metavar="X,X,...", help="shares of the server rate to try, to which it falls by --rounds")
     ] = "1",
+    participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
     json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the error against epsilon, .png or .svg")] = None,
@@ -52,9 +53,11 @@ def privacy(
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
     takes their plain mean and adds noise. The clipping norm is the smallest that a proven bound allows: with the chance
     --clipped at most any update is clipped at all, and while none is, mean and variance of the residual are exact.
-    --rounds is the most that are tried (100). All clients take part in a round, and each client's updates are
-    protected. Privacy is counted by dp-accounting. The steps and rounds are chosen by looking at the data, which the
-    budget does not count. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
+    dp-accounting. With --participation a round draws clients without replacement, which the budget counts. What is
+    proved of the clip is then weaker, and the noise may have to be much larger. The steps and rounds are chosen by
+    looking at the data, which the budget does not count. Exit status: 0 done, 1 no training within the budget lowers
+    the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -77,12 +80,14 @@ def privacy(
                 local_steps=counts,
                 rounds=options.rounds or 100,
                 falls=shares,
+                participation=participation,
                 progress=lambda label: typer.echo(f"running {label}", err=True),
             )
             choices = best_choices(settings, epsilon, delta, clipped)
             of = "" if network == TWO_LAYER else f"{network}, "
             before = float(settings[0].square[0])
             _print(choices, before, epsilon, delta, of + setting(problem, options.setup(seed=options.seed)))
+            _print_longest(settings, epsilon, delta, clipped)
             if draw and kind is not None:
                 draw(_picture(settings, before, epsilon, delta, clipped, kind))
         if write:
@@ -115,6 +120,19 @@ def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float,
         cells = (plan.rounds, plan.clip, plan.noise, plan.mean_square)
         table.add_row(str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells))
     typer.echo(as_lines(table))
+
+
+def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
+    """Beyond how many rounds no clip is known to be inactive, where that is fewer than were tried."""
+    plans = [plan for setting in settings for plan in setting.plans(epsilon, delta, clipped)]
+    longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # nothing is clipped by the noise of one round
+    beyond = [plan for plan in plans if plan.rounds > longest]
+    if beyond:
+        least = min(beyond, key=lambda plan: (plan.rounds, plan.moved))
+        typer.echo(
+            f"\nof {least.rounds} rounds or more no clip is known to be inactive: in {least.rounds} rounds the noise "
+            f"may move a client's update by {least.moved:.3g} times the clip, with any server rate that was tried"
+        )
 
 
 def _picture(
