@@ -107,7 +107,7 @@ def check(folder):
     array_of = partial(read, folder, content["sha256"])
     (w, w_bits), (x, x_bits), (y, y_bits) = array_of("hidden", d), array_of("x", d), array_of("y", outputs)
     (b, b_bits), neurons, clients = array_of("readout", len(w)), range(len(w)), range(len(set(owner)))
-    tests = [[v // (gcd(*row) or 1) for v in row] for row in array_of("x_test", d)[0]]  # classes ask for no length
+    tests = [[v // (gcd(*row) or 1) for v in row] for row in array_of("x_test", d)[0]]  # a factor changes no class
     need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
     need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 

@@ -69,7 +69,7 @@ class TilesFile:
 
     @property
     def whole(self) -> int:
-        """The number of slabs that are."""
+        """The number of whole slabs."""
         return len(self.nearest)
 
     def slab(self, number: int) -> np.ndarray:
