@@ -355,6 +355,7 @@ against_the_limit(
 # | 4 neurons (3136 features) | .117 | .272 | .301 | .21 | .80 | 1.07 | .648 | .694 | .723 | .644 | .689 | .720 | 142 s |
 # | 3136 features of a neuron and a direction each | .013 | .042 | .059 | .02 | .10 | .13 | .709 | .775 | .813 | .707 | .769 | .808 | 160 s |
 # | Nystrom, 300 landmarks | .005 | .027 | .054 | .02 | .11 | .21 | .696 | .754 | .787 | .695 | .750 | .784 | 29 s |
+# | Nystrom, 1000 landmarks | .001 | .009 | .019 | .01 | .04 | .08 | .704 | .768 | .803 | .703 | .765 | .801 | 62 s |
 #
 # Nystrom with 300 landmarks is nearer in the outputs than ten times as many random features, and farther in test accuracy:
 # .022 too low after ten rounds, where features of a neuron and a direction each, $1[w'x>0]\,v'x$ with $v$ drawn as $w$
@@ -379,7 +380,8 @@ against_the_limit(
 # of one width, trained by two methods, the limits' accuracies differ by .01 or more: the networks stand in the order of
 # their limits in all ten. With 10,000 images (100 clients, 5000 others to test on, the same steps, one network each) a network of
 # width 1024 is off by .038 under FedAvg and .082 under momentum .9, with test accuracies .686 and .692 for the limit's
-# .691 and .694, in 14 s of processor each; one of width 4096 under FedAvg by .020, with .691, in 60 s. More rounds and all images were not run, nor was the exponent judged, which
+# .691 and .694, in 14 s of processor each; networks of width 4096 by .020 and
+# .043, with .691 and .693, in 60 s. More rounds and all images were not run, nor was the exponent judged, which
 # takes four seeds (`ntkfl study run image-limits`).
 #
 # ## What is not known
