@@ -139,8 +139,25 @@ for steps in (1, 4):
 # %% [markdown]
 # So tune with the batches that you will train with. Noise changes the answer where a local step sees few of a client's
 # samples and the server's step is long. The batches here are drawn independently of each other. Passes over shuffled
-# samples have less noise ({doc}`random_rounds`). At width 1024, networks that are trained with batches of one rank
-# twelve settings as predicted wherever the predictions differ by more than a factor of two.
+# samples have less noise ({doc}`random_rounds`).
+#
+# Do networks rank these steps as predicted? The study `outer-ranking` tunes three outer optimizers and two K for 20 rounds
+# on 200 images (5 clients, `shards:2`), once for batches of four and once for full batches, and trains two-layer networks
+# with all twelve, with batches of four. The steps for full batches diverge, as predicted. Those for batches, with the
+# geometric mean of five networks:
+#
+# | outer | K | expected loss | width 4096 | width 16384 |
+# |---|---|---|---|---|
+# | nesterov | 4 | .0073 | .0068 | .0064 |
+# | momentum | 4 | .0089 | .0082 | .0076 |
+# | average | 4 | .022 | .024 | .023 |
+# | nesterov | 1 | .087 | .088 | .087 |
+# | momentum | 1 | .091 | .088 | .087 |
+# | average | 1 | .100 | .097 | .097 |
+#
+# Of the 66 pairs of the twelve, 36 are seen at width 4096 beyond the error of the means (99% for all pairs together) and
+# 37 at 16384; all of them stand as predicted, and Kendall's tau over all pairs is .97 at both widths. The steps that are
+# predicted to be best lose no round to the best trained ones (0 ± 1 of 20).
 #
 # ## What this does not say
 #

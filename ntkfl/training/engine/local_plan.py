@@ -7,7 +7,7 @@ grouped: methods that are compared see the same cohorts and the same batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class LocalWork:
         epochs: passes over its samples.
         batch_size: samples a step; None: all of them, in their order.
         steps: exactly so many steps in place of `epochs`, further passes being begun as needed; a tuple: a client each.
+        independent: whether each step draws its batch from all samples anew, in place of passes in random order.
 
     Raises:
         ValueError: a number that is not positive.
@@ -32,6 +33,7 @@ class LocalWork:
     epochs: int = 1
     batch_size: int | None = 32
     steps: int | tuple[int, ...] | None = None
+    independent: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "steps"):
@@ -85,7 +87,7 @@ class FewerEpochs(LocalWork):
 
     def at(self, number: int) -> LocalWork:
         gone = max(0, number - self.start) // self.every
-        return LocalWork(max(1, self.epochs - gone), self.batch_size)
+        return LocalWork(max(1, self.epochs - gone), self.batch_size, independent=self.independent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +155,8 @@ def _batches(own: np.ndarray, work: LocalWork, seed: int, number: int, client: i
     steps = work.steps_of(client, a_pass)
     rng = _rng(seed, ORDER, number, client) if work.batch_size is not None else None
     rows: list[np.ndarray] = []
+    if rng is not None and work.independent:
+        rows = [rng.choice(own, min(size, len(own)), replace=False) for _ in range(steps)]
     while len(rows) < steps:
         order = own if rng is None else rng.permutation(own)
         rows += np.split(order, range(size, len(own), size))

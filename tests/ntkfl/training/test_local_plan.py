@@ -91,3 +91,14 @@ def test_every_client_may_have_a_number_of_steps_of_its_own():
 def test_each_of_them_is_positive(steps):
     with pytest.raises(ValueError, match=r"steps is .*; it must be a positive integer"):
         LocalWork(steps=steps)
+
+
+def test_independent_batches_are_drawn_from_all_samples_in_every_step():
+    own = [np.arange(5), np.arange(5, 7)]
+    plan = local_plan(own, [0, 1], LocalWork(batch_size=3, steps=2000, independent=True), 0, 0, 0)
+    for c, size in ((0, 3), (1, 2)):
+        assert (plan.real[c].sum(axis=1) == size).all()
+        batches = [frozenset(row[real].tolist()) for row, real in zip(plan.index[c], plan.real[c], strict=True)]
+        assert {len(batch) for batch in batches} == {size} and set().union(*batches) == set(own[c].tolist())
+    sets, counts = np.unique([sorted(row) for row in plan.index[0]], axis=0, return_counts=True)
+    assert len(sets) == 10 and np.abs(counts - 200).max() < 5 * 13.5  # all subsets, alike

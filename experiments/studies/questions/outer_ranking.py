@@ -1,0 +1,330 @@
+"""Outer ranking: do networks rank tuned outer optimizers, local steps and rates by their exact expected losses?
+
+`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for the batches that are drawn and once for
+full ones; the exact expected loss with batches ranks all of these. A cell is one network that the engine trains with
+the steps of one of them, on batches that the prediction knows nothing of. The two-layer network is predicted at
+infinite width, a network with convolutions by the kernel at its start. What the network gives before training is added
+to the labels, so that training and prediction start alike.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from bounds import Outcome
+from bounds.ladders.slopes import LEVEL, RESAMPLES
+from experiments.studies.answers import FEWEST_COMPARED, at_most, half_width, untested
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.random_seed import own_seed
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import random_of_method
+from ntkfl.initialisation import draw
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.problem import Problem, Setup
+from ntkfl.tuned_outer import Drawn, OuterChoice, tune_outer
+
+if TYPE_CHECKING:
+    from ntkfl.training.model import Model
+
+SAMPLES, CLIENTS, PARTITION, BATCH, ROUNDS = 200, 5, "shards:2", 4, 20
+TUNED_FOR = {"batches": Drawn(batch_size=BATCH), "full batches": Drawn()}
+OUTER = ("average", "momentum", "nesterov")
+TWO_LAYER, CNN = "two-layer", "cnn"
+PREDICTED_RUNS = 1000  # of the kernel regime, from which the spread of a run is known
+SOURCE = "docs/proofs/random_rounds.md#server-memory"
+CANDIDATE = ("tuned_for", "outer", "local_steps")
+
+
+@cache
+def problem() -> Problem:
+    """The data of every cell; all clients have as many samples, so that one step serves sums and means."""
+    return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
+
+
+def network_name(word: str) -> str:
+    """A network as the axis has it.
+
+    Raises:
+        ValueError: it is not understood.
+    """
+    kind, _, width = word.partition(":")
+    if kind not in (TWO_LAYER, CNN) or not (width.isdigit() and int(width)):
+        raise ValueError(f"there is no network {word!r}; it must be {TWO_LAYER}:WIDTH or {CNN}:CHANNELS")
+    return word
+
+
+def network(name: str, seed: int) -> "Model":
+    """The network of a cell. Where its own kernel predicts, all cells have the same, and differ in their batches."""
+    import torch
+    from torch import nn
+
+    from ntkfl import networks
+    from ntkfl.training.wide_training import displaced_network
+
+    kind, _, width = name.partition(":")
+    size = int(width)
+    if kind == TWO_LAYER:
+        return displaced_network(draw(size, problem().d, own_seed(seed, size, STUDY.name)))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        first, second = nn.Conv2d(1, size, 3), nn.Conv2d(size, 2 * size, 3)
+        readout = nn.Linear(2 * size * 4 * 4, 1)  # eight by eight pixels lose two in each convolution
+    layers = (nn.Unflatten(1, (1, 8, 8)), first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), readout)
+    return networks.network(nn.Sequential(*layers), name=name)
+
+
+@cache
+def kernel(of: str) -> np.ndarray:
+    """The kernel that predicts: two-layer networks' at infinite width, others' own at their start."""
+    if of == TWO_LAYER:
+        return gram.infinite(problem().x)
+    model = network(of, 0)
+    return gram.empirical(problem().x, model, model.initial(0))
+
+
+@cache
+def tuned(of: str, tuned_for: str, local_steps: int) -> dict[str, OuterChoice]:
+    """The best steps of each outer optimizer for the budget."""
+    drawn = TUNED_FOR[tuned_for]
+    choices = tune_outer(problem(), kernel(of), rounds=ROUNDS, local_steps=(local_steps,), outer=OUTER, drawn=drawn)
+    return {choice.outer: choice for choice in choices}
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The loss of a round with batches, exactly: its mean by round, and how far a run is from it at the end."""
+
+    loss: list[float]
+    spread: float
+
+
+@cache
+def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicted:
+    """The prediction for steps that are tuned for batches, or for full ones, when batches are drawn."""
+    one, base = tuned(of, tuned_for, local_steps)[outer], algorithm1_limit(problem(), Setup(), kernel(of))
+    at = base.at(Setup(eta_local=one.eta_local, local_steps=local_steps))
+    regime = random_of_method(at, one.method, one.options, batch_size=BATCH)
+    runs = regime.sampled(np.array([ROUNDS]), runs=PREDICTED_RUNS)
+    mean = regime.root_mean_square(np.arange(ROUNDS + 1)) ** 2 / SAMPLES
+    return Predicted(mean.tolist(), float(runs.square_variance.value[0] ** 0.5 / SAMPLES))
+
+
+def measure(point: Point) -> Measured:
+    """The loss of one trained network by round, and what was predicted."""
+    import torch  # slow to load
+
+    from ntkfl.training.engine.local_plan import LocalWork
+    from ntkfl.training.methods import build
+    from ntkfl.training.objectives import HalfSquares
+    from ntkfl.training.wide_training import network_federation
+
+    name, seed, given = point["network"], point[SEED], problem()
+    of = TWO_LAYER if name.startswith(TWO_LAYER) else name
+    one = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
+    exact, model = predicted(of, *(point[axis] for axis in CANDIDATE)), network(name, seed)
+    start = model.outputs(model.initial(0), torch.tensor(given.x)).detach().numpy()
+    share = SAMPLES // CLIENTS / BATCH  # a batch's gradients count for all of the client's samples
+    setup = Setup(eta_local=share * one.eta_local, local_steps=one.local_steps, seed=seed)
+    method = build(one.method, HalfSquares("sum"), **one.options)
+    run = network_federation(replace(given, y=given.y + start), setup, model, method=method)
+    run = replace(run, work=LocalWork(batch_size=BATCH, steps=one.local_steps, independent=True))
+    losses = [float("inf")] * (ROUNDS + 1)
+    try:
+        for t, state in enumerate(islice(run.states(), ROUNDS + 1)):
+            outputs = model.outputs(state.model, run.data.x).detach().numpy() - start
+            losses[t] = float(((given.y - outputs) ** 2).mean())
+    except FloatingPointError:
+        pass  # it diverges, and its loss is infinite from there on
+    return {"loss": losses, "predicted": exact.loss, "tuned": one.mean_square, "spread": exact.spread}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What the seeds that all candidates have say of one network."""
+
+    candidates: list[tuple[str, str, int]]  # tuned for, outer optimizer, K
+    predicted: np.ndarray  # expected loss after the last round, by candidate
+    aimed: np.ndarray  # the same with what the steps were tuned for
+    trained: np.ndarray  # logarithms of losses, (candidates, seeds, rounds + 1): some have rare and huge ones
+
+    @classmethod
+    def of(cls, cells: Cells) -> "Ranking":
+        """The ranking that the cells of one network show."""
+        stacked = cells.stack(candidate=CANDIDATE).transpose("candidate", SEED, "round")
+        whole = ~np.isnan(stacked["loss"].to_numpy()).any(axis=(0, 2))
+        predicted, aimed, loss = (stacked[name].to_numpy()[:, whole] for name in ("predicted", "tuned", "loss"))
+        none = np.array([])
+        ends = (predicted[:, 0, -1], aimed[:, 0]) if whole.any() else (none, none)
+        return cls(list(stacked.candidate.to_numpy()), ends[0], ends[1], np.log(loss))
+
+    @property
+    def names(self) -> list[str]:
+        """The candidates in words."""
+        return [f"{outer}, K = {steps}, tuned for {tuned_for}" for tuned_for, outer, steps in self.candidates]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds all candidates have."""
+        return self.trained.shape[1]
+
+    @property
+    def chosen(self) -> int:
+        """The candidate with the least expected loss."""
+        return int(self.predicted.argmin())
+
+    def seen(self, first: int, other: int) -> int:
+        """The sign of the trained difference of two candidates; 0 where it is within the error of the mean.
+
+        The means are those of logarithms. All the pairs' intervals together hold with the level of an answer's. A loss
+        that is infinite for all seeds is larger than one that is finite for all.
+        """
+        pairs = len(self.names) * (len(self.names) - 1) / 2
+        one, two = self.trained[first, :, -1], self.trained[other, :, -1]
+        if np.isfinite([one, two]).all():
+            mean = (one - two).mean()
+            return int(np.sign(mean)) if abs(mean) > half_width(one - two, 1 - (1 - LEVEL) / pairs) else 0
+        ends = [np.isfinite(losses).all() - 1.0 * np.isinf(losses).all() for losses in (one, two)]  # 1, -1 or 0: mixed
+        return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
+
+    def lost(self, picked: np.ndarray) -> int:
+        """Rounds of the budget that the predicted best loses to the trained best, by the geometric mean over seeds.
+
+        They are those left when the trained best has come to what the predicted best has at the end.
+        """
+        curves = self.trained[:, picked].mean(axis=1)
+        best = curves[:, -1].argmin()
+        return int(ROUNDS - np.argmax(curves[best] <= curves[self.chosen, -1]))
+
+
+def summarise(cells: Cells) -> Iterable[Answer]:
+    """Per network: the pairs in the predicted order, rounds lost by the choice, and what tuning for batches gains."""
+    for name in map(str, cells["network"].to_numpy()):
+        ranking = Ranking.of(cells.sel({"network": name}))
+        claims = (
+            f"{name}: trained losses (geometric means) stand in the order of their expectations where it is seen",
+            f"{name}: rounds of {ROUNDS} that the steps of the least expected loss lose to the best trained ones",
+            f"{name}: the best steps for batches leave no more than the best for full batches, both with batches",
+        )
+        if ranking.seeds < FEWEST_COMPARED:
+            said = f"{ranking.seeds} seeds that all candidates have; {FEWEST_COMPARED} are needed"
+            for claim in claims:
+                yield untested(claim, SOURCE, None, said)
+            continue
+        yield _order(claims[0], ranking)
+        yield _regret(claims[1], ranking)
+        yield _gain(claims[2], ranking)
+
+
+def _order(claim: str, ranking: Ranking) -> Answer:
+    known, alike, apart = ranking.predicted, [], [1.0]
+    for first, other in combinations(range(len(known)), 2):
+        if sign := ranking.seen(first, other):
+            alike.append(sign == np.sign(known[first] - known[other]))
+            if not alike[-1]:
+                apart.append(max(known[first], known[other]) / min(known[first], known[other]))
+    if not alike:
+        return untested(claim, SOURCE, 1.0, "no pair of candidates is apart beyond the error of the means")
+    tau = kendalltau(known, ranking.trained[:, :, -1].mean(axis=1)).statistic
+    note = f"{sum(alike)} of {len(alike)} pairs that are seen, of {len(known) * (len(known) - 1) // 2}; tau {tau:.2f}"
+    if not all(alike):
+        note += f"; the others are predicted within a factor of {max(apart):.2g}"
+    outcome = Outcome.HOLDS if all(alike) else Outcome.UNRESOLVED
+    return Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(alike))), outcome, note)
+
+
+def _regret(claim: str, ranking: Ranking) -> Answer:
+    count, rng = ranking.seeds, np.random.default_rng(0)
+    value = ranking.lost(np.arange(count))
+    drawn = [ranking.lost(rng.integers(count, size=count)) for _ in range(RESAMPLES)]
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    measured = Estimate(float(value), float(max(value - low, high - value, 0)), f"bootstrap, {LEVEL:.0%}")
+    ahead = [name for at, name in enumerate(ranking.names) if ranking.seen(ranking.chosen, at) > 0]
+    chosen = ranking.names[ranking.chosen]
+    note = f"{chosen}: none is seen to be better" if not ahead else f"{chosen}; seen to be better: {'; '.join(ahead)}"
+    return Answer(claim, SOURCE, 0.0, measured, Outcome.UNRESOLVED if ahead else Outcome.HOLDS, note)
+
+
+def _gain(claim: str, ranking: Ranking) -> Answer:
+    best = []
+    for tuned_for in TUNED_FOR:
+        own = [at for at, candidate in enumerate(ranking.candidates) if candidate[0] == tuned_for]
+        best.append(min(own, key=lambda at: ranking.aimed[at]))
+    one, two = (ranking.trained[at, :, -1] for at in best)
+    left = " against ".join(f"{np.exp(losses.mean()):.3g}" for losses in (one, two))
+    note = f"{ranking.names[best[0]]}, against {ranking.names[best[1]]}: {left}; measured is the logarithm of the ratio"
+    if not np.isfinite([one, two]).all():
+        outcome = Outcome.HOLDS if ranking.seen(*best) < 0 else Outcome.UNRESOLVED
+        return Answer(claim, SOURCE, None, None, outcome, note)
+    difference = Estimate(float((one - two).mean()), half_width(one - two, LEVEL), f"Student, {LEVEL:.0%}")
+    return at_most(claim, SOURCE, difference, 0.0, note)
+
+
+def charts(cells: Cells) -> Iterable[Chart]:
+    """The trained losses against the expected ones, a panel a network."""
+    panels = []
+    for name in map(str, cells["network"].to_numpy()):
+        ranking, series = Ranking.of(cells.sel({"network": name})), []
+        known, ends = ranking.predicted, ranking.trained[:, :, -1]
+        if ranking.seeds >= FEWEST_COMPARED:
+            line = sorted(known.tolist())
+            series.append(Series("equal", "theory", line, line))
+            for tuned_for in TUNED_FOR:
+                own = [at for at, one in enumerate(ranking.candidates) if one[0] == tuned_for]
+                own = [at for at in own if np.isfinite(ends[at]).all()]
+                means, errors = [ends[at].mean() for at in own], [half_width(ends[at], LEVEL) for at in own]
+                middle, low, high = (
+                    [float(np.exp(mean + side * error)) for mean, error in zip(means, errors, strict=True)]
+                    for side in (0, -1, 1)
+                )
+                expected = [float(known[place]) for place in own]
+                series.append(Series(f"tuned for {tuned_for}", "measured", expected, middle, low, high))
+        x, y = Label("expected loss", log=True), Label("trained loss, geometric mean", log=True)
+        panels.append(Panel(name, x, y, tuple(series)))
+    yield Chart(
+        "outer-ranking",
+        f"Losses after {ROUNDS} rounds with batches of {BATCH} against what is expected of them, for outer optimizers, "
+        f"local steps and rates that are tuned for these batches or for full ones: digits, n = {SAMPLES}, {CLIENTS} "
+        f"clients, {PARTITION}; {cells.sizes[SEED]} seeds; bars: {LEVEL:.0%} Student intervals over seeds. Of the "
+        "two-layer networks infinite width is what predicts, of the CNN its own kernel.",
+        "Log-log plots: trained losses lie near the line of equal losses for two-layer networks.",
+        tuple(panels),
+    )
+
+
+STUDY = Study(
+    name="outer-ranking",
+    question="Do networks rank tuned outer optimizers, local steps and rates by their exact expected losses?",
+    source=SOURCE,
+    axes=(
+        Axis(
+            "network",
+            (f"{TWO_LAYER}:4096", f"{TWO_LAYER}:16384", f"{CNN}:64"),
+            f"{TWO_LAYER}:WIDTH, FL-NTK's, or {CNN}:CHANNELS, two convolutions and a readout as PyTorch draws them",
+            option="networks",
+            read=network_name,
+        ),
+        Axis("tuned_for", tuple(TUNED_FOR), "what the steps are tuned for"),
+        Axis("outer", OUTER, "outer optimizer"),
+        Axis("local_steps", (1, 4), "local steps K", least=1),
+        seeds(8, "of batches, and of the two-layer networks"),
+    ),
+    inner=(Axis("round", tuple(range(ROUNDS + 1)), "round"),),
+    quantities=(
+        Quantity("loss", "|y - f(t)|^2 / n of the network", along=("round",)),
+        Quantity("predicted", "its expectation in the kernel regime, with batches", along=("round",)),
+        Quantity("tuned", "the same after the last round, with what the steps are tuned for"),
+        Quantity("spread", f"standard deviation of the loss of a run after the last round, of {PREDICTED_RUNS} runs"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 1.5 + 2.5e-4 * int(point["network"].rpartition(":")[2]),
+    megabytes=lambda point: 700 + 0.02 * int(point["network"].rpartition(":")[2]),
+)
