@@ -41,7 +41,7 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
     problem = data.BUILT_IN["digits"](n=16, clients=8)
     tried = private_settings(problem, local_steps=(1, 4), rounds=8, participation=0.5)
     assert json.loads(file.read_text())["choices"] == [choice.to_dict() for choice in best_choices(tried, 4.0, 1e-5)]
-    plans = [plan for one in tried for plan in one.plans(4.0, 1e-5)]
+    plans = [plan for setting in tried for plan in setting.plans(4.0, 1e-5)]
     beyond = [plan for plan in plans if plan.rounds == 1 + max(p.rounds for p in plans if p.clip < float("inf"))]
     said = f"update by {min(plan.moved for plan in beyond):.3g} times the clip"
     assert beyond and said in result.stdout and f"of {beyond[0].rounds} rounds or more no clip" in result.stdout

@@ -276,7 +276,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
             line = sorted(known.tolist())
             series.append(Series("equal", "theory", line, line))
             for tuned_for in TUNED_FOR:
-                own = [at for at, one in enumerate(ranking.candidates) if one[0] == tuned_for]
+                own = [at for at, candidate in enumerate(ranking.candidates) if candidate[0] == tuned_for]
                 own = [at for at in own if np.isfinite(ends[at]).all()]
                 means, errors = [ends[at].mean() for at in own], [half_width(ends[at], LEVEL) for at in own]
                 middle, low, high = (
