@@ -103,10 +103,8 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
     if is_file(spec):
         return None
     if spec.partition(":")[0] not in ("fc", "conv"):
-        raise ValueError(
-            f"there is no network {spec!r}; it must be {', '.join(known)}, of a form like fc:3:relu or conv:3:erf, or "
-            "the path of a file"
-        )
+        forms = "".join(f"{name}, " for name in known) + "of a form like fc:3:relu or conv:3:erf"
+        raise ValueError(f"there is no network {spec!r}; it must be {forms}{', or the path of a file' * bool(known)}")
     return networks.wide(spec)
 
 

@@ -163,7 +163,7 @@ def _size(model, params, problem, eta, steps, shares):
     [
         (("--network", "fc:3:tanh"), "tanh"),
         (("--network", "conv:3:erf", "--n", "4"), "takes images"),
-        (("--network", "deep"), "there is no network 'deep'"),
+        (("--network", "deep"), "there is no network 'deep'; it must be of a form like fc:3:relu"),
         (("--network", "fc:3:erf", "--any-order"), "choose one"),
         (
             ("--network", "fc:3:erf", "--method", "fednova"),
