@@ -76,7 +76,8 @@ def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation:
     ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
     (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
     both, level = s * t, c * d
-    apart = (left.norm - right.norm) / ends[1] * c  # sin of the angle that two parallel rows get
+    # The sine of the angle that two parallel rows get; the larger end divides the norms, so that nothing overflows.
+    apart = (left.norm - right.norm) / np.maximum(*ends) * (bias / np.minimum(*ends))
     h = apart * apart / (2 * (1 + level + both)) + both * pairs.h
     g = ((c * c + s * s * (d * d)) / (1 + both) + level) / 2 + both * pairs.g
     # An angle turns by no more than the rows' relative errors, and shrinks; below, every step has a relative rounding.

@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_grid import Grid, random_problem
 
@@ -41,6 +41,7 @@ def of_share(problem, h, steps, share, method, options):
 @pytest.mark.parametrize(("method", "options"), CASES)
 @settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 2**16), share=st.floats(0.1, 1.5), eps=st.sampled_from([0.3, 1e-2, 1e-6]))
+@example(57127, 0.5, 0.3)  # FedDyn leaves nothing but rounding after one round
 def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
     problem, h, steps = random_problem(seed)
     regime = of_share(problem, h, steps, share, method, options)
@@ -51,7 +52,8 @@ def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
         sizes = np.linalg.norm(regime.residual(np.array([0, counted - 1, counted])), axis=1)
         if counted == np.ceil(between):
             part = np.log(sizes[1] / (eps * sizes[0])) / np.log(sizes[1] / sizes[2])
-            assert between - counted + 1 == pytest.approx(part, abs=1e-5)
+            rounding = part * np.log1p(1e-14 * sizes[0] / sizes[2]) / np.log(sizes[1] / sizes[2])
+            assert between - counted + 1 == pytest.approx(part, abs=1e-5 + rounding)
 
 
 def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):

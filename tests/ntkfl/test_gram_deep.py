@@ -65,8 +65,8 @@ def near_and_far(rng, d):
     return x[None], np.concatenate([x[None], rows, -rows, stretched, -2.7 * rows])
 
 
-def judged(x, z, depth, activation, bias, bits=BITS):
-    """True errors and their bounds, in units of 2^-53 (|x|^2 + b^2)^(1/2) (|z|^2 + b^2)^(1/2)."""
+def compared(x, z, depth, activation, bias, bits=BITS):
+    """True errors, none beyond its bound, and the bounds."""
     kernel = deep_estimate(x, z, depth, activation, bias)
     assert np.array_equal(kernel.value, deep(x, z, depth, activation, bias))
     with precision(bits):
@@ -77,8 +77,14 @@ def judged(x, z, depth, activation, bias, bits=BITS):
         assert all(e.rad() < arb(10) ** -60 * (1 + e) for row in errors for e in row)
         errors = np.array([[float(e.upper()) for e in row] for row in errors])
     assert (errors <= kernel.error).all()
+    return errors, kernel.error
+
+
+def judged(x, z, depth, activation, bias, bits=BITS):
+    """True errors and their bounds, in units of 2^-53 (|x|^2 + b^2)^(1/2) (|z|^2 + b^2)^(1/2)."""
+    errors, bounds = compared(x, z, depth, activation, bias, bits)
     units = U * np.outer(*(np.hypot(np.linalg.norm(rows, axis=1), bias) for rows in (x, z)))
-    return errors / units, kernel.error / units
+    return errors / units, bounds / units
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.5])
@@ -134,6 +140,7 @@ def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     near=st.sampled_from([0.0, 1e-15, 1e-8, 1e-2, 3.0]),
 )
 @example(0, 1, 2, "erf", 0.0, (-14, -140), 0.0)  # |x|^2 |z|^2 is below 2^-1022
+@example(0, 2, 2, "relu", 1e-200, (110, 0), 0.0)  # and |x| over the bias beyond float64
 def test_the_bound_covers_rows_of_any_norm(seed, d, depth, activation, bias, exponents, near):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(1, d))
@@ -141,8 +148,8 @@ def test_the_bound_covers_rows_of_any_norm(seed, d, depth, activation, bias, exp
     x, z = x * 10.0 ** exponents[0], z * 10.0 ** exponents[1]
     if bias:  # a row of zeros has a kernel too
         x, z = np.concatenate([x, np.zeros((1, d))]), np.concatenate([z, np.zeros((1, d))])
-    _, bound = judged(x, z, depth, activation, bias, MANY_BITS)
-    assert np.isfinite(bound).all()
+    _, bounds = compared(x, z, depth, activation, bias, MANY_BITS)
+    assert np.isfinite(bounds).all()
 
 
 @pytest.mark.parametrize("n", [1, 7, 300])
