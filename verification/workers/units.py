@@ -34,6 +34,8 @@ LONG: dict[str, float] = {
     "fl-ntk/convex-loss": 3,
     "fedgucci/F9": 3,
     "deep/any-order": 3,
+    "deep/any-method": 20,
+    "deep/federated-rounds": 6,
     "fl-ntk/block-conditioning": 3,
     "fl-ntk/Eq3-4": 2,
     "fl-ntk/B.3-certificate": 2,
