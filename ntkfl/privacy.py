@@ -37,6 +37,7 @@ LOCAL_SHARE = 0.5  # of the largest eta_local at which a client alone contracts
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # of Renyi's divergence, whose best is taken
+LEAST = 0.01  # noise multiplier, below which none is looked for: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of the noise multipliers that are tried where clients are drawn
 
 
@@ -88,10 +89,12 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
     high = int(np.ceil(np.log(everyone) / np.log(FINER)))
     width = 1
-    while enough(high - width):  # both fall as the noise grows
+    while FINER**high > LEAST and enough(high - width):  # both fall as the noise grows
+        interruption.check()
         high, width = high - width, 2 * width
     low = high - width
     while high - low > 1:
+        interruption.check()
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return min(everyone, float(FINER**high))

@@ -199,6 +199,10 @@ def test_drawn_clients_ask_for_less_noise_on_the_sum_the_fewer_are_drawn():
         noise_multiplier(1.0, 1e-5, 1, 4, 5)
 
 
+def test_a_client_that_is_drawn_less_often_than_delta_asks_for_next_to_no_noise():
+    assert 0 < noise_multiplier(1.0, 0.01, 5, 1000, 1) < 0.01 < noise_multiplier(1.0, 0.01, 5, 100, 1)
+
+
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_a_plan_with_drawn_clients_is_the_random_rounds_with_its_noise(outputs):
     problem, setup, options = even(outputs=outputs), Setup(eta_local=0.4, local_steps=2), {"server_rate": 0.7}
