@@ -384,9 +384,10 @@ def _private_rounds(
     unit = random_of_method(base, method, options, noise=1.0, **drawn)
     initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
     square, gain, rows = [], [], []
-    both = zip(range(rounds + 1), regime._rounds(initial), unit._rounds(initial), strict=False)
-    for t, (mean, quiet), (_, noisy) in both:
+    without_noise = regime._rounds(initial)
+    for t, (mean, noisy) in zip(range(rounds + 1), unit._rounds(initial), strict=False):
         interruption.check()
+        quiet = np.zeros_like(noisy) if everyone else next(without_noise)[1]
         square.append((mean**2).sum() + np.trace(quiet, 0, 1, 2).sum())
         gain.append(np.trace(noisy - quiet, 0, 1, 2).sum())
         if t < rounds:
