@@ -33,6 +33,7 @@ from operator import add, mul
 from pathlib import Path
 
 SCHEMA = "ntkfl-any-order/3"
+FIELDS = {"features": int, "outputs": int, "root_of": int, "owner": list, "held": list, "sha256": dict}
 
 
 class Refused(Exception):
@@ -102,7 +103,8 @@ def largest(matrix):
 def check(folder):
     """What is proved: a bound of D, step limits, final classes. Raises Refused where nothing is."""
     content = json.loads(raw(folder / "certificate.json").decode())
-    need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
+    need(type(content) is dict and content.get("schema") == SCHEMA, f"the schema is not {SCHEMA}")
+    need(not (no := FIELDS.items() - {k: type(v) for k, v in content.items()}.items()), f"the JSON needs {dict(no)}")
     d, outputs, root_of, owner = (content[name] for name in ("features", "outputs", "root_of", "owner"))
     array_of = partial(read, folder, content["sha256"])
     (w, w_bits), (x, x_bits), (y, y_bits) = array_of("hidden", d), array_of("x", d), array_of("y", outputs)
@@ -190,8 +192,7 @@ def main(arguments):
         return 1
     print(f"D, the distance to W*, is at most {proved['distance']}: no later model is farther than 2 D from this one")
     print("steps below", *proved["step_limits"], f"by client, {proved['pooled_step_limit']} on batches of all")
-    print(f"least eigenvalue {proved['eigenvalue']}; final classes of the test inputs: {proved['final']}")
-    print("certified")
+    print(f"least eigenvalue {proved['eigenvalue']}; final classes of the test inputs: {proved['final']}\ncertified")
     return 0
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ntkfl import interruption, lapack
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.estimate import Estimate, NotFinite, Rigour
 from ntkfl.gram.error_free import SMALLEST
 from ntkfl.memory import require
 from ntkfl.problem import real_array
@@ -86,7 +86,7 @@ def _scaled_back(estimate: Estimate, exponent: int) -> Estimate:
     with np.errstate(over="ignore", under="ignore"):
         value, error = np.ldexp(estimate.value, exponent), np.ldexp(estimate.error, exponent) + SMALLEST
     if not np.isfinite(value + error):
-        raise ValueError(f"the eigenvalue is {estimate} times 2^{exponent}, beyond float64; rescale the matrix")
+        raise NotFinite(f"the eigenvalue is {estimate} times 2^{exponent}, beyond float64; rescale the matrix")
     return Estimate(value, error, estimate.method)
 
 
@@ -101,7 +101,7 @@ def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
         finite = np.isfinite(value[rows]) & np.isfinite(error[rows])
         if not finite.all():
             i, j = np.argwhere(~finite)[0] + (rows.start, 0)
-            raise ValueError(
+            raise NotFinite(
                 f"entry ({i}, {j}) of the matrix is {value[i, j]} ± {error[i, j]}; every entry must be finite"
             )
         largest = max(largest, np.abs(value[rows]).max())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ntkfl.any_order.rounding import above, below
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, NotFinite
 from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.memory import require
 from ntkfl.problem import Problem, require_features
@@ -56,7 +56,7 @@ class Checkpoint:
                 float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
                 Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products)),
             )
-        except ValueError as error:  # an infinite error or a NaN
+        except NotFinite as error:
             largest = max(layers, key=lambda layer: np.abs(layer.weight).max(initial=0.0))
             raise ValueError(
                 f"outputs or gradients are beyond float64: data reach {np.abs(problem.x).max():.3g}, the weights of "

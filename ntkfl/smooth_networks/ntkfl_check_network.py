@@ -44,6 +44,10 @@ else:
     )
 
 SCHEMA = "ntkfl-network/1"
+NUMBER, MISSING = (int, float), type(None)
+FIELDS = {"layers": [list], "sha256": [dict], "step": NUMBER, "ball": NUMBER, "visits": NUMBER}
+LAYER_FIELDS = {"name": [str], "columns": [int], "bias": [bool], "trained": [bool], "opens": [int], "closes": [int]}
+LAYER_FIELDS |= {"phi": [str], "scale": NUMBER, "bias_scale": NUMBER, "kink": (*NUMBER, MISSING)}
 P, W, FINE = 120, 330, 160  # bits behind the point: of numbers, within series, of bounds
 FAR = 100  # the largest |z| of a sine
 
@@ -537,16 +541,26 @@ def number(value):
     return Fraction(value)
 
 
+def require_fields(where, content, kinds):
+    """Refuse what is no object, lacks a field, or has one of another type."""
+    need(type(content) is dict, f"{where} is no object")
+    for name, kind in kinds.items():
+        wanted = " or ".join(allowed.__name__ for allowed in kind)
+        need(name in content and type(content[name]) in kind, f"{where}: {name} is no {wanted}")
+
+
 def loaded(folder):
     """The content of the JSON, the network, inputs, labels and test inputs."""
     content = json.loads(raw(folder / "certificate.json").decode())
-    need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
+    need(type(content) is dict and content.get("schema") == SCHEMA, f"the schema is not {SCHEMA}")
+    require_fields("certificate.json", content, FIELDS)
     checksums, net = content["sha256"], []
     need(0 < len(content["layers"]) <= 100, "there must be 1 to 100 layers")
     for k, of in enumerate(content["layers"]):
+        require_fields(f"layer {k} of certificate.json", of, LAYER_FIELDS)
         columns, biased, trained, opens, closes = (of[key] for key in ("columns", "bias", "trained", "opens", "closes"))
-        need({type(biased), type(trained)} == {bool} and of["phi"] in PHI, f"layer {k} is not one of a network")
-        need(all(type(v) is int and 0 <= v < 100 for v in (opens, closes)), f"layer {k} opens or closes no such blocks")
+        need(of["phi"] in PHI, f"layer {k} is not one of a network")
+        need(all(0 <= v < 100 for v in (opens, closes)), f"layer {k} opens or closes no such blocks")
         gain, shift = (number(of[key]) for key in ("scale", "bias_scale"))
         need(gain > 0 and shift >= 0, f"layer {k} has a negative scale")
         rows, bits = read(folder, checksums, f"weight{k}", columns)

@@ -41,7 +41,10 @@ def privacy(
     duplicates: Duplicates = REFUSE,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,5",
     falls: Annotated[
-        str, typer.Option(metavar="X,X,...", help="shares of the server rate to try, to which it falls by --rounds")
+        str,
+        typer.Option(
+            metavar="X,X,...", help="values to try of the last server rate over the first; 1: it does not fall"
+        ),
     ] = "1",
     participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,

@@ -168,7 +168,7 @@ EDITS = {
     "fewer classes": (lambda c: c["claim"]["final"].pop(), "claim"),
     "a claim too many": (lambda c: c["claim"].update(accuracy=1.0), "claim"),
     "another schema": (lambda c: c.update(schema="x"), "schema"),
-    "no features": (lambda c: c.pop("features"), "KeyError"),
+    "no features": (lambda c: c.pop("features"), "needs {'features'"),
     "a huge number of features": (lambda c: c.update(features=10**30), "rows of"),
     "other features": (lambda c: c.update(features=2), "refused"),
     "features of true": (lambda c: c.update(features=True), "refused"),
@@ -283,6 +283,13 @@ def test_a_distance_above_all_floats_is_refused(folder):
     change(folder, "solution", lambda values: values.fill(1.7e308))
     with pytest.raises(ntkfl_check.Refused, match=r"\(3\) fails"):
         ntkfl_check.check(folder)
+
+
+@pytest.mark.parametrize("name", ["features", "outputs", "root_of", "owner", "held", "sha256"])
+@pytest.mark.parametrize("value", [None, "z", True])
+def test_a_field_of_another_type_is_named(name, value, folder, capsys):
+    edit_json(folder, lambda content: content.update({name: value}))
+    assert f"the JSON needs {{'{name}': <class '" in refused(folder, capsys)
 
 
 @pytest.mark.parametrize("name", ["certificate.json", "x_test.f64"])

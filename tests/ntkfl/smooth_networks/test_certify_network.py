@@ -12,6 +12,7 @@ from torch import nn
 from ntkfl import Problem, certify_network
 from ntkfl.memory import TooLittleMemory
 from ntkfl.networks import wide
+from ntkfl.smooth_networks import checkpoint
 from ntkfl.smooth_networks.layers import layers_of
 from ntkfl.training import Residual
 
@@ -432,6 +433,17 @@ def test_weights_beyond_float64_are_refused(size):
     why = f"outputs or gradients are beyond float64: data reach .*, the weights of layer 0 {size / 4:.3g}; rescale them"
     with pytest.raises(ValueError, match=re.escape(why).replace(r"\.\*", ".*")):
         certify_network(net, params, near(module(1), 4, CERTIFIED))
+
+
+def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
+    """Only numbers beyond float64 are put down to large weights."""
+
+    def fails(layers, x):
+        raise ValueError("the layers do not follow one another")
+
+    monkeypatch.setattr(checkpoint, "passed", fails)
+    with pytest.raises(ValueError, match="the layers do not follow one another"):
+        certify_network(module(1), None, near(module(1), 4, CERTIFIED))
 
 
 def test_weights_that_do_not_fit_are_refused():

@@ -237,6 +237,22 @@ def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
     assert count > 400
 
 
+@pytest.mark.parametrize("name", [*script.FIELDS, *script.LAYER_FIELDS])
+def test_a_field_that_is_not_there_or_of_another_type_is_named(name, exported, tmp_path, capsys):
+    shutil.copytree(exported[0], tmp_path / "out")
+    path = tmp_path / "out" / "certificate.json"
+    original = path.read_text()
+    for is_there in (True, False):
+        content = json.loads(original)
+        fields = content if name in script.FIELDS else content["layers"][0]
+        fields[name] = {} if isinstance(fields[name], list) else [True]
+        if not is_there:
+            del fields[name]
+        path.write_text(json.dumps(content))
+        assert script.main([str(path.parent)]) == 1
+        assert f"certificate.json: {name} is no " in capsys.readouterr().out
+
+
 def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path):
     """It is in a message: a lone surrogate cannot be printed, and escapes of a terminal hide what is beside them."""
     shutil.copytree(exported[0], tmp_path / "out")
