@@ -241,6 +241,24 @@ def require_size(name: str, value: int, least: int = 1) -> None:
         raise ValueError(f"{name} is {value!r}; it must be {wanted}")
 
 
+def require_kind(name: str, value: object, kind: type, like: str) -> None:
+    """Raise a ValueError unless the value is of this class; `like`: how one is made."""
+    if not isinstance(value, kind):
+        shape = getattr(value, "shape", None)
+        found = type(value).__name__ + ("" if shape is None else f", with shape {tuple(shape)}")
+        raise ValueError(f"{name} is of type {found}; it must be of type {kind.__name__}, such as {like}")
+
+
+def require_problem(problem: Problem) -> None:
+    """Raise a ValueError unless it is a `Problem`."""
+    require_kind("problem", problem, Problem, "ntkfl.Problem(x, y)")
+
+
+def require_setup(setup: Setup) -> None:
+    """Raise a ValueError unless it is a `Setup`."""
+    require_kind("setup", setup, Setup, "ntkfl.Setup(eta_local=0.1)")
+
+
 def number_array(name: str, array, wanted: str = "every entry must be a real number") -> np.ndarray:
     """The array as numpy has it, of real numbers; ValueError where a mask or an imaginary part would be lost."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):

@@ -1,9 +1,11 @@
 """Real numbers outside a range, refused with a sentence that says which; of integers: `problem.require_size`."""
 
 from collections.abc import Callable
+from numbers import Real
 
 RANGES: dict[str, Callable[[float], bool]] = {
     "be positive": lambda value: value > 0,
+    "be 1 or more, and finite": lambda value: 1 <= value < float("inf"),
     "be 0 or more": lambda value: value >= 0,
     "lie in [0, 1]": lambda value: 0 <= value <= 1,
     "lie in [0, 1)": lambda value: 0 <= value < 1,
@@ -12,10 +14,12 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 def require_number(what: str, value: float, must: str) -> None:
-    """Refuse a number outside its range; NaN lies in none.
+    """Refuse a number outside its range, in none of which NaN lies, and what is no real number.
 
     Raises:
         ValueError: "momentum is 1; it must lie in [0, 1)", say.
     """
+    if not isinstance(value, Real):
+        raise ValueError(f"{what} is {value!r}; it must be a number, and {must}")
     if not RANGES[must](value):
         raise ValueError(f"{what} is {value:g}; it must {must}")

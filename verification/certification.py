@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from bounds.certificates import THEOREMS, Theorem, a_priori_certificate, expected, require_memory
 from ntkfl.algorithm1.checkpoints import checkpoints
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.problem import Problem, Setup, Weights, require_problem, require_setup
 
 Result = TypeVar("Result")
 
@@ -38,6 +38,8 @@ def certify(
     Raises:
         ValueError: what the certificate refuses.
     """
+    require_problem(problem)
+    require_setup(setup)
     if weights is None:
         weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
     return certificate(problem, setup, weights)

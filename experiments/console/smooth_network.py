@@ -66,8 +66,10 @@ class Smooth:
             ValueError: a method that is not covered, an option that it does not have.
         """
         from ntkfl.any_order.method_certificate import linear_method
+        from ntkfl.ranges import require_number
         from ntkfl.smooth_networks import certify_network, certify_rounds
 
+        require_number("visits", self.visits, "be 1 or more, and finite")  # before anything is trained
         if self.method is None:
             self._require_exportable()
             return partial(certify_network, visits=self.visits)

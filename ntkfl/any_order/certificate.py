@@ -23,7 +23,16 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
-from ntkfl.problem import Problem, Weights, finite_array, require_features, require_size
+from ntkfl.problem import (
+    Problem,
+    Weights,
+    finite_array,
+    require_features,
+    require_kind,
+    require_problem,
+    require_size,
+)
+from ntkfl.ranges import require_number
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
@@ -388,9 +397,12 @@ def certify_any_order(
         >>> ntkfl.certify_any_order(ntkfl.data.sphere(n=2), draw(256, 8, 0)).certified
         False
     """
+    require_problem(problem)
     require_size("most_held", most_held, least=0)
-    given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
+    require_number("memory", memory, "be 0 or more")
+    given = two_layers(weights)
     loss = loss_of(loss) if isinstance(loss, str) else loss
+    require_kind("loss", loss, ConvexLoss, "'hinge'")
     if loss is SQUARES:
         return _certified(problem, given, _Kept(problem, loss, np.arange(problem.n)), memory, most_held)
     if loss.minimisers is None:
@@ -515,6 +527,23 @@ def _limits(rows: int, width: int, samples: int, memory: float, most_held: int) 
         )
     room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
     return {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}
+
+
+def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLayer | AffineTwoLayer:
+    """The network, also of a plain pair of arrays.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(weights, TwoLayer | AffineTwoLayer):
+        return weights
+    if not isinstance(weights, tuple | list) or len(weights) != 2:
+        found = f"{len(weights)} things" if isinstance(weights, tuple | list) else f"a {type(weights).__name__}"
+        raise ValueError(
+            f"weights is {found}; it must be ntkfl.Weights(hidden, signs), or a TwoLayer or AffineTwoLayer of "
+            "ntkfl.connectivity"
+        )
+    return Weights(*weights)
 
 
 def without_biases(

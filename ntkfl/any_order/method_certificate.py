@@ -17,7 +17,15 @@ import scipy.linalg
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.any_order.certificate import MEMORY, MOST_NEAR, LaterModels, gradient_products, residuals, without_biases
+from ntkfl.any_order.certificate import (
+    MEMORY,
+    MOST_NEAR,
+    LaterModels,
+    gradient_products,
+    residuals,
+    two_layers,
+    without_biases,
+)
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import dependent, failures, named
 from ntkfl.any_order.method_maps import COVERED, REMEMBER, RoundMatrices, round_matrices
@@ -30,7 +38,17 @@ from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
-from ntkfl.problem import Problem, Setup, Weights, finite_array, require_size
+from ntkfl.problem import (
+    Problem,
+    Setup,
+    Weights,
+    finite_array,
+    require_kind,
+    require_problem,
+    require_setup,
+    require_size,
+)
+from ntkfl.ranges import require_number
 
 if TYPE_CHECKING:
     from ntkfl.training.method import Method
@@ -238,8 +256,11 @@ def certify_method(
         >>> ntkfl.certify_method(data, draw(256, 8, 0), setup, "fedavgm").certified
         False
     """
-    given = weights if isinstance(weights, TwoLayer | AffineTwoLayer) else Weights(*weights)
-    chosen = linear_method(method, dict(options or {}), setup)
+    require_problem(problem)
+    require_setup(setup)
+    require_number("memory", memory, "be 0 or more")
+    given = two_layers(weights)
+    chosen = linear_method(method, options, setup)
     kept = first_memory(chosen.name, problem, remembered)
     problem, plain, label_error = without_biases(problem, given)
 
@@ -290,12 +311,19 @@ def certify_method(
     return answer(why, left.norm(), **known, **proved, margin=margin, _rows=rows, _norms=norms)
 
 
-def linear_method(name: str, options: dict[str, Any], setup: Setup) -> Method:
-    """The engine's method with its options, eta_global in place of a server_rate that is not given."""
+def linear_method(name: str, options: Mapping[str, Any] | None, setup: Setup) -> Method:
+    """The engine's method with its options, eta_global in place of a server_rate that is not given.
+
+    Raises:
+        ValueError: a method that is not covered, an option that it does not have.
+    """
     from ntkfl.training.methods import build, with_eta_global
     from ntkfl.training.objectives import HalfSquares
 
-    built = build(name, HalfSquares("sum"), **with_eta_global(name, options, setup.eta_global))
+    if options is not None:
+        require_kind("options", options, Mapping, "{'momentum': 0.9}")
+    require_kind("method", name, str, "'scaffold'")
+    built = build(name, HalfSquares("sum"), **with_eta_global(name, dict(options or {}), setup.eta_global))
     if built.name not in COVERED:
         raise ValueError(f"the method is {built.name}; this certificate covers {', '.join(COVERED)}")
     return built

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from ntkfl.any_order.rounding import above
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
-from ntkfl.problem import Problem, Weights, finite_array
+from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
 
 LARGEST = 1e50  # of what is given, and its inverse of norms: so underflow and overflow decide nothing
 
@@ -67,6 +67,7 @@ def scaled(
         Unreachable: samples of one direction whose labels no network has.
     """
     hidden, readout, factor, squared, gain = _checked(problem, weights)
+    checked_inputs("x", problem.x)
     norms = np.abs(problem.x).max(axis=1) * np.linalg.norm(problem.x / np.abs(problem.x).max(axis=1)[:, None], axis=1)
     largest = max(np.abs(hidden).max(), np.abs(problem.y).max(), np.abs(readout).max(), norms.max())
     if not (norms.min() >= 1 / LARGEST and largest <= LARGEST):

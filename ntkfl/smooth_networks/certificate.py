@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue
-from ntkfl.problem import Problem, checked_rows
+from ntkfl.problem import Problem, checked_rows, require_problem
+from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_each
 from ntkfl.smooth_networks.layers import Layer, layers_of
@@ -210,9 +212,9 @@ def certify_network(
             1, a step that is not positive. TooLittleMemory: it does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
     """
-    if not 1 <= visits < np.inf:
-        raise ValueError(f"visits is {visits!r}; it must be 1 or more")
-    if step is not None and not 0 < step < np.inf:
+    require_problem(problem)
+    require_number("visits", visits, "be 1 or more, and finite")
+    if step is not None and not (isinstance(step, Real) and 0 < step < np.inf):
         raise ValueError(f"step is {step!r}; it must be a positive number, or None")
     return certify_layers(layers_of(network, params, problem.d), problem, visits, step, memory)
 

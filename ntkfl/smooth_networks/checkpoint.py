@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from ntkfl.estimate import Estimate, NotFinite
 from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.memory import require
 from ntkfl.problem import Problem, require_features
+from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.curvature import Curvature, sizes_of_all, sizes_of_each, weight_norms
 from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import passed
@@ -35,15 +37,7 @@ class Checkpoint:
             ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.
         """
         _require_fit(layers, problem)
-        widths = [len(layer.weight) for layer in layers]
-        outputs = widths[-1]
-
-        def needs(n: int) -> float:
-            square = max(len(layer.weight) * layer.weight.shape[1] for layer in layers)
-            numbers = problem.d + sum(layer.gives + _copied(layer) for layer in layers)
-            return 8.0 * (6 * n * (outputs + 1) * numbers + 16 * (n * outputs) ** 2 + 8 * square)
-
-        require("the certificate of a smooth network", needs, memory, n=problem.n)
+        require_memory([(layer.weight.size, layer.gives, _copied(layer)) for layer in layers], problem, memory)
         try:
             done = passed(layers, problem.x)
             products = [done.input_products(k) for k in range(len(layers))]
@@ -90,8 +84,27 @@ class Checkpoint:
         )
 
 
+def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, memory: float | None = None) -> None:
+    """Refuse a certificate that does not fit.
+
+    Of each layer: the entries of its weight, how many numbers it gives, and what a convolution keeps of a sample and an
+    output beside its neurons, squares and a gradient.
+
+    Raises:
+        TooLittleMemory: it does not fit. ValueError: memory that is no such number.
+    """
+    if memory is not None:
+        require_number("memory", memory, "be 0 or more")
+    weights, gives, copied = np.array(list(layers), float).T
+    outputs, numbers = problem.y[0].size, problem.d + float(gives.sum() + copied.sum())
+
+    def needs(n: int) -> float:
+        return 8.0 * (6 * n * (outputs + 1) * numbers + 16 * (n * outputs) ** 2 + 8 * float(weights.max()))
+
+    require("the certificate of a smooth network", needs, memory, n=problem.n)
+
+
 def _copied(layer: Layer) -> int:
-    """What a convolution keeps of a sample and an output beside its neurons: squares and a gradient."""
     return 0 if layer.image is None else layer.weight.size + layer.takes * layer.image.side**2
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.special import erf, expit, ndtr
 
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.problem import finite_array
+from ntkfl.problem import finite_array, require_kind
 
 if TYPE_CHECKING:
     from torch import nn
@@ -198,6 +198,8 @@ def layers_of(
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
+    if params is not None:
+        require_kind("params", params, Mapping, "dict(network.named_parameters())")
     if isinstance(network, WideNetwork):
         layers = _of_wide(network, params, features)
     elif isinstance(network, nn.Sequential):

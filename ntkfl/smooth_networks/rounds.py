@@ -23,7 +23,7 @@ from ntkfl.balls import ball, precision
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.limit.cohorts import CohortWeights
-from ntkfl.problem import Problem, Setup, finite_array
+from ntkfl.problem import Problem, Setup, finite_array, require_problem, require_setup
 from ntkfl.smooth_networks.certificate import LaterNetworks
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature
@@ -197,7 +197,9 @@ def certify_rounds(
             method that is not covered, an option that it does not have. TooLittleMemory: it does not fit.
     Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
     """
-    chosen = None if method is None else linear_method(method, dict(options or {}), setup)
+    require_problem(problem)
+    require_setup(setup)
+    chosen = None if method is None else linear_method(method, options, setup)
     if chosen is None and (options or remembered is not None):
         raise ValueError("options and remembered are of a method; name it, or leave them out")
     if chosen is not None and shares is not None:

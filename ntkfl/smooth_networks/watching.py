@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ntkfl.algorithm1.checkpoints import in_legs
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks.certificate import NetworkCertificate
+from ntkfl.smooth_networks.checkpoint import require_memory
 from ntkfl.smooth_networks.rounds import RoundsCertificate
 
 if TYPE_CHECKING:
@@ -29,10 +31,12 @@ def network_checkpoints(
         every: rounds between checkpoints.
 
     Raises:
-        ValueError: rounds below 0 or every below 1; as `simulate_network`. FloatingPointError: the run overflowed.
+        ValueError: rounds below 0 or every below 1; as `simulate_network`. TooLittleMemory: the certificate of such a
+            network does not fit. FloatingPointError: the run overflowed.
     """
     problem = problem.one_axis()
     outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
+    require_memory(_sizes(network, problem.x.shape[1:], setup.width, outputs), problem)
     model = network.model(problem.x.shape[1:], setup.width, outputs)
 
     def train(params: Mapping[str, Any], leg: range) -> Mapping[str, Any]:
@@ -40,6 +44,18 @@ def network_checkpoints(
         return run.weights[len(leg)]
 
     return in_legs(model.initial(setup.seed), train, rounds, every)
+
+
+def _sizes(
+    network: "WideNetwork", shape: tuple[int, ...], width: int, outputs: int | None
+) -> Iterator[tuple[int, int, int]]:
+    """As `require_memory` takes them, of the network's weights before they are drawn."""
+    pixels = prod(shape) if network.kind == "conv" else 1  # of one channel
+    for name, size in network.sizes(shape, width, outputs).items():
+        if name.endswith(".weight"):
+            entries, convolves = prod(size), len(size) > 2
+            neurons = size[0] if len(size) > 1 else 1
+            yield entries, neurons * (pixels if convolves else 1), (entries + pixels * entries // neurons) * convolves
 
 
 def watch_network(

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from ntkfl import Setup, certify_network, certify_rounds, data
 from ntkfl.networks import simulate_network, wide
-from ntkfl.smooth_networks.watching import network_checkpoints
+from ntkfl.smooth_networks.checkpoint import _copied
+from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.smooth_networks.watching import _sizes, network_checkpoints
 
 SMALL = ("certify", "--network", "fc:3:gelu", "--width", "64", "--eta-local", "0.4", "--n", "2", "--every", "40")
 
@@ -156,6 +158,23 @@ def _size(model, params, problem, eta, steps, shares):
         z = torch.eye(len(mine), dtype=torch.float64) - eta * j[mine] @ j[mine].T
         total += share * eta * float(sum(r[mine] @ torch.linalg.matrix_power(z, k) @ r[mine] for k in range(steps)))
     return total**0.5
+
+
+@pytest.mark.parametrize("spec", ["fc:3:erf", "fc:2:gelu:bias=0.5", "conv:3:relu", "conv:4:erf"])
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_the_memory_of_weights_that_are_not_drawn_yet_is_that_of_the_layers(spec, outputs):
+    network = wide(spec)
+    layers = layers_of(network, network.model((16,), 6, outputs).initial(0), 16)
+    wanted = [(layer.weight.size, layer.gives, _copied(layer)) for layer in layers]
+    assert list(_sizes(network, (16,), 6, outputs)) == wanted
+
+
+def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 3e9)
+    monkeypatch.setattr("ntkfl.training.models.wide_networks.WideNetwork.model", None)
+    for training in ((), ("--after", "100"), ("--watch",), ("--method", "scaffold")):
+        result = run("certify", "--network", "fc:3:relu", "--width", "20000", *training)
+        assert result.exit_code == 2 and "the certificate of a smooth network takes 25.6 GB" in result.output
 
 
 @pytest.mark.parametrize(

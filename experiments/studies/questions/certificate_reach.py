@@ -112,7 +112,11 @@ def measure(point: Point) -> Measured:
         if closer is None:
             break
         layers, certificate = closer, certify_layers(closer, problem)
-    return {**start, **(_certified(certificate, layers, problem) if certificate.certified else {})}
+    nothing = dict.fromkeys((quantity.name for quantity in ON_DIGITS.quantities), np.nan)
+    found: Measured = {"asked": certificate.needed_residual or np.nan}
+    if certificate.certified:
+        found = _certified(certificate, layers, problem)
+    return {**nothing, **start, "known": float(certificate.residual.error), **found}
 
 
 def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:
@@ -259,6 +263,8 @@ ON_DIGITS = Study(
     ),
     quantities=(
         Quantity("start", "|y - f| that the look at the start asks for, an estimate"),
+        Quantity("asked", "|y - f| that the last look asks for, where it does not certify"),
+        Quantity("known", "rounding bound of |y - f| at the last look"),
         Quantity("first", "the largest |y - f| that the certified checkpoint's kernel and curvature would certify"),
         Quantity("residual", "|y - f| of the certified checkpoint"),
         Quantity("distance", "distance within which a fit is certified"),

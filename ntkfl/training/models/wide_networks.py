@@ -143,7 +143,7 @@ class WideNetwork:
         Raises:
             ValueError: inputs that are no images. TooLittleMemory: it does not fit.
         """
-        sizes, scales, phi = self._sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
+        sizes, scales, phi = self.sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
         name = f"{self.name}, width {width}"
         require_parameters(name, sum(math.prod(size) for size in sizes.values()), dtype, device)
         inside = self.inner_scales(width)
@@ -182,7 +182,12 @@ class WideNetwork:
         """By which the network multiplies each parameter: 1 in the standard parametrisation."""
         return {key: 1.0 if self.standard else scale for key, scale in self._scales(width).items()}
 
-    def _sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
+    def sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parameters, by name, the first layer's first.
+
+        Raises:
+            ValueError: inputs that are no images where convolutions want them.
+        """
         window = () if self.kind == "fc" else (SIDE, SIDE)
         first = math.prod(shape) if self.kind == "fc" else _image(shape)[0]
         sizes: dict[str, tuple[int, ...]] = {}

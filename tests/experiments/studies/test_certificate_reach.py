@@ -26,6 +26,15 @@ def test_a_cell_is_a_checkpoint_that_certifies():
     assert measured["turn"] <= measured["bend"] and 0 <= measured["final"] <= 1
 
 
+def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
+    """It once had its first look alone, and counted as failed."""
+    monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
+    measured = as_arrays(STUDY, measure(POINT))
+    assert measured["asked"] == measured["start"] > measured["known"] > 0
+    known = {name for name, value in measured.items() if np.isfinite(value)}
+    assert known == {"start", "asked", "known"}
+
+
 def test_gauss_newton_steps_come_to_the_residual_that_is_asked_for():
     problem = data.digits(n=5, seed=0, test=TEST)
     layers = drawn("fc:2:erf", 60, problem.d, 0)

@@ -5,8 +5,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from exact_certificate import fitted
+from torch import nn
 
-from ntkfl import Estimate, Problem, Weights, certify_any_order
+from ntkfl import (
+    Estimate,
+    Problem,
+    Setup,
+    Weights,
+    certify_any_order,
+    certify_method,
+    certify_network,
+    certify_rounds,
+)
 from ntkfl.any_order import held_pairs
 from ntkfl.any_order.certificate import _limit
 from ntkfl.any_order.constraint_rows import ConstraintRows
@@ -15,6 +25,7 @@ from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
 from ntkfl.any_order.scaled_network import scaled
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
+from verification import certify
 
 
 def test_one_input_with_two_labels_is_named():
@@ -109,7 +120,7 @@ def test_memory_without_end_is_memory():
     problem, weights = fitted(0, n=4, d=5, width=64, distance=1e-3)
     one, other = (certify_any_order(problem, weights, memory=memory) for memory in (np.inf, 8e9))
     assert one.certified == other.certified and one.held.tolist() == other.held.tolist()
-    with pytest.raises(ValueError, match="memory is nan GB"):
+    with pytest.raises(ValueError, match="memory is nan; it must be 0 or more"):
         certify_any_order(problem, weights, memory=np.nan)
 
 
@@ -225,3 +236,56 @@ def test_bad_inputs_of_predictions_are_refused():
     for batch in (0, True, 1.5):
         with pytest.raises(ValueError, match="must be a positive integer"):
             certificate.step_limit_for(batch)
+
+
+DOORS = {
+    "any order": lambda problem, weights, setup, network: certify_any_order(problem, weights),
+    "method": lambda problem, weights, setup, network: certify_method(problem, weights, setup),
+    "network": lambda problem, weights, setup, network: certify_network(network, None, problem),
+    "rounds": lambda problem, weights, setup, network: certify_rounds(network, None, problem, setup),
+    "before training": lambda problem, weights, setup, network: certify(problem, setup, weights),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_no_problem_and_no_setup_is_refused_by_its_type(door):
+    """An array in place of a Problem once ended in an AttributeError."""
+    problem, weights = fitted(0)
+    network, setup = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double(), Setup(width=36)
+    for wrong, found in (
+        (problem.x, r"ndarray, with shape \(3, 4\)"),
+        ((problem.x, problem.y), "tuple"),
+        (None, "NoneType"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"problem is of type {found}; it must be of type Problem, such as ntkfl.P"
+        ):
+            DOORS[door](wrong, weights, setup, network)
+    if door not in ("any order", "network"):
+        with pytest.raises(ValueError, match="setup is of type float; it must be of type Setup"):
+            DOORS[door](problem, weights, 0.1, network)
+
+
+def test_other_things_of_another_type_are_refused():
+    problem, weights = fitted(0)
+    network, setup = nn.Sequential(nn.Linear(4, 1)).double(), Setup()
+    for ask, why in (
+        (lambda: certify_any_order(problem, weights.hidden), r"weights is a ndarray; it must be ntkfl.Weights\(hidden"),
+        (lambda: certify_method(problem, (weights.hidden,), setup), "weights is 1 things; it must be"),
+        (lambda: certify_any_order(problem, weights, loss=3), "loss is of type int; it must be of type ConvexLoss"),
+        (lambda: certify_any_order(problem, weights, memory="all"), "memory is 'all'; it must be a number"),
+        (lambda: certify_method(problem, weights, setup, 3), "method is of type int; it must be of type str"),
+        (lambda: certify_method(problem, weights, setup, "fedprox", "mu=1"), "options is of type str; it must be of"),
+        (lambda: certify_rounds(network, None, problem, setup, method=3), "method is of type int"),
+        (lambda: certify_network(network, [1], problem), "params is of type list; it must be of type Mapping"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            ask()
+
+
+def test_a_row_of_zeros_is_named():
+    problem, weights = fitted(0)
+    x = problem.x.copy()
+    x[1] = 0
+    with pytest.raises(ValueError, match="row 1 of x is zero: it has no direction"):
+        certify_any_order(Problem(x, problem.y), weights)

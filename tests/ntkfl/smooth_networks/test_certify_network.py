@@ -484,9 +484,13 @@ def test_weights_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match=why):
             certify_network(network, params, problem)
     for options, why in (
-        ({"visits": 0.5}, "visits is 0.5"),
+        ({"visits": 0.5}, "visits is 0.5; it must be 1 or more"),
+        ({"visits": np.inf}, "visits is inf; it must be 1 or more, and finite"),
+        ({"visits": "two"}, "visits is 'two'; it must be a number"),
         ({"step": 0.0}, "step is 0.0"),
         ({"step": np.nan}, "step"),
+        ({"step": "long"}, "step is 'long'; it must be a positive number, or None"),
+        ({"memory": "all"}, "memory is 'all'; it must be a number"),
     ):
         with pytest.raises(ValueError, match=why):
             certify_network(net, None, problem, **options)
