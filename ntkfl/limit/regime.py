@@ -125,7 +125,9 @@ class Regime(ABC):
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
         """h . c_t of the points of all these kernels with the samples, one after the other."""
-        return self._finite(np.concatenate([np.tensordot(c, h, axes=(1, 1)).swapaxes(1, 2) for h in kernels], axis=1))
+        rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # copied once for all kernels
+        values = np.concatenate([rows @ h.T for h in kernels], axis=1)
+        return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
 
     def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
         """h, few points at a time; the first is there before it is asked for, so that bad input is said at once."""
