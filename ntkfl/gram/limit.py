@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -69,8 +70,11 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
             out[columns, rows] = value.T
 
     with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work) for _ in range(threads)]:
-            done.result()
+        try:
+            for done in [pool.submit(work) for _ in range(threads)]:
+                done.result()
+        finally:
+            deque(tiles, maxlen=0)  # after an interrupt or an error the threads find none left
 
 
 def _parts(rows: np.ndarray) -> Iterator[slice]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -251,11 +252,15 @@ def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
     """What each slab contributes to the first rows of the product, in their order, whatever their threads."""
+    stopped = Event()
     if len(slabs) == 1:
-        yield _slab_product(slabs[0], v)
+        yield _slab_product(slabs[0], v, stopped)
         return
     with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS shares a thin product badly
-        yield from workers.map(partial(_slab_product, v=v), slabs)
+        try:
+            yield from workers.map(partial(_slab_product, v=v, stopped=stopped), slabs)
+        finally:
+            stopped.set()  # after an interrupt the threads end with the tile that they are at
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
@@ -310,10 +315,12 @@ def _tiles_of_slab(slab: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]
             yield slice(top, top + len(some)), columns, part.astype(float, copy=False)
 
 
-def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "m k"]:
+def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event) -> Float[np.ndarray, "m k"]:
     """What a slab, and its mirror image above the diagonal, contribute to the first m rows of the product."""
     product = np.zeros((slab.shape[1], *v.shape[1:]))
     for rows, columns, part in _tiles_of_slab(slab):
+        if stopped.is_set():  # nobody waits for the product
+            break
         product[rows] += part @ v[columns]
         if columns != rows:
             product[columns] += part.T @ v[rows]

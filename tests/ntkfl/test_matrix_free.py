@@ -1,5 +1,8 @@
 """Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
 
+import signal
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +93,40 @@ def test_a_product_does_not_depend_on_the_threads():
             alone = whole @ v
         with threadpool_limits(3):
             assert np.array_equal(whole @ v, alone)
+
+
+@pytest.mark.parametrize("what", ["product", "build"])
+def test_an_interrupt_is_answered_within_a_tile(what, monkeypatch):
+    """Ctrl-C comes while a thread is at its third tile; the product and the build have hundreds."""
+    done, main, whole, one_pass = [], threading.main_thread().ident, tiles._tiles_of_slab, limit.entries()
+
+    def at_a_tile():
+        done.append(1)
+        if len(done) == 3:
+            signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.02)
+
+    def by_tile(slab):
+        for tile in whole(slab):
+            at_a_tile()
+            yield tile
+
+    def compiled(*arguments):
+        at_a_tile()
+        return one_pass(*arguments)
+
+    monkeypatch.setattr(limit, "TILED", 0)
+    monkeypatch.setattr(limit, "TILE", 4)
+    monkeypatch.setattr(tiles, "SLAB", 44)
+    x = np.random.default_rng(0).standard_normal((90, 5))
+    held = Tiles.of(gram.infinite, x)
+    monkeypatch.setattr(tiles, "_tiles_of_slab", by_tile)
+    monkeypatch.setattr(limit, "entries", lambda: compiled)
+    with threadpool_limits(1), pytest.raises(KeyboardInterrupt):
+        _ = held @ x if what == "product" else limit.infinite(x)
+    assert len(done) < 50
+    time.sleep(0.1)
+    assert len(done) < 50  # no thread goes on
 
 
 @EACH
