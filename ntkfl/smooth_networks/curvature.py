@@ -4,6 +4,8 @@ Source: docs/proofs/smooth_networks.md#second-derivatives
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,8 +16,7 @@ from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import Pass, spectral_norm, transposed
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
+class Sizes(NamedTuple):
     """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds."""
 
     each: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)| of the longest sample of the group
@@ -50,12 +51,32 @@ class Curvature:
 
     def of_all(self, radius: float) -> float:
         """L_J: at least |J(t) - J(t')| / |t - t'| in the ball, J the Jacobian of all outputs of all samples."""
+        return self.of_both(radius)[1]
+
+    def of_both(self, radius: float) -> tuple[Float[np.ndarray, " nC"], float]:
+        """L_i and L_J."""
+        bounds = self._bounds(self._both, radius)
+        return bounds[:-1], float(min(bounds[-1], length(bounds[:-1])))
+
+    @cached_property
+    def _both(self) -> Sizes:
+        """The groups of `alone`, then that of `all`: one pass bounds them together."""
         assert self.all is not None
-        return float(min(self._bounds(self.all, radius)[0], length(self.of_each(radius))))
+        rows = (
+            [np.append(*pair) for pair in zip(*lists, strict=True)] for lists in zip(self.alone, self.all, strict=True)
+        )
+        return Sizes(*rows)
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
         """The same sizes in the whole ball, from those at the checkpoint; `clear` as it was."""
+        return self._grown(at, radius, *self._tall_and_wide(at, radius))
+
+    def _tall_and_wide(self, at: Sizes, radius: float) -> tuple[Speeds, Speeds]:
+        """The speeds of a sample, and of all samples of a group."""
         tall = self._speeds(at.each, radius)
+        return tall, tall if at.together is at.each else self._speeds(at.together, radius)
+
+    def _grown(self, at: Sizes, radius: float, tall: Speeds, wide: Speeds) -> Sizes:
         moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # z_k of a sample, at most
         turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may get from its value at the checkpoint
         before, after = [at.before[-1] + turned], list[np.ndarray]()
@@ -71,11 +92,11 @@ class Curvature:
             after.insert(0, at.after[k - 1] + carried)
             turned = below.bend * moved[k - 1] * at.after[k - 1] + below.slope * carried
             before.insert(0, at.before[k - 1] + turned)
-        return Sizes(tall.lengths, self._speeds(at.together, radius).lengths, before, after, at.clear)
+        return Sizes(tall.lengths, wide.lengths, before, after, at.clear)
 
     def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
-        tall, wide = (self._speeds(start, radius) for start in (at.each, at.together))
-        sizes, top = self.grown(at, radius), self.layers[-1].activation.bend
+        tall, wide = self._tall_and_wide(at, radius)
+        sizes, top = self._grown(at, radius, tall, wide), self.layers[-1].activation.bend
         form = top * tall.before[-1][:, :, None] * wide.before[-1][:, None, :]
         for k in range(1, len(self.layers)):
             layer, below = self.layers[k], self.layers[k - 1].activation
@@ -96,8 +117,10 @@ class Curvature:
 
         Up to the first kink on a way that neurons go they move no faster than activations without kinks let them.
         """
-        reach = above(radius * np.linalg.norm(np.array(self._speeds(self.alone.each, radius).before), axis=2))
         kinked = np.array([layer.activation.kink is not None for layer in self.layers])[:, None]
+        if not kinked.any():
+            return np.zeros((len(self.layers), len(self.alone.each[0])), bool)
+        reach = above(radius * np.linalg.norm(np.array(self._speeds(self.alone.each, radius).before), axis=2))
         return kinked & (np.array(self.alone.clear) <= reach)
 
     def _speeds(self, start: list[Float[np.ndarray, " g"]], radius: float) -> Speeds:

@@ -119,7 +119,12 @@ def method_start(
             if isinstance(guess, str):
                 continue
             tried = proved_methods(steps, guess, at.curvature)
-            rank = (0.0, tried.rate) if isinstance(tried, Rounds) else (1.0, -_needed(steps, guess, at.curvature))
+            if isinstance(tried, Rounds):
+                rank = (0.0, tried.rate)
+            elif best is not None and best[0][0] == 0.0:
+                continue
+            else:
+                rank = (1.0, -_needed(steps, guess, at.curvature, 0.0 if best is None else -best[0][1]))
             best = (rank, s) if best is None or rank < best[0] else best
         if best is None:
             return f"no norm was found in which a round contracts; its map has the spectral radius {radius:.6g}"
@@ -129,10 +134,10 @@ def method_start(
     return linear if isinstance(linear, str) else MethodStart(steps, linear, linear.start, bool(remembered.any()))
 
 
-def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature) -> float:
-    """About the largest factor of the residual with which the theorem holds."""
+def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature, least: float) -> float:
+    """About the largest factor of the residual with which the theorem holds; 0 where it is less than `least`."""
     return largest_residual(
-        lambda factor: isinstance(proved_methods(steps, linear.scaled(factor), curvature), Rounds), 1.0
+        lambda factor: isinstance(proved_methods(steps, linear.scaled(factor), curvature), Rounds), 1.0, least
     )
 
 

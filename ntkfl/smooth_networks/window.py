@@ -88,7 +88,7 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
     crossed = at_a_kink(start.curvature, radius)
     if crossed is not None:
         return crossed
-    separate, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
+    separate, together = start.curvature.of_both(radius)
     return inequalities(
         start, float(np.sqrt((separate**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius
     )
@@ -163,16 +163,16 @@ def needed_residual(start: Start, visits: float, step: float | None, halvings: i
     return largest_residual(lambda residual: not isinstance(window(start, residual, eta, visits), str), below)
 
 
-def largest_residual(fine: Callable[[float], bool], below: float) -> float:
-    """About the largest residual that is fine, by bisection; 0 where none is."""
-    if not fine(0.0):
+def largest_residual(fine: Callable[[float], bool], below: float, least: float = 0.0) -> float:
+    """About the largest residual that is fine, by bisection; 0 where none is, or none from `least` on."""
+    if not fine(least):
         return 0.0
     low, high = 0.0, below
     for _ in range(60):
         middle = float(np.sqrt(low * high)) if low else high / 1024
         if middle <= 1e-140 or high <= 1.01 * low:
             break
-        low, high = (middle, high) if fine(middle) else (low, middle)
+        low, high = (middle, high) if middle <= least or fine(middle) else (low, middle)
     return low
 
 

@@ -92,7 +92,7 @@ class FederatedRounds(SmallNetwork):
             for client, share in enumerate(self.shares):
                 mine, at = np.flatnonzero(self.problem.owner == client), theta
                 for _ in range(0 if self.absent and client else self.setup.local_steps):
-                    at = at + eta * self.jacobian(at, mine).T @ self.residuals(at, mine)
+                    at = at - eta * self.gradient(at, mine)
                     moved = max(moved, float((at - self.start).norm()))
                 total = total + share * (at - theta)
             theta = theta + server * total

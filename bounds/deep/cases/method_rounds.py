@@ -110,10 +110,6 @@ class MethodRun:
         self.whitener = torch.linalg.inv(torch.linalg.cholesky(j @ j.T))
         self.sizes = [self.size()]
 
-    def gradient(self, at: Tensor, members: np.ndarray) -> Tensor:
-        """The gradient of half the sum of squares."""
-        return -self.case.jacobian(at, members).T @ self.case.residuals(at, members)
-
     def size(self) -> float:
         """(r' K^-1 r)^(1/2)."""
         return float((self.whitener @ self.case.residuals(self.at, np.arange(self.case.problem.n))).norm())
@@ -144,7 +140,7 @@ class MethodRun:
             steps = self.case.setup.local_steps * self.eta
             fresh = [own - self.server - d / steps for own, d in zip(self.own, moved, strict=True)]
             if self.options.get("option") == "I":
-                fresh = [self.gradient(self.at, members) for members in self.clients]
+                fresh = [self.case.gradient(self.at, members) for members in self.clients]
             self.own, self.server = fresh, sum(fresh, 0 * self.at) / n
             self.at = self.at + rate * mean
         elif self.name == "feddyn":
@@ -159,7 +155,7 @@ class MethodRun:
     def _client(self, c: int, members: np.ndarray) -> Tensor:
         at = self.at
         for _ in range(self.case.setup.local_steps):
-            step = self.gradient(at, members)
+            step = self.case.gradient(at, members)
             if self.name == "fedprox":
                 step = step + self.options["mu"] * (at - self.at)
             elif self.name == "scaffold":

@@ -56,10 +56,22 @@ class SmallNetwork(Case):
         return torch.tensor(self.problem.y[samples]) - outputs
 
     def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """The Jacobian of the outputs on these samples."""
+        """The Jacobian of the outputs on these samples, a sweep back for each."""
         import torch
 
-        return self.model.jacobian(self._named(theta), torch.tensor(self.problem.x[samples]))[:, 0]
+        with torch.enable_grad():
+            at = theta.detach().requires_grad_()
+            outputs = -self.residuals(at, samples)
+            rows = [torch.autograd.grad(output, at, retain_graph=True)[0] for output in outputs]
+        return torch.stack(rows) if rows else theta.new_zeros(0, len(theta))
+
+    def gradient(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        """The gradient of half the sum of squares on these samples."""
+        import torch
+
+        with torch.enable_grad():
+            at = theta.detach().requires_grad_()
+            return torch.autograd.grad((self.residuals(at, samples) ** 2).sum() / 2, at)[0]
 
     def _named(self, theta: Tensor) -> dict[str, Tensor]:
         sizes = [value.numel() for value in self.params.values()]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities
+from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities, largest_residual
 
 START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
 GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
@@ -139,3 +139,20 @@ def test_the_lemma_needs_its_last_term():
     t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
     after = t - 0.5 * f(t) * gradient(t)
     assert after @ after > t @ t
+
+
+@given(st.floats(1e-9, 1), st.floats(1e-9, 1))
+def test_the_largest_residual_from_a_known_one_on_is_that_of_the_whole_search(limit, least):
+    asked = []
+
+    def fine(residual):
+        asked.append(residual)
+        return residual <= limit
+
+    whole = largest_residual(fine, 1.0)
+    assert limit / 1.011 <= whole <= limit
+    asked.clear()
+    known = largest_residual(lambda residual: residual <= least, 1.0)  # of another norm, as the best one so far
+    further = largest_residual(fine, 1.0, known)
+    assert further == (whole if known <= limit else 0.0)
+    assert all(residual >= known for residual in asked)
