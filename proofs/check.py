@@ -3,9 +3,11 @@
     python proofs/check.py [EXPORT]
 
 EXPORT, a folder of `ntkfl certify --any-order --export`, is made a theorem too, with the machine's integers (Fast.v).
-Standard library and Coq only. Compiled files go into a temporary folder, so that nothing old can be believed.
+Standard library and Coq only. Files that do not require each other are compiled side by side, in a temporary folder, so
+that nothing old can be believed.
 """
 
+import os
 import re
 import resource
 import shutil
@@ -13,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PACKAGES = "coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics"
+AT_ONCE = 4  # files, one a core; more wait for each other
 CLOSED = "Closed under the global context"
 # What Coq's Uint63 takes for granted of the machine's integers, which only Fast.v and an EXPORT's theorem may rest on.
 MACHINE = set(
@@ -86,16 +91,46 @@ def judged(name: str, source: str, output: str) -> list[str]:
     return [f"{name}: {len(asked)} theorems have to be '{CLOSED}', and Coq says: {output.strip() or 'nothing'}"]
 
 
-def compiled_in_order(folder: Path) -> list[str]:
-    """The names of the files, each after those that it requires."""
-    listed = subprocess.run(
-        ["coqdep", "-sort", "-Q", ".", "", *sorted(p.name for p in folder.glob("*.v"))],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [Path(name).name for name in listed.stdout.split()]
+def requirements(folder: Path) -> dict[str, set[str]]:
+    """Of every file those that it requires; first the files on which most others rest."""
+    names = sorted(path.name for path in folder.glob("*.v"))
+    listed = subprocess.run(["coqdep", "-Q", ".", "", *names], cwd=folder, capture_output=True, text=True, check=True)
+    rules = re.findall(r"^(\w+)\.vo .*: (.*)$", listed.stdout, re.MULTILINE)
+    needs = {f"{name}.v": {f"{Path(word).stem}.v" for word in by.split() if word.endswith(".vo")} for name, by in rules}
+
+    def rests_on(name: str) -> set[str]:
+        return needs[name].union(*map(rests_on, needs[name]))
+
+    below = {name: rests_on(name) for name in names}
+    return dict(sorted(needs.items(), key=lambda item: -sum(item[0] in others for others in below.values())))
+
+
+def compiled(folder: Path, name: str) -> tuple[list[str], float]:
+    """What is wrong with a file, whose requirements are compiled, and the seconds that took."""
+    source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
+    wrong = faults(name, source)
+    if not wrong:
+        run = subprocess.run(["coqc", "-w", "none", name], cwd=folder, capture_output=True, text=True)
+        wrong = judged(name, source, run.stdout) if run.returncode == 0 else [f"{name}: {run.stderr.strip()}"]
+    return wrong, time.monotonic() - begun
+
+
+def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], float]]:
+    """Of every file its name and what `compiled` says, as they end, each begun after those that it requires."""
+    needs, running = requirements(folder), dict[Future, str]()
+    waiting, done = list(needs), set[str]()
+    with ThreadPoolExecutor(at_once) as pool:
+        while waiting or running:
+            for name in [name for name in waiting if needs[name] <= done][: at_once - len(running)]:
+                running[pool.submit(compiled, folder, name)] = name
+                waiting.remove(name)
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(future)
+                wrong, seconds = future.result()
+                if wrong:
+                    waiting.clear()  # what has begun still ends
+                done.add(name)
+                yield name, wrong, seconds
 
 
 def of_export(digits: str) -> str:
@@ -130,19 +165,16 @@ def main() -> int:
             print(f"coqc is there, and mathcomp or algebra-tactics are not: apt-get install {PACKAGES}")
             return 1
         (folder / "probe_of_libraries.v").unlink()
-        for name in compiled_in_order(folder):
-            source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
-            wrong = faults(name, source)
-            if not wrong:
-                run = subprocess.run(["coqc", "-w", "none", name], cwd=folder, capture_output=True, text=True)
-                wrong = judged(name, source, run.stdout) if run.returncode == 0 else [f"{name}: {run.stderr.strip()}"]
-            if wrong:
-                print("\n".join(wrong))
-                return 1
-            count += len(theorems(source))
+        failed = False
+        for name, wrong, seconds in all_compiled(folder, min(os.cpu_count() or 1, AT_ONCE)):
+            failed = failed or bool(wrong)
+            names = list(theorems((folder / name).read_text(encoding="utf-8")))
+            proved = ", ".join(names) or "lemmas for the others"
+            print("\n".join(wrong) or f"{seconds:6.1f} s  {name}: {proved}", flush=True)
+            count += len(names)
             open_files += [name] if name in ALLOWED else []
-            names = ", ".join(theorems(source)) or "lemmas for the others"
-            print(f"{time.monotonic() - begun:6.1f} s  {name}: {names}", flush=True)
+        if failed:
+            return 1
     closed = f"each of them '{CLOSED}' but those of {', '.join(sorted(open_files))}"
     print(f"{count} theorems are proved, {closed}, in {time.monotonic() - started:.0f} s")
     return 0

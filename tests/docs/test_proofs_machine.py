@@ -1,6 +1,7 @@
 """The page of machine-checked proofs names what there is, and the check of the proofs refuses what it should."""
 
 import json
+import os
 import re
 import runpy
 import shutil
@@ -147,3 +148,44 @@ def test_without_coq_it_says_what_to_install(tmp_path):
     )
     assert run.returncode == 1
     assert len(run.stdout.splitlines()) == 1 and "apt-get install coq" in run.stdout and not run.stderr
+
+
+COQDEP = """
+for file in *.v; do
+  echo "${file%.v}.vo ${file%.v}.glob: $file $(sed -n 's/^(. needs \\(.*\\) .)$/\\1/p' "$file")"
+done
+"""
+COQC = """
+for file; do :; done
+for need in $(sed -n 's/^(. needs \\(.*\\) .)$/\\1/p' "$file"); do [ -e "$need" ] || exit 2; done
+grep -q '1 = 2' "$file" && { echo "no proof" >&2; exit 1; }
+touch "${file%.v}.vo"
+echo 'Closed under the global context'
+"""
+
+
+def test_files_are_compiled_side_by_side_each_after_those_it_requires_and_none_after_one_that_fails(
+    tmp_path, monkeypatch
+):
+    """By two scripts in the place of Coq's programs."""
+    for name, script in (("coqdep", COQDEP), ("coqc", COQC)):
+        (tmp_path / name).write_text("#!/bin/sh" + script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    needs = {"A": "", "B": "A.vo", "C": "B.vo A.vo", "D": "", "E": "D.vo"}
+    folder = tmp_path / "proofs"
+    folder.mkdir()
+    for name, files in needs.items():
+        (folder / f"{name}.v").write_text(f"(* needs {files} *)\n" * bool(files) + SOURCE)
+    assert CHECK["requirements"](folder) == {
+        f"{n}.v": {f"{f[0]}.v" for f in files.split()} for n, files in needs.items()
+    }
+    assert next(iter(CHECK["requirements"](folder))) == "A.v"
+    for at_once in (1, 2, 4):
+        compiled = [(name, wrong) for name, wrong, _ in CHECK["all_compiled"](folder, at_once)]
+        assert sorted(compiled) == [(f"{name}.v", []) for name in needs]
+        for file in folder.glob("*.vo"):
+            file.unlink()
+    (folder / "B.v").write_text("(* needs A.vo *)\n" + SOURCE.replace("1 = 1", "1 = 2"))
+    compiled = {name: wrong for name, wrong, _ in CHECK["all_compiled"](folder, 2)}
+    assert compiled["B.v"] == ["B.v: no proof"] and "C.v" not in compiled
