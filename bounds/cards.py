@@ -26,7 +26,7 @@ class ClaimCard:
     hypotheses: tuple[str, ...]  # beside the statement's
     note: str
     consequence: str
-    version: int | None  # None: of a statement that is not this project's
+    version: int | None  # None where the statement is not this project's
     recorded: Outcome
     nature: Nature | None
     evidence: str
@@ -36,7 +36,7 @@ class ClaimCard:
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """One statement in words; fields that a `Statement` has too are called alike."""
+    """One statement in words; its fields have the names that `Statement` gives them."""
 
     id: str
     title: str
@@ -56,7 +56,7 @@ class Card:
 
 @cache
 def kept() -> Mapping[str, Card]:
-    """The cards of this project's statements by id; none where they were written from other sources than are here."""
+    """The cards of this project's statements by id; none where a source has changed since."""
     written = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return {card["id"]: _card(card) for card in written["cards"]} if written.get("sources") == sources() else {}
 
@@ -82,6 +82,6 @@ def _card(fields: Mapping[str, Any]) -> Card:
 
 
 def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as JSON has them, with tuples for its lists, and members for what is one of an enumeration."""
+    """Fields as JSON has them, with tuples for its lists, and members of enumerations for their values."""
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return {**fields, **lists, **{key: kind(fields[key]) for key, kind in ENUMERATED.items() if fields.get(key)}}

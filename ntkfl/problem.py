@@ -114,7 +114,7 @@ class Problem:
             eta_local: a step on sums, as in `Setup`.
 
         Raises:
-            ValueError: clients of several sizes, which no one rate on means is right for.
+            ValueError: clients of several sizes, for which no single rate on means is right.
 
         Example:
             >>> import ntkfl
@@ -160,7 +160,7 @@ class Problem:
         return self.x[:: self.outputs]
 
     def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
-        """A kernel of `samples` as the kernel of all rows: the same for each output, and 0 between two outputs.
+        """The kernel of all rows from a kernel of `samples`: equal for each output, and 0 between two outputs.
 
         Args:
             kernel: (p, n), of one output; or already (p C, n C), sample-major, which comes back as it is.
@@ -289,7 +289,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
 
 
 def _of_objects(name: str, objects: np.ndarray, wanted: str) -> np.ndarray:
-    """Python's numbers as one type; ValueError that names the first entry that is none, as a word or pandas' NA."""
+    """Python's numbers as one type; ValueError names the first entry that is none, such as a word or pandas' NA."""
     for where, entry in np.ndenumerate(objects):
         try:
             if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):
@@ -334,7 +334,7 @@ def finite_array(name: str, array) -> np.ndarray:
 
 
 def checked_owner(owner, n: int) -> np.ndarray:
-    """The client of each of n samples as integers of at least 0; ValueError where they are none."""
+    """The client of each of n samples as integers of at least 0; ValueError where they are not."""
     wanted = "it must hold the integers 0..N-1"
     owners = number_array("owner", owner, wanted)
     if owners.shape != (n,):
@@ -364,7 +364,7 @@ def require_features(problem: Problem, features: int, network: str = "the networ
 
 
 def checked_inputs(name: str, array) -> np.ndarray:
-    """The same, of rows that have a direction: also a ValueError where one is zero."""
+    """As `checked_rows`, with a ValueError also for a row of zeros, which has no direction."""
     array = checked_rows(name, array)
     zero = np.flatnonzero(~array.any(axis=1))
     if len(zero):

@@ -1,8 +1,8 @@
 """The best outer optimizer for a budget of rounds or samples: rates, momentum and local steps by exact expected losses.
 
 Clients take K local steps; the server's optimizer goes along the mean of their displacements, plainly, with momentum or
-with Nesterov's, as in DiLoCo. What is compared is E |y - f(T)|^2 at the end of the budget, with all that is drawn, not
-the rate of the long run.
+with Nesterov's, as in DiLoCo. The comparison is of E |y - f(T)|^2 at the end of the budget, over all draws, not
+of the rate in the long run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "nesterov": ("fedavgm", {"nesterov": True}),
     "falling": ("fedavg", {}),  # the server's rate falls by the same factor in every round
 }
-USUAL = ("average", "momentum", "nesterov")  # that are tried unless others are named
+USUAL = ("average", "momentum", "nesterov")  # tried unless others are named
 LARGEST_MOMENTUM = 0.99
-SHARES = (0.02, 0.1, 0.3, 0.7)  # of the eta_local at which a client alone diverges, where a search may begin
-RATES = (0.5, 1.0, 2.0, 4.0)  # of the server, the same
+SHARES = (0.02, 0.1, 0.3, 0.7)  # where a search begins, as shares of the eta_local at which a client alone diverges
+RATES = (0.5, 1.0, 2.0, 4.0)  # and of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.1, 0.02)  # of the server's rate, from the first to the last round
 TRIES = 70  # of a search, from the best beginning
@@ -69,7 +69,7 @@ class OuterChoice:
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
-        stable: whether rounds with these steps bring the mean square down for ever; a short budget may not ask for it.
+        stable: whether the mean square keeps falling with these steps for ever; a short budget may do without.
         last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
@@ -153,7 +153,7 @@ def tune_outer(
 
 
 def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-    """What E |r(T)|^2 is at least, with any outer optimizer whose combinations of displacements are set in advance.
+    """A lower bound of E |r(T)|^2 for every outer optimizer that sets its combinations of displacements in advance.
 
     It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is what the mean displacement adds.
 
@@ -257,18 +257,18 @@ class _Search:
             return float("inf")
 
     def grid(self) -> list[Point]:
-        """Where averaging begins; for K = 1 the product of both steps is all that counts, up to the noise's share."""
+        """Where averaging begins; for K = 1 only the product of both steps counts, but for the noise."""
         shares = SHARES[-2:-1] if self.steps == 1 else SHARES
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
     def begun(self, outer: str, plain: Point) -> list[Point]:
-        """Where others begin: at the steps of averaging, the server's such that momentum or falling changes little."""
+        """Where others begin: at averaging's steps, the server's changed so that momentum or a fall matters little."""
         if outer == "falling":
             return [np.array([plain[0], plain[1] - np.log(fall) / 2, logit(fall)]) for fall in FALLS]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss of a search from the best of these points, and where it is; `known` if that is less."""
+        """The least loss of a search from the best of these points, and its place; `known` if that is less."""
         losses = [self.loss(outer, point) for point in begun]
         start = begun[int(np.argmin(losses))]
         simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])

@@ -19,7 +19,7 @@ from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
-INSIDE = 1 - 1e-12  # networks are drawn in a cube this much smaller, so that rounding leaves them inside theirs
+INSIDE = 1 - 1e-12  # networks are drawn in a cube smaller by this factor, so that rounding keeps them inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class CubeNetworks(Case):
 
     @cached_property
     def anchor_norm(self) -> float:
-        """|V_anc|, of several outputs the largest singular value, rounded up: the smallest d_anc."""
+        """|V_anc|, the largest singular value where outputs are several, rounded up: the smallest d_anc."""
         readout = self.anchor.readout
         size, terms = np.linalg.norm(readout, 2 if readout.ndim == 2 else None), self.h + 4 + 8 * (self.outputs - 1)
         return float(size * (1 + terms * EPS))
@@ -122,7 +122,7 @@ def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) 
 
 
 def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -> float:
-    """R with |f - y|_2 <= R for every network of the cube, known before the draw; y is (n,) or (n, C)."""
+    """R with |f - y|_2 <= R for every network of the cube, known before networks are drawn; y is (n,) or (n, C)."""
     active = np.abs(x @ anchor.hidden.T) + side / 2 * np.abs(x).sum(axis=1)[:, None]
     sizes = np.linalg.norm(active @ (np.abs(np.atleast_2d(anchor.readout)) + side / 2).T, axis=1)
     return float((sizes + np.linalg.norm(y.reshape(len(x), -1), axis=1)).max() * (1 + 1e-9))
@@ -145,7 +145,7 @@ class CubeFamily:
     trials: int = 40
     options_data: str | None = None
     unit: bool = False
-    # outputs, loss: C, and the loss that labels are for; squared comes with the R that holds all over the cube
+    # C, and the loss; the squared loss comes with an R that holds for every network of the cube
     outputs: int = 1
     loss: str = ABSOLUTE.name
 
@@ -167,7 +167,7 @@ class CubeFamily:
         return self if trials is None else replace(self, trials=trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, l) and labels ±1, from another stream than the networks."""
+        """Rows (n, l) and labels ±1; their random numbers are not those of the networks."""
         rng = np.random.default_rng([seed, 1])
         if self.options_data is not None:
             return user_rows(self.options_data, self.n, self.unit)

@@ -54,7 +54,7 @@ Ladder = WidthLadder | WedgeLadder
 
 
 def _stacked(numbers: Iterable[Iterable[Any]]) -> Estimate:
-    """A number of each run, (sizes, seeds)."""
+    """One number for each run, (sizes, seeds)."""
     return Estimate.stacked(map(Estimate.stacked, numbers))
 
 

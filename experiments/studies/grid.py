@@ -35,7 +35,7 @@ class Grid:
         return tuple(len(axis.values) for axis in self.axes)
 
     def with_seeds(self, count: int) -> "Grid":
-        """The same with so many seeds, from the first of the study on.
+        """The same grid with this many seeds, from the study's first one on.
 
         Args:
             count: how many, at least 1.
@@ -63,11 +63,11 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
 
     Args:
         spec: name of a study, or path of a file of yours.
-        replaced: by option, without its dashes; values as text, with commas between, and for the seeds how many.
+        replaced: values by option, without its dashes, as text with commas between; for seeds their number.
 
     Raises:
-        ValueError: an unknown study or option, with the nearest; values that are not of the type of the defaults, none,
-            or one of them twice.
+        ValueError: an unknown study or option, with the nearest; values of another type than the defaults, no
+            value, or the same value twice.
     """
     study = find(spec)
     flags = {axis.flag.replace("_", "-"): axis for axis in study.axes}

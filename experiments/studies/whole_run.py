@@ -26,21 +26,21 @@ def run_study(
     cluster: Cluster | None = None,
     until_resolved: float | None = None,
 ) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
-    """The results of a study and its answers, as `ntkfl study run` leaves them in the folder; cells there are kept.
+    """The results of a study and its answers, as `ntkfl study run` leaves them in the folder, whose cells it keeps.
 
     Args:
         name: of the study, or the path of your file.
-        out: its folder; the same again goes on.
+        out: its folder; a second call with the same study goes on where the first ended.
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
         processes: on this machine, as in `runner.run`.
-        cluster: measures in place of this machine, as in `runner.run`.
+        cluster: other machines that measure, as in `runner.run`.
         until_resolved: add seeds until every answer is settled, or the cells have taken this many seconds of processor
             time together; default: the seeds of the axis.
 
     Returns: the results, and the answers to the study's questions.
 
     Raises:
-        ValueError, OSError: an unknown study or option, a folder of another. RunStopped: the run cannot go on.
+        ValueError, OSError: an unknown study or option, a folder of another study. RunStopped: the run cannot go on.
     """
     folder = StudyFolder(Path(out))
 
@@ -61,7 +61,7 @@ def measured_until(
     budget: float | None = None,
     tell: Callable[[str], None] = lambda said: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
-    """Measure a grid that its folder has begun, and with a budget grids of more seeds until every answer is settled.
+    """Measure the grid of a folder, then, with a budget, larger grids with more seeds until every answer is settled.
 
     Args:
         grid: the study and its cells.
@@ -97,7 +97,7 @@ def measured_until(
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
-    """The cells that are there, gathered and written as the folder's results; earlier answers were of others.
+    """The cells that are there, written as the folder's results; earlier answers, about other cells, go.
 
     Args:
         grid: the study and its cells.

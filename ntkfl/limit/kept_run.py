@@ -1,4 +1,4 @@
-"""A method's rounds with their error bounds; kept in a file as they go, a run that was killed goes on."""
+"""A method's rounds with their error bounds, kept in a file from which a killed run goes on."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summ
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-SAVED_EVERY = 10  # rounds, and at each that is reported
-ROWS = 16  # of the kernel, by which it is told from others: kernels by landmarks share those of common landmarks
+SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported one
+ROWS = 16  # rows of the kernel that tell it from others; kernels by landmarks share rows of common landmarks
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class KeptRun:
     """A method from a residual to the rounds that are reported."""
 
     regime: MatrixFreeRegime
-    rounds: np.ndarray  # to be reported
-    initial: np.ndarray  # the residual before the first round; of a file's run, the labels
+    rounds: np.ndarray  # whose results are reported
+    initial: np.ndarray  # the residual before the first round; the labels where the run has a file
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
     proved: bool = False  # whether a run whose errors have no bound is refused by a ValueError
-    file: Path | None = None  # it is written, and read where it is there
+    file: Path | None = None  # the file; read first where it exists
     said: str = ""  # what tells the run from others of the same data and kernel
-    progress: Callable[[int], None] = lambda done: None  # is told how many of the steps are done
+    progress: Callable[[int], None] = lambda done: None  # called with the number of steps done
 
     @cached_property
     def _kept(self) -> tuple[str, dict[str, np.ndarray]]:
-        """What tells this run's file from others, and what the file has."""
+        """This run's mark, and the content of its file."""
         if self.file is None:
             return "", {}
         mark = self._mark()
@@ -52,24 +52,24 @@ class KeptRun:
 
     @cached_property
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
-        """By what errors are bounded; None where nothing is proved and nothing must be."""
+        """The error bounds; None where nothing is proved and the caller asks for no proof."""
         with nullcontext() if self.proved else suppress(ValueError):
             return self.regime._carried(self._last), self.regime._margins
         return None, None
 
     @cached_property
     def _series(self) -> Series | None:
-        """By which the rounds are run where that takes fewer products; its errors are bounded."""
+        """The series that replaces rounds where it takes fewer products; its errors are bounded."""
         margins = self._bounds[1]
         return None if margins is None else self.regime._series(self.rounds, margins.largest)
 
     def require_own_file(self) -> None:
-        """Raise a ValueError where the file is of another run, or of none: no bound is worked out before."""
+        """Raise a ValueError where the file belongs to another run or to none; this works out no bound."""
         _ = self._kept
 
     @cached_property
     def steps(self) -> int:
-        """How many rounds, or terms of a series, the run has; its error bounds are worked out for that."""
+        """How many rounds, or terms of a series, the run has; this works out its error bounds."""
         return self._last if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:
@@ -120,7 +120,7 @@ class KeptRun:
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:
-        """By it a file of another run is refused; some rows stand for the kernel."""
+        """The mark by which a file of another run is refused; some rows stand for the whole kernel."""
         digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):

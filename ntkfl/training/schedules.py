@@ -26,7 +26,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """Down a straight line from high to low, both met, in each `period` rounds."""
+    """A straight line from high to low, both included, that begins anew after each `period` rounds."""
 
     high: float = 1e-2
     low: float = 5e-5
@@ -58,7 +58,7 @@ class ReleasedCycle(Cyclic):
 
 @dataclass(frozen=True)
 class Switched:
-    """One schedule in the rounds before `start`; from then on another one, its rounds counted from there.
+    """One schedule in the rounds before `start`; from then on another one, which counts its rounds from there.
 
     IMA's alternatives (its Table III) are a constant 5e-5 and `Cyclic()` as the latter; `local_plan.FewerEpochs`
     decays the work in place of the rate.
@@ -77,7 +77,7 @@ class Switched:
 
 
 class MildExploration(Switched):
-    """rate * decay^t in the rounds t < start, then rate * decay^start * late^(t - start): what goes with IMA.
+    """rate * decay^t in the rounds t < start, then rate * decay^start * late^(t - start), as IMA uses it.
 
     Source: IMA (arXiv:2305.07845), section 6.3 and Table I.
     """

@@ -1,4 +1,4 @@
-"""Whether a page prints today what it is said to print."""
+"""Whether a page prints today what is stored on it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The picture of sixty thousand images is drawn of the numbers beside it."""
+"""The picture of sixty thousand images is drawn from the numbers that are stored beside it."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""`ntkfl cite`: every paper and method has its entries, and a folder those of what was run in it."""
+"""`ntkfl cite`: every paper and method has its entries, and a folder has the entries of what ran in it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""An interrupt at any moment ends a command with its exit status: none is lost, no traceback, no process is left."""
+"""An interrupt at any moment ends a command with its exit status, without a traceback or a process left behind."""
 
 import os
 

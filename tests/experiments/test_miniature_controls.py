@@ -86,7 +86,7 @@ def test_the_factors_are_those_of_x4():
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_to_the_first_order_in_the_curvature_a_method_is_its_control(method, options, momentum):
-    """A tenth of the scale is a hundredth of the curvature, and of what the two differ by, in the first round."""
+    """A tenth of the scale is a hundredth of the curvature, and of the difference of the two in the first round."""
     keys = KEYS | {"method": method, "options": options, "momentum": momentum}
     small, tiny = (apart(moves(keys, s, 1), moves(control(keys), s, 1)) for s in (0.1, 0.01))
     assert tiny < 0.02 * small + 1e-12 and small < 0.1
@@ -148,7 +148,7 @@ def test_local_steps_are_the_engines(share):
 
 
 def test_every_method_has_a_control_or_a_reason():
-    """Those that are FedAvg at some rate already, or train no clients at once, need neither."""
+    """Methods that are FedAvg at some rate, or never train clients side by side, need neither."""
     of_classes = {"data": "digits", "clients": 4, "epochs": 1, "batch_size": 10, "rate": 0.1}
     without = {name for name in methods() if control(of_classes | {"method": name}) is None}
     assert without == set(NONE_BECAUSE) | {"fedavg", "fl-ntk"}

@@ -102,7 +102,7 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """In the third step a pull to the start has shortened the way that the memories' correction has come."""
+    """Three steps are needed: only there a pull to the start acts on what the memories' correction has moved."""
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)

@@ -1,4 +1,4 @@
-"""A ladder whose every network has H(0) = H_inf exactly: what is left of a remainder there is no matter of width."""
+"""A ladder of networks with H(0) = H_inf exactly: a remainder that they have does not come from a finite width."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +19,8 @@ from ntkfl.problem import Problem, Setup, Weights
 class CircleLadder(Case):
     """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
 
-    The angles between the points are multiples of 45 degrees, so that the share of neurons active on two of them is
-    that of the limit, and no neuron is nearer to a kink than it moves: only the rounding of the points is left.
+    The angles between the points are multiples of 45 degrees, so the share of neurons that are active on two
+    of them is the limit's, and no neuron is nearer to a kink than it moves: only the points are rounded.
     """
 
     widths = (64, 128, 256, 512)

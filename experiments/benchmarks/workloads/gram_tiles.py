@@ -16,7 +16,7 @@ def _ours(sizes: Sizes, dtype: str = "float32") -> Call:
 
 
 def _product(sizes: Sizes, dtype: str, whole: bool = False) -> Call:
-    """x x^T in the slabs of the tiles, whose rows end at the diagonal, or with every row whole."""
+    """x x^T slab by slab, as the tiles compute it: rows end at the diagonal, or are whole."""
     from ntkfl.gram.tiles import SLAB
 
     x = unit_rows(sizes["n"], sizes["d"]).astype(dtype)
@@ -31,7 +31,7 @@ def _product(sizes: Sizes, dtype: str, whole: bool = False) -> Call:
 
 WORKLOAD = Workload(
     name="gram-tiles",
-    says="lower triangle of H_inf in float32, n samples of d features; over the limit: over a float32 product of it",
+    says="lower triangle of H_inf in float32, n samples of d features; its limit: a float32 product of the same shape",
     sizes=({"n": 4000, "d": 784}, {"n": 8000, "d": 784}),
     candidates=(
         Candidate("ntkfl", _ours, "ours"),

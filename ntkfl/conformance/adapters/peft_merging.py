@@ -1,7 +1,7 @@
 """peft's merging on the kit: task arithmetic and TIES of its merge_utils, and its combinations of LoRA adapters.
 
-peft trains nothing here: this file makes the local steps of the cases in numpy. Tensors are merged one by one, as peft
-merges layers. FedIT is its combination "linear", FLoRA "cat", FlexLoRA "svd".
+peft trains nothing here: this file makes the local steps of the cases in numpy. peft merges tensor by
+tensor. FedIT is its combination "linear", FLoRA "cat", FlexLoRA "svd".
 """
 
 from __future__ import annotations

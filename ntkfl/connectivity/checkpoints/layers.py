@@ -1,4 +1,4 @@
-"""Which arrays of a file are which of two linear layers, told by names, shapes and order; in doubt, by nothing."""
+"""Two linear layers found in the arrays of a file by names, shapes and order; in doubt, a file is refused."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ class _Reading(NamedTuple):
 
 
 def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> dict[str, np.ndarray]:
-    """hidden, readout and, where there are such, bias and output_bias of these arrays.
+    """The arrays by role: hidden, readout and, where the file has them, bias and output_bias.
 
-    Weights named NAME.weight are (outputs, inputs), as torch has them, those named kernel (inputs, outputs); others
-    are what fits. The layer whose outputs are the other's inputs comes first; if either may, the numbers in their names
-    tell, or the order.
+    Weights named NAME.weight are (outputs, inputs), as torch has them, those named kernel are (inputs, outputs);
+    others are read as they fit. The layer whose outputs are the other's inputs comes first; where both orders fit, the
+    numbers in their names decide, or their order in the file.
 
     Raises:
-        ValueError: other arrays, or arrays that can be read in no or in several ways.
+        ValueError: other arrays, or arrays that fit no reading or several.
     """
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
@@ -60,7 +60,7 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
 
 
 def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str]) -> dict[str, str] | None:
-    """The bias of each matrix that has one: that of its name, in a list the vector behind it; None if that fails."""
+    """The bias of each matrix that has one: the vector of its name, or the next in a list; None if unclear."""
     if any(PART.search(name) for name in names):
         of = {PART.sub("", name): name for name in matrices}
         matrix_of = {name: of.get(PART.sub("", name)) for name in vectors}
@@ -74,7 +74,7 @@ def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str
 def _reading(
     arrays: Mapping[str, np.ndarray], names: Sequence[str], bias_of: Mapping[str, str], transposed: bool
 ) -> _Reading | None:
-    """The layers in this order, their weights transposed where they are (inputs, outputs); None if that cannot be."""
+    """The layers in this order, with weights turned to (outputs, inputs); None if the shapes do not allow it."""
     if any(name.endswith("kernel" if not transposed else "weight") for name in names):
         return None
     weights = [np.ascontiguousarray(arrays[name].T) if transposed else arrays[name] for name in names]
@@ -85,10 +85,10 @@ def _reading(
 
 
 def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, contents: str, ordered: bool) -> _Reading:
-    """The reading that is meant.
+    """The one reading that names and order leave.
 
     Raises:
-        ValueError: that cannot be told.
+        ValueError: they leave several.
     """
     if len({reading.names for reading in readings}) > 1:
         orders = {tuple(sorted(given, key=_numbers))} if _differ_by_number(*given) else set()

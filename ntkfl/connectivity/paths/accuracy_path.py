@@ -1,8 +1,8 @@
 """The accuracy along a segment, between two step functions that enclose it.
 
 A sample is classified correctly where its margins are positive; a tie is wrong. Where a margin is within its rounding
-of 0 the sample is in a strip: rounding cannot tell. Strips that meet, hold an end or may only touch a tie are decided
-in integers, with every alpha where a sample changes in exact order; what is left undecided is in the enclosure.
+of 0 the sample is in a strip: rounding cannot tell. Strips that meet, contain an end or may only touch a tie
+are decided in integers, which put every alpha where a sample changes in exact order; the rest widens the enclosure.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ NARROW = 1e-10
 NUDGE = 4 * EPS  # edges are rounded to float64
 EXACT_WORK = 10**8  # products of integers spent on deciding strips
 
-Row = tuple[float, float, int, int, int, int]  # left, right; how many are right before, after, at least, at most
+Row = tuple[
+    float, float, int, int, int, int
+]  # left, right; how many samples are right before, after, at least, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Strips:
     """Where a sample is undecided: its number, the strip, and 1 or 0 for right or wrong before, after, inside.
 
-    What was decided is a strip of no sample in particular, and its ones and zeros are numbers of samples.
+    A strip that was decided belongs to no single sample: in place of ones and zeros it has numbers of samples.
     """
 
     sample: np.ndarray
@@ -68,7 +70,7 @@ def joined(parts: Sequence[Strips]) -> Strips:
 def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
-    """The strips in numbers of samples, decided in integers where they need it; the number of changes; the `dip`."""
+    """The strips as numbers of samples, decided in integers where floats cannot; the number of changes; `dip`."""
     budget, plain, rows_kept, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)
@@ -91,7 +93,7 @@ def decided(
 def _decided_group(
     group: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[list[Row], int]:
-    """How many of the group's samples are right, left to right from before its first change, and at how many alphas."""
+    """How many of the group's samples are right before its first change and after each, and the number of changes."""
     before, count, steps = 0, 0, dict[Root, int]()
     for number in np.unique(group.sample):
         own = group.sample == number
@@ -115,7 +117,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The least number between the changes is taken for certain, where no piece beside the row has it."""
+    """The row: a least number that no piece beside it has is its largest number too, so as not to be lost."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 
@@ -128,7 +130,7 @@ class AccuracyPath:
     # low, high: (P,)
     low: np.ndarray
     high: np.ndarray
-    changes: int  # the number of places where it may change
+    changes: int  # how many places the accuracy may change at
     dip: float  # width of the widest piece around changes on which low and high are the least share between these
 
 
@@ -196,7 +198,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
 
 
 def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """Maximal undecided runs, and places where right turns into wrong at once, both a little widened."""
+    """The longest undecided runs, and the places where right turns into wrong without one, both a little widened."""
     start, rows = np.zeros(len(edges), int), []
     for number, (edge, state, wider) in enumerate(zip(edges, states, nudge, strict=True)):
         some = edge[1:] > edge[:-1]
@@ -235,7 +237,7 @@ def _summed(strips: Strips, places: int, dip: float, start: np.ndarray, counts: 
 
 
 def _margins(part: Segment, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Signs and quadratics whose products must be positive; for two classes the same quadratic, whichever is meant."""
+    """Signs and quadratics whose products must be positive; both classes of two have the same quadratic."""
     if part.first.n_outputs == 1:
         return [(labels, part.coefficients(0))]
     outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])

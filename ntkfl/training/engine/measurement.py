@@ -30,9 +30,9 @@ def measured(
     result: RoundResult | None = None,
     seconds: float = 0.0,
 ) -> Row:
-    """The row of a state: of the global model, or for a personal method means over all clients' own models.
+    """The row of a state, about the global model; for a personal method its means over all clients' own models.
 
-    `result` is the round that led to the state, None before the first; `seconds` is what that round took.
+    `result` is the round that led to the state, None before the first; `seconds` is its duration.
     """
     data = federation.data
     test = NOTHING if data.x_test is None else _score(federation, state, data.x_test, data.y_test)
@@ -60,7 +60,7 @@ def _mean_accuracy(federation: Federation, stacked: Params) -> float:
 
 
 def _personal_accuracy(federation: Federation, state: State) -> float:
-    """The accuracy of clients' own predictions, each on the test samples as its own classes would weight them.
+    """The mean accuracy of clients' own models on the test samples, weighted by the shares of each client's classes.
 
     Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy is weighted so.
     """

@@ -60,7 +60,7 @@ def test_the_largest_residual_is_one_that_certifies():
 
 @pytest.mark.parametrize("name", ["fc:3:erf", "fc:4:relu", "fc:2:gelu:standard"])
 def test_networks_are_those_of_any_width(name):
-    """With the weights drawn here `ntkfl.networks.wide` gives the same outputs, and its own are as large."""
+    """With the weights drawn here `ntkfl.networks.wide` gives the same outputs; with its own, outputs as large."""
     layers, network = drawn(name, 30, 6, 1), wide(name)
     keys = [*(f"layer{k + 1}.weight" for k in range(len(layers) - 1)), "readout.weight"]
     params = {key: torch.tensor(layer.weight) for key, layer in zip(keys, layers, strict=True)}

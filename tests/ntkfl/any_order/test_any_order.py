@@ -86,7 +86,7 @@ CERTIFIED = {
 
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_networks_of_every_kind_certify(kind):
-    """So that the property above has something to say; pairs are held in some of them."""
+    """The property above is not empty: networks certify, some with held pairs."""
     certified = [
         certificate
         for seed in range(8)
@@ -227,7 +227,7 @@ def test_inputs_of_any_size_have_a_prediction(size):
 
 
 def test_an_enclosure_among_denormals_is_outward():
-    """Outputs near the least positive float: what is lost in scaling back is in the error."""
+    """Outputs near the least positive float: the error includes what scaling back loses."""
     problem, weights = held_case()
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
     certificate = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
@@ -314,7 +314,7 @@ def test_certified_networks_outlast_two_thousand_adversarial_steps():
 
 @pytest.mark.parametrize("power", [-560, -100, 100, 150])
 def test_a_power_of_two_on_weights_and_labels_scales_d(power):
-    """So far down that squares underflow, all that may be lost is the certificate."""
+    """Where squares underflow, the certificate may be lost, and nothing else."""
     problem, weights = held_case()
     small = Problem(problem.x, np.ldexp(problem.y, power), problem.owner)
     certificate = certify_any_order(small, Weights(np.ldexp(weights.hidden, power), weights.signs))

@@ -1,4 +1,4 @@
-"""Torch modules where only evaluations are needed: as two-layer networks where they are such, and left as they were."""
+"""Torch modules where only evaluations are needed: read as two-layer networks where possible, and left unchanged."""
 
 import numpy as np
 import pytest

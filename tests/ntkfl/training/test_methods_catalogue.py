@@ -1,4 +1,4 @@
-"""Methods by name: each file is found, and what is asked for is understood or refused with a reason."""
+"""Methods by name: each file is found, and options are understood or refused with a reason."""
 
 import inspect
 import pkgutil
