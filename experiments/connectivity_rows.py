@@ -52,9 +52,7 @@ class BoundsRow:
 
 
 def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
-    """Networks drawn in cubes of side d, of five draws the one with the largest gap.
-
-    delta: failure probability of Theorem 3.5 and R1.
+    """Networks drawn in cubes of side d: the draw with the largest gap of five.
 
     Args:
         delta: failure probability of Theorem 3.5 and R1, default .1.
@@ -153,7 +151,7 @@ def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray
 def _trained_row(
     name: str, anchor: TwoLayer, networks: Sequence[TwoLayer], x: np.ndarray, classes: np.ndarray, delta: float
 ) -> BoundsRow:
-    """One output, the difference of the two, under the logistic loss; more under cross-entropy."""
+    """A row under the logistic loss of the difference of two outputs; under cross-entropy where outputs are more."""
     y, loss = classes, "cross-entropy"
     if anchor.n_outputs == 2:
         anchor, *networks = (TwoLayer(n.hidden, n.readout[1] - n.readout[0]) for n in (anchor, *networks))

@@ -24,8 +24,7 @@ class Exponent:
         theory: the power as claimed.
         coefficient: the leading coefficient as claimed; None where none is.
         measured: the log-log slope with its 99% interval.
-        found: the coefficient at the three largest widths. Both are None where the ladder shows no slope: it is lost in
-            the noise.
+        found: the coefficient at the three largest widths. It and `measured` are None where noise hides the slope.
     """
 
     quantity: str

@@ -45,7 +45,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """For each loss 0 at both ends and the exact barrier; the largest losses; the largest gap."""
+    """Left sides: for each loss its values at both ends and its exact barrier; the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]

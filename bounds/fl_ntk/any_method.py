@@ -35,7 +35,7 @@ def _leaving() -> MethodTraining:
 
 
 def _long_steps() -> MethodTraining:
-    """A certified network, and steps twenty times as long as those that are certified."""
+    """A certified network, and steps twenty times as long as the certified ones."""
     return method_case(0, "fedavgm", 1e-4, 64, longer=20.0)
 
 

@@ -25,7 +25,7 @@ from ntkfl.problem import Problem, Setup
 class ClientLadder(Case):
     """Data sets of one size n on N = 1, 2, 4, ..., n clients, and one setup.
 
-    `seeds`: those of the data on the sphere, one set each, where `base` is None.
+    `seeds` draw one set of data on the sphere each, where `base` is None.
     """
 
     samples: int

@@ -20,15 +20,15 @@ VERDICTS = {  # the worst first, with the style of a statement's outcome
 
 @dataclass(frozen=True)
 class ConformancePage:
-    """What was found of an implementation."""
+    """The verdicts about one implementation."""
 
     name: str  # the adapter's, without the file's ending
     adapter: str  # its file
     path: str  # where the page is in the report
-    summary: str  # how many methods are what
+    summary: str  # how many methods have each verdict
     rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, what it does, where it first differs
     left_out: Sequence[str]  # methods that the adapter does not have
-    provenance: Sequence[tuple[str, str]]  # versions of what was run, and of the kit
+    provenance: Sequence[tuple[str, str]]  # versions of the implementation and of the kit
 
 
 def conformance_page(path: Path) -> ConformancePage:

@@ -1,8 +1,8 @@
 """Studies: each answers, over a grid of cells, a question that a theorem or a figure of the papers raises.
 
 A study is one module of `questions` with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), a
-module that an installed package announces under that name as `ntkfl.studies`, or a file of the user's that has one.
-Importing the package imports none of them.
+module that an installed package announces under that name as `ntkfl.studies`, or a file of the user's with a STUDY.
+Importing the package imports no study.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = "ntkfl.studies"
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of the studies, read off the package's files and the announcements."""
+    """The names of the studies, from the package's files and the announcements."""
     return (*_own(), *_announced())
 
 

@@ -53,9 +53,9 @@ from ntkfl.ranges import require_number
 if TYPE_CHECKING:
     from ntkfl.training.method import Method
 
-HALVINGS = 20  # of the residual, where it is too large
-ROOM = 4e-9  # below 1: what is nearer to it, the rounding of bounds hides
-SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates that are tried, as parts of the way from the spectral radius to 1
+HALVINGS = 20  # shares of the residual to try, where it is too large
+ROOM = 4e-9  # a rate nearer to 1 is hidden by the rounding of bounds
+SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as parts of the way from the spectral radius to 1
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class StateNorm:
     """A norm |S z| in which a round contracts, and what it says of models; the numbers are upper bounds."""
 
     rate: float  # q
-    met: float  # e: every model of a round whose gradient is met is within e |S z| of W*
-    reach: float  # the same of all models, the last ones of the clients too
+    met: float  # e: every model at which a round takes a gradient is within e |S z| of W*
+    reach: float  # the same for all models, also the last ones of the clients
     start: float  # |S z_0|
 
     @property
@@ -131,7 +131,7 @@ class MethodCertificate(LaterModels):
 
     @property
     def norms(self) -> tuple[StateNorm, ...]:
-        """The norms of the smallest ball and of the fastest rate, which may be one; none where none contracts."""
+        """The norms of the smallest ball and of the fastest rate, perhaps the same; empty where none contracts."""
         return self._norms
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
@@ -155,7 +155,7 @@ class MethodCertificate(LaterModels):
     def needed_residual(self) -> float | None:
         """About the largest |y - f| that would certify, an ESTIMATE.
 
-        None where none would, no step like this, or the memory stands in the way.
+        None where no residual would: the step is too long, or the memory stands in the way.
         """
         if self.certified:
             return float(self.residual.hi)
@@ -354,7 +354,7 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
         interruption.check()
         try:
             radius, rate = _guessed(maps, kernel.value, start.value, candidate)
-        except np.linalg.LinAlgError:  # a candidate that float64 cannot invert
+        except np.linalg.LinAlgError:  # float64 cannot invert this candidate
             continue
         guesses += [(radius, rate, candidate)] if rate < 1 - ROOM else []
     if not guesses:
@@ -390,7 +390,7 @@ def lyapunov_roots(
     for part in SLOWER:
         rate = radius + part * (1 - radius)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # of systems close to singular: what is found is judged
+            warnings.simplefilter("ignore")  # warnings of nearly singular systems: the result is judged later
             try:
                 lyapunov = scipy.linalg.solve_discrete_lyapunov((inner / rate).T, np.eye(len(state)), method="bilinear")
                 lower = np.linalg.cholesky((lyapunov + lyapunov.T) / 2)
@@ -453,7 +453,7 @@ def _at_most(nearest: Nearest, radius: float) -> Nearest:
 def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str, float]:
     """Why some pattern may change within the ball about W*, empty if none can; and the least margin.
 
-    With a scale below 1 residual and radius are so much smaller.
+    A scale below 1 makes residual and radius smaller by that factor.
     """
     nearest, neurons = rows.nearest(scale), rows.neuron_pass
     near = _at_most(nearest, radius * scale)

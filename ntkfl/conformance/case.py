@@ -140,7 +140,7 @@ class ConformanceCase:
     def results(self) -> tuple[str, ...]:
         """What an implementation returns after every round: the model's tensors.
 
-        LoRA's factors are not unique, so that the weight that they make is returned in their place.
+        LoRA's factors are not unique, so the weight that they make is returned in their place.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 

@@ -1,4 +1,4 @@
-"""Arrays that another program wrote, read with suspicion: nothing is unpickled, no more than expected is read."""
+"""Arrays that another program wrote, read without trust: nothing is unpickled, no more than expected is read."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""The losses that barriers are taken of, each with the Lipschitz constant that it really has (Assumption 3.2)."""
+"""The losses whose barriers are computed, each with its true Lipschitz constant (Assumption 3.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,8 +85,8 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
         n_outputs: of the network.
 
     Raises:
-        ValueError: another number of labels than samples, labels that the loss is not made for, or a loss of one output
-            asked of a network with several.
+        ValueError: another number of labels than samples, labels that do not fit the loss, or a loss of one output
+            for a network with several.
     """
     y = finite_array("y", y)
     classes = loss is CROSS_ENTROPY or (loss is None and n_outputs > 1)

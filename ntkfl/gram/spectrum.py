@@ -18,7 +18,7 @@ ROUNDOFF = 2.0**-53
 FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
 LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
-_ENTRIES = 2**17  # of a block of rows
+_ENTRIES = 2**17  # in a block of rows
 _ROUNDING = 1e-12  # an asymmetry of this much of the largest entry is taken for rounding, and enters the error
 
 
@@ -75,7 +75,7 @@ def _exponent(h: np.ndarray | Estimate) -> int:
 
 
 def _scaled(h: np.ndarray | Estimate, exponent: int) -> Estimate:
-    """2^exponent h, exactly but for what underflows, which is added to the error."""
+    """2^exponent h, exact up to underflow, which the error includes."""
     value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     underflow = SMALLEST if exponent < 0 else 0.0
     with np.errstate(under="ignore"):
@@ -91,7 +91,7 @@ def _scaled_back(estimate: Estimate, exponent: int) -> Estimate:
 
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
-    """A symmetric matrix and a bound on the spectral norm of its difference to the one meant; h itself where it is."""
+    """A symmetric matrix (h if it is one), and a bound on the spectral norm of its difference to the exact one."""
     value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     exact = not error.any()
     if value.ndim != 2 or value.shape[0] != value.shape[1] or not value.size:
@@ -128,7 +128,7 @@ def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
 
 
 def _row_blocks(h: np.ndarray) -> Iterator[slice]:
-    """Slices of rows so few that what is worked out of them stays in cache, whatever the size of the matrix."""
+    """Slices of so few rows that results on them stay in cache, whatever the size of the matrix."""
     step = max(1, _ENTRIES // len(h))
     return (slice(start, min(start + step, len(h))) for start in range(0, len(h), step))
 
@@ -163,11 +163,11 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 
 
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
-    """About an eigenvector of the smallest eigenvalue: what it is off by widens the enclosure and no more."""
+    """An approximate eigenvector of the smallest eigenvalue: its error widens the enclosure, and does no other harm."""
     if len(h) > LANCZOS_FROM:
         factor = h.T.copy(order="F")
         if lapack.cholesky(factor):
-            import scipy.linalg  # here because small matrices need not wait for these
+            import scipy.linalg  # imported here, so that small matrices need not wait
             from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
             solve = scipy.linalg.blas.dtrsv

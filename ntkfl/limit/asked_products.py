@@ -1,4 +1,4 @@
-"""Runs that ask for products with one matrix, and are answered together: its entries are read once for all of them."""
+"""Runs that ask for products with one matrix and are answered together, so that its entries are read once."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
@@ -14,7 +14,7 @@ Asking = Generator[Vectors, Vectors, Result]  # yields V, is sent H V, and retur
 
 
 def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
-    """What each run returns. What they ask for at a time are columns of one product."""
+    """The result of each run. Their requests of one moment are columns of one product."""
     results: dict[int, Result] = {}
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
     while answers:

@@ -1,4 +1,4 @@
-"""Eq (18): with one local step it is right; with more, what stays is the limit that the formula says, and how small."""
+"""Eq (18): with one local step it is right; with more, the remainder has the formula's limit, however small."""
 
 from dataclasses import replace
 

@@ -28,7 +28,7 @@ def lines():
 
 @dataclass(frozen=True)
 class Powers:
-    """A ladder on which a quantity is 3 / size^seed, and another one is 0."""
+    """A ladder with one quantity 3 / size^seed, and another one 0."""
 
     def case(self, seed):
         sizes = 2.0 ** np.arange(1, 9)

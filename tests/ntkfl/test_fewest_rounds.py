@@ -57,7 +57,7 @@ def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
 
 
 def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
-    """All of the space: with as many vectors as the state has rows nothing is left out."""
+    """With as many vectors as the state has rows, the Krylov space is the whole space."""
     problem, h, steps = random_problem(5)
     for method, options in CASES:
         regime = of_share(problem, h, steps, 0.5, method, options)
@@ -72,7 +72,7 @@ def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
 @pytest.mark.parametrize(("method", "options"), [case for case in CASES if case[0] in ("scaffold", "feddyn", "cyclic")])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_krylov_space_of_few_rounds_knows_many(monkeypatch, method, options, outputs):
-    """Those that span it exactly, some times as many within a hundredth; a space that sees less is off."""
+    """The rounds that span it are exact, several times as many are within a hundredth; a smaller space is off."""
     problem = digits(n=120, clients=4, target="sign" if outputs == 1 else "one-hot")
     problem = Problem(problem.x, problem.y if outputs == 1 else problem.y[:, :outputs], problem.owner)
     regime = of_share(problem, infinite(problem.x), 3, 0.5, method, options)
@@ -142,7 +142,7 @@ FAR = 400  # rounds of a grid
 
 
 def behind_a_grid(seed, labels):
-    """Of these methods the rounds as tuned and the fewest of the grid, where the grid has fewer."""
+    """The tuned rounds and the grid's fewest of each method for which the grid has fewer."""
     problem, h, steps = random_problem(seed)
     for method in fastest(problem, h, local_steps=(steps,)).tuned:
         if method.label in labels:

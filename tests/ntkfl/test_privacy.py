@@ -166,7 +166,7 @@ def told(epsilon, one, other, sigma):
 @pytest.mark.parametrize(("clients", "cohort"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
-    """The sum of a cohort's displacements of norm 1; one client's is 0 in the other data set, and the rest conspire."""
+    """Displacements of norm 1 are summed; in the other data set one client's is 0, and the rest help the attacker."""
     sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
     worst = 0.0
     for rest in (-1.0, 0.0, 1.0):  # what all the others send
@@ -214,7 +214,7 @@ def test_a_plan_with_drawn_clients_is_the_random_rounds_with_its_noise(outputs):
 
 
 def test_every_draw_of_a_small_training_keeps_to_what_is_said_of_displacements():
-    """Three clients, one a round, five rounds: all draws in plain weights, of the features of the Gram matrix."""
+    """Three clients, one in each of five rounds: every draw is trained in weights, on features of the Gram matrix."""
     problem, setup, rate, rounds = even(3, 2, 9), Setup(eta_local=0.4, local_steps=2), 1.3, 5
     done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": rate}, rounds=rounds, participation=1 / 3)
     own = done.displacements

@@ -77,7 +77,7 @@ def distinct_rows(x):
 
 @cache
 def tried(kernel, **options):
-    """The report on few data sets, made once for all who read of it."""
+    """The report on few data sets, made once for all tests."""
     return check(kernel, **({"examples": 20} | options))
 
 
@@ -137,7 +137,7 @@ def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected,
 
 
 def shown(kernel, name, **options):
-    """The counterexample to one property; what need not be checked for it is not."""
+    """The counterexample to one property; properties that it does not need are not checked."""
     skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
     return check(kernel, **({"examples": 10} | skipped | options))[name].counterexample
 
@@ -380,7 +380,7 @@ def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundred
 
 
 def test_what_would_have_been_seen_is_seen():
-    """An entry that is off by as much as the report says, whichever it is; by a tenth of it, it is not."""
+    """Any entry that is off by as much as the report says is seen; one that is off by a tenth of that is not."""
     largest = 1 / 2
     note = beside_networks(gram.infinite, 2, finite=finite).note
     size = float(re.search(r"off by ([\d.]+) of", note).group(1)) * largest

@@ -1,4 +1,4 @@
-"""The properties: for each the data it is tried on and the number that decides it."""
+"""The properties of kernels; each has the data on which it is tried and the number that decides it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

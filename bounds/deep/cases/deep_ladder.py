@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}  # width^2 numbers a layer
-NARROW = 3  # widths at which chance moves a network's run by a third of what tends to a limit
-FEWEST_WIDTHS = 6  # of a second opinion
+NARROW = 3  # widths at which chance moves a network's run by a third of its distance from the limit
+FEWEST_WIDTHS = 6  # networks at each width of a second opinion
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
@@ -64,8 +64,8 @@ class Seen(NamedTuple):
 class DeepLadder(Rungs):
     """One kind of network over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y."""
 
-    problem: Problem  # of clients of equal weight
-    setup: Setup  # of every run, eta_global 1
+    problem: Problem  # its clients have equal weight
+    setup: Setup  # the same for every run, eta_global 1
     network: str  # as `WideNetwork.named` takes it
     seed: int
     # widths, counts, seed: as `Rungs`
@@ -74,7 +74,7 @@ class DeepLadder(Rungs):
 
     @cached_property
     def wide(self) -> WideNetwork:
-        """The network, of no width yet."""
+        """The network before a width is chosen."""
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
         return WideNetwork.named(self.network)[0]
@@ -86,7 +86,7 @@ class DeepLadder(Rungs):
 
     @cached_property
     def trained(self) -> list[list[Trained]]:
-        """What the runs of every network show, by width, without kernels; a second opinion needs no more."""
+        """What the runs of every network show, by width; a second opinion needs no kernels."""
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
     def fresh(self) -> DeepLadder:
@@ -187,7 +187,7 @@ def _apart(models: Params, others: Params) -> np.ndarray:
 
 
 def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
-    """Gradient descent on all data: one client, whose step is that on the mean over clients."""
+    """Gradient descent on all data as one client, with the step that it takes on the mean over clients."""
     alone = replace(problem, owner=np.zeros(problem.n, int))
     return alone, replace(setup, eta_local=setup.eta_local / problem.n_clients)
 
@@ -210,7 +210,7 @@ def equal_points(seed: int) -> Problem:
 
 
 def _any_ladder(network: str) -> SearchStrategy[DeepLadder]:
-    """Ladders of six networks a width on other points, of other steps."""
+    """Ladders of six networks at each width, on other points and with other steps."""
     widths = tuple(rungs(network))
 
     def ladder(seed: int, steps: int, eta: float) -> DeepLadder:

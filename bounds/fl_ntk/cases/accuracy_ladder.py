@@ -19,12 +19,12 @@ from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
-FIRST_LOSS = 20.0  # L(u(0)) of the other ladders: well above 1
+FIRST_LOSS = 20.0  # the other ladders have this L(u(0)), well above 1
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStart:
-    """The kernel regime started at y(0) = 0, with what a run is asked for."""
+    """The kernel regime started at y(0) = 0, and what the claims ask of it."""
 
     problem: Problem
     setup: Setup
@@ -32,7 +32,7 @@ class KernelStart:
 
     @cached_property
     def regime(self) -> KernelRegime:
-        """What `kernel_regime` says of it."""
+        """Its exact run, by `kernel_regime`."""
         return kernel_regime(self.problem, self.setup)
 
     @cached_property
@@ -69,7 +69,7 @@ class Target:
 class AccuracyLadder(Case):
     """Targets along which one parameter of the claim goes to a limit.
 
-    `sizes`: what grows without bound there. `other`: a ladder along the same parameter over other data, if any.
+    `sizes` grow without bound along it. `other` is a ladder along the same parameter over other data, if any.
     """
 
     name: str
@@ -179,7 +179,7 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_families(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder, three times where data are drawn; on the user's data those that they allow, once."""
+    """Every kind of ladder, three times where data are drawn; on the user's data each kind that they allow, once."""
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:

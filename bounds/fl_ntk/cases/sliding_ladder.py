@@ -15,9 +15,9 @@ from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 
 STEP_SIZES = 2.0 ** -np.arange(5, 12)  # time of a round, K eta / N
-STARTS = 48  # of each: held neurons begin at random places within one step of their kinks
+STARTS = 48  # starts of each: held neurons begin at random places within one step of their kinks
 TIME = 0.5
-TIMES = np.linspace(0, TIME, 65)  # at which the hypotheses are looked at
+TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are looked at
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
 DRAWS = 200  # draws of data and networks until a network holds enough neurons at kinks: a third of them hold six
@@ -35,7 +35,7 @@ class SlidingLadder(Case):
     pairs: np.ndarray
     residual: np.ndarray
     seed: int = 0
-    # clients, local_steps: N, sample i being on client i mod N, and K. One and one: gradient descent.
+    # clients, local_steps: N, with sample i on client i mod N, and K; with both 1 it is gradient descent.
     clients: int = 1
     local_steps: int = 1
 
@@ -46,7 +46,7 @@ class SlidingLadder(Case):
 
     @cached_property
     def _flow(self) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals exp(-t H_P) r_0, (times, n), and the integrals of them, at `TIMES`."""
+        """Residuals exp(-t H_P) r_0, (times, n), and their integrals, at `TIMES`."""
         rates, modes = np.linalg.eigh(self.sliding.kernel())
         start = modes.T @ self.residual
         decay = np.exp(-TIMES[:, None] * rates)
@@ -85,17 +85,17 @@ class SlidingLadder(Case):
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """|r_eta - exp(-t H_P) r_0| at the end, and how the pairs' shares of active steps differ from the means of psi.
 
-        Active is counted in the local steps of the client that has the pair's sample.
+        A pair's active steps are counted among the local steps of the client that has its sample.
 
         Returns:
-            (rounds' times, starts) each; of the shares the root mean square over the pairs.
+            Both (rounds' times, starts); the difference of shares is a root mean square over the pairs.
         """
         rng = np.random.default_rng([self.seed, 17])
         descents = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]
         return np.array([start for start, _ in descents]), np.array([other for _, other in descents])
 
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Train all starts at once, (starts,) each; places are in units of the move by the sample's own force."""
+        """Train all starts at once, (starts,) each; the unit of places is a step by the sample's own force."""
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))
         y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual
@@ -104,7 +104,7 @@ class SlidingLadder(Case):
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
         rounds, eta, gram = round(TIME / time), time * self.clients / self.local_steps, self.x @ self.x.T
-        # What w does on the rows, (n, starts, m), is all that a step needs: every move is in their span.
+        # A step needs only w's products with the rows, (n, starts, m): every move is in the rows' span.
         z = np.ascontiguousarray(np.moveaxis(w @ self.x.T, 2, 0))
         active = np.zeros((len(self.pairs), STARTS))
         for _ in range(rounds):

@@ -8,7 +8,7 @@ from bounds.symbols import R, delta, label_bound, m, n
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
-STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)  # which each stays below, as printed
+STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)  # the printed bound on each output
 
 
 def network_constants(case: InitialNetwork) -> dict:

@@ -33,7 +33,7 @@ def method_maps(
 ) -> Statement:
     """The statement that the linearised network under each method, and its kernel regime, have this residual.
 
-    Beside the factor the mutants change the power of eta_l and the number of rounds.
+    The mutants change the factor, the power of eta_l and the number of rounds.
     """
 
     def constants(case: FederatedRun) -> dict[Any, Any]:

@@ -19,7 +19,7 @@ FIRST_COLOURS = 10  # of those that matplotlib names C0, C1, ...
 
 
 def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
-    """The quantities whose plateau is asked for: those are kept and drawn."""
+    """The quantities whose plateau is judged; only they are stored and drawn."""
     return tuple(quantity for quantity in miniature.quantities if quantity.flat is not None)
 
 

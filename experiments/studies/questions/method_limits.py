@@ -1,8 +1,8 @@
 """Method limits: with which power of the width do networks approach the exact limit of each federated method?
 
 A cell is one network, trained by the engine under one method that is linear in the weights, and the limit of that
-method at infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so that what
-is left to vary is the width.
+method at infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so only
+the width varies.
 """
 
 from collections.abc import Iterable

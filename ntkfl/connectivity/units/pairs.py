@@ -14,7 +14,7 @@ Orders = list[Int[np.ndarray, " units"]]
 
 
 class Pair(NamedTuple):
-    """Numbers of the first network, and those of the second in their place, with the factors of their axes.
+    """Numbers of the first network and those of the second at the same places, with the factors of their axes.
 
     Args:
         target: the first network's numbers.
@@ -43,7 +43,7 @@ def viewed(pair: Pair) -> Pair:
 def along(
     values: Float[np.ndarray, "..."], factors: Sequence[Factor], orders: Orders, but: int | None = None
 ) -> Float[np.ndarray, "..."]:
-    """The numbers with all their axes along the groups in these orders.
+    """The numbers with every axis of a group's units in that group's order.
 
     Args:
         values: the numbers.
@@ -81,7 +81,7 @@ def unit_products(
 
 
 def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
-    """The squared distance of all pairs, a number, the second network's units in these orders, or as they are.
+    """The squared distance over all pairs, a number, with the second network's units in these orders.
 
     Args:
         pairs: what is compared.
