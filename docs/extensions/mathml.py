@@ -4,7 +4,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-from experiments.formulas.mathml import mathml
+from experiments.formulas.mathml import flowing, mathml
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:
@@ -14,8 +14,10 @@ def inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 
 def display(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula of its own, which scrolls where the window is narrower."""
-    writer.body.append(f'<div class="math-block">{mathml(node.astext(), "block")}</div>')
+    """Write a formula of its own, which goes on in the next line, or scrolls, where the window is narrower."""
+    text = node.astext()
+    drawn = mathml(text, "block") if r"\begin" in text else flowing([text])
+    writer.body.append(f'<div class="math-block">{drawn}</div>')
     raise nodes.SkipNode
 
 

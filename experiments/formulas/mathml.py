@@ -11,6 +11,7 @@ from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
 
 from bounds import Form, Formula, Kind, Statement
+from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
@@ -67,6 +68,7 @@ def _transposes(matrix: sp.Basic) -> int:
 
 
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
+NARROWEST = 30  # that a phone has room for: a wider row may go on in the next line there
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
 # of these latex2mathml prints the name
@@ -79,21 +81,40 @@ BARS = re.compile(
 Element = ElementTree.Element
 
 
-def mathml(text: str, display: str = "inline", alt: str = "") -> Markup:
+def mathml(text: str, display: str = "inline") -> Markup:
     """LaTeX as MathML; whatever stands in it is text there, never markup.
 
-    `display` is "inline", or "block" for a formula of its own; `alt` has the formula in words.
+    `display` is "inline", or "block" for a formula of its own.
     """
-    math = _element(text, display)
-    if alt:
-        math.set("alttext", alt)
+    return _markup(_element(text, display))
+
+
+def _markup(math: Element) -> Markup:
     return Markup(ElementTree.tostring(math, encoding="unicode"))
 
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
     """What one form claims, a formula a part: left side, relation, right side."""
     shown = zip(claim_rows(statement, form), claim_lines(statement, form), strict=False)
-    return [mathml(_rows(rows), "block", alt) for rows, alt in shown]
+    return [flowing(rows, alt) for rows, alt in shown]
+
+
+def flowing(rows: Sequence[str], alt: str = "") -> Markup:
+    """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas."""
+    label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
+    lines = [Markup("<wbr>").join(map(_piece, pieces(row, width, NARROWEST))) for row in rows]
+    inside = Markup("").join(Markup("<div>{}</div>").format(line) for line in lines)
+    return Markup('<div class="rows"{}>{}</div>').format(label, inside)
+
+
+def _piece(text: str) -> Markup:
+    """A piece of a formula; a sign that it begins with has a space behind it, as in the whole."""
+    math = _element(text)
+    math.set("displaystyle", "true")
+    first = next(node for node in math.iter() if not len(node))
+    if first.tag == "mo" and first.text in ("+", "−", "=", "≤", "≥"):
+        first.set("form", "infix")
+    return _markup(math)
 
 
 def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
@@ -170,13 +191,6 @@ def _filled(row_terms: Sequence[str]) -> Iterator[str]:
         else:
             row = f"{row} {term}"
     yield row
-
-
-def _rows(rows: Sequence[str]) -> str:
-    """Several rows become a table aligned on the left, since browsers do not break formulas."""
-    if len(rows) == 1:
-        return rows[0]
-    return r"\begin{array}{l} " + r" \\ \qquad ".join(rows) + r" \end{array}"
 
 
 def _element(text: str, display: str = "inline") -> Element:
