@@ -52,6 +52,8 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
         name: of the mutant, in reports.
         sort: how the formula was changed.
     """
+    if isinstance(old, sp.Symbol | sp.MatrixSymbol):  # nothing but itself matches a symbol, so subs need not look
+        return Mutant(name, lambda expression: expression.xreplace({old: sp.sympify(new)}), sort)
     return Mutant(name, lambda expression: expression.subs(old, new), sort)
 
 

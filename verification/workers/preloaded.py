@@ -1,8 +1,8 @@
 """What the process imports that `verification.processes` forks workers from: their code and the catalogue.
 
-It also loads what would take every worker seconds: JAX, scikit-learn for the digits, and the compiled passes of the
-simulators. Compiling starts no thread, which a fork would lose. Loading takes seconds, and the process that has started
-this one may be killed in that time; `_end_if_alone` ends this process then.
+It also loads what would take every worker seconds: JAX, and the compiled passes of the simulators. Compiling starts no
+thread, which a fork would lose. Loading takes seconds, and the process that has started this one may be killed in that
+time; `_end_if_alone` ends this process then.
 """
 
 import os
@@ -20,7 +20,6 @@ signal.signal(signal.SIGALRM, _end_if_alone)
 signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
 
 import jax  # noqa: E402, F401
-import sklearn.datasets  # noqa: E402, F401
 
 import verification.workers.worker  # noqa: E402, F401
 from bounds import catalogue  # noqa: E402
