@@ -61,33 +61,34 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
         of_chunk = _threefry(key, np.arange(start // CHUNK, -(-stop // CHUNK), dtype=np.uint32))
         of_hidden, of_signs = (np.array(_threefry(of_chunk, np.uint32(part))) for part in (0, 1))
         hidden = np.empty((stop - start, d))
-        for i, words in enumerate(of_hidden.T):
-            _fill(hidden[i * CHUNK : (i + 1) * CHUNK].reshape(-1), words)
+        _fill(hidden.reshape(-1), of_hidden, CHUNK * d)
         high, _ = _threefry(of_signs[:, :, None], places)
         hidden *= sigma
         yield Weights(hidden, np.where(high.reshape(-1)[: stop - start] >> 31, -1.0, 1.0))
 
 
-def _fill(values: Float[np.ndarray, " k"], key: np.ndarray) -> None:
-    """Normal values of a key: a value depends on its place only, not on how many there are."""
+def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, each: int) -> None:
+    """Normal values, `each` of a key: a value depends on its key and its place there only."""
     import jax  # slow to load, and most commands draw no network
 
     # Compiled and in float64 also where others have switched that off: a seed has one network.
     with jax.disable_jit(False), jax.enable_x64(True):
         for first in range(0, len(values), SIZE):
-            piece = values[first : first + SIZE]
-            piece[:] = np.asarray(_normal()(np.append(key, np.uint32(first))))[: len(piece)]
+            piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
+            own, given[2] = np.divmod(np.arange(first, first + SIZE), each)
+            keys.take(own, axis=1, out=given[:2], mode="clip")  # what is beyond the last value is drawn for nothing
+            piece[:] = np.asarray(_normal()(given))[: len(piece)]
 
 
 @cache
 def _normal() -> Callable[[np.ndarray], Any]:
-    """A function that gives SIZE normal values of a key, from place `first` on, as `jax.random.normal` does."""
+    """A function that gives a normal value for each key and place, (3, SIZE), as `jax.random.normal` does."""
     import jax
     from jax import numpy as jnp
 
-    def values(key_and_first: jax.Array) -> jax.Array:
-        *key, first = key_and_first
-        high, low = (word.astype(np.uint64) for word in _threefry(key, first + jnp.arange(SIZE, dtype=np.uint32)))
+    def values(keys_and_places: jax.Array) -> jax.Array:
+        *keys, places = keys_and_places
+        high, low = (word.astype(np.uint64) for word in _threefry(keys, places))
         of_one_to_two = jax.lax.bitcast_convert_type(high << 20 | low >> 12 | 0x3FF << 52, np.float64)
         least = np.nextafter(-1.0, 0.0)  # -1 has no normal value
         return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))

@@ -43,7 +43,8 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
     cuts = np.arange(0, 2 * np.pi, LONGEST)
     unsorted = np.concatenate([begins.ravel(), ends.ravel(), cuts])
     order = np.argsort(unsorted)
-    place = np.argsort(order)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
     opens, closes = place[: begins.size].reshape(begins.shape), place[begins.size : 2 * begins.size].reshape(ends.shape)
     edges = np.append(unsorted[order], 2 * np.pi)
     half = np.diff(edges)[:, None] / 2
