@@ -245,8 +245,8 @@ def require_kind(name: str, value: object, kind: type, like: str) -> None:
     """Raise a ValueError unless the value is of this class; `like`: how one is made."""
     if not isinstance(value, kind):
         shape = getattr(value, "shape", None)
-        found = type(value).__name__ + ("" if shape is None else f", with shape {tuple(shape)}")
-        raise ValueError(f"{name} is of type {found}; it must be of type {kind.__name__}, such as {like}")
+        given = type(value).__name__ + ("" if shape is None else f", with shape {tuple(shape)}")
+        raise ValueError(f"{name} is of type {given}; it must be of type {kind.__name__}, such as {like}")
 
 
 def require_problem(problem: Problem) -> None:

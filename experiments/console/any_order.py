@@ -23,7 +23,9 @@ from experiments.console.certifying import (
     last_judged,
     on_tests,
     replay,
+    require_attack,
     require_tests,
+    say_attack,
     to_certify,
     watch_further,
 )
@@ -92,8 +94,7 @@ class AnyOrder:
             raise ValueError(f"--export is for squares, and the loss is {self.loss}")
         if self.momentum and not (self.watch or self.after):
             raise ValueError("--momentum is for the rounds of --watch or --after: give one of them")
-        if self.attack is not None and self.attack < 1:
-            raise ValueError(f"--attack is {self.attack}; it is a number of steps to look at, 1 or more")
+        require_attack(self.attack)
         if self.plot is not None and not self.test:
             raise ValueError("--plot shows the margins of test samples: give --test too")
         if self.plot is not None:
@@ -162,10 +163,7 @@ def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[
 
     with bad_input():
         attack = attack_any_order(certificate, trials=trials, seed=seed)
-    typer.echo(f"  {attack}")
-    if certificate.certified and attack.broken:
-        typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
-    return attack.to_dict()
+    return say_attack(attack, certificate.certified)
 
 
 def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None:

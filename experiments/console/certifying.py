@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
+    from ntkfl.any_order.adversary import Attack
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
+    from ntkfl.smooth_networks.adversary import WindowAttack
 
 Certificate = TypeVar(
     "Certificate", "AnyOrderCertificate | MethodCertificate", "NetworkCertificate | RoundsCertificate"
@@ -80,6 +82,20 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
                 typer.echo(f"round {reached}: {left}; {certificate.why}", err=True)
     assert judged is not None  # round 0 is judged before any training
     return judged
+
+
+def require_attack(steps: int | None) -> None:
+    """Raise ValueError where an adversary is asked for that would look at nothing."""
+    if steps is not None and steps < 1:
+        raise ValueError(f"--attack is {steps}; it is how many steps, or windows, to look at, 1 or more")
+
+
+def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]:
+    """What an adversary found, printed and as a record."""
+    typer.echo(f"  {attack}")
+    if certified and attack.broken:
+        typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
+    return attack.to_dict()
 
 
 def require_tests(problem: Problem) -> None:

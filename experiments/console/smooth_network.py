@@ -22,7 +22,9 @@ from experiments.console.certifying import (
     last_judged,
     on_tests,
     replay,
+    require_attack,
     require_tests,
+    say_attack,
     to_certify,
     watch_further,
 )
@@ -58,6 +60,7 @@ class Smooth:
     method: str | None = None  # whose rounds are certified; None: any order
     option: tuple[str, ...] = ()
     export: Path | None = None  # a new folder for a certificate that holds
+    attack: int | None = None  # windows that an adversary tries
 
     def certifier(self, problem: Problem, setup: Setup) -> Certify:
         """What certifies a network.
@@ -69,12 +72,14 @@ class Smooth:
         from ntkfl.ranges import require_number
         from ntkfl.smooth_networks import certify_network, certify_rounds
 
+        require_attack(self.attack)
         require_number("visits", self.visits, "be 1 or more, and finite")  # before anything is trained
         if self.method is None:
             self._require_exportable()
             return partial(certify_network, visits=self.visits)
-        if self.export is not None:
-            raise ValueError("--export is for certificates of any order; leave out --method")
+        for name, given in (("--export", self.export), ("--attack", self.attack)):
+            if given is not None:
+                raise ValueError(f"{name} is for certificates of any order; leave out --method")
         options = method_options(self.option)
         linear_method(self.method, options, setup)  # refuses before anything is trained
         if self.visits != 1:
@@ -130,6 +135,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
             record["test"] = on_tests(certificate, problem)
+        if asked.attack is not None:
+            record |= _attacked(certificate, asked.attack, options.seed)
         if asked.export is not None:
             _export(certificate, asked.export, problem.x_test if asked.test else None)
         if write:
@@ -143,8 +150,20 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
                 "provenance": provenance(weights=setup.seed),
             }
             write(as_json(record))
-    if not certificate.certified:
+    if not certificate.certified or record.get("attack", {}).get("broken"):
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
+    """What an adversary finds against a certificate that holds, printed and for the record."""
+    from ntkfl.smooth_networks import NetworkCertificate, attack_network
+
+    if not certificate.certified:
+        typer.echo("  nothing is attacked: only a certificate that holds claims something", err=True)
+        return {}
+    assert isinstance(certificate, NetworkCertificate)
+    with bad_input():
+        return {"attack": say_attack(attack_network(certificate, trials=trials, seed=seed), True)}
 
 
 def _export(certificate: Either, folder: Path, x_test: Any) -> None:

@@ -538,9 +538,9 @@ def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLay
     if isinstance(weights, TwoLayer | AffineTwoLayer):
         return weights
     if not isinstance(weights, tuple | list) or len(weights) != 2:
-        found = f"{len(weights)} things" if isinstance(weights, tuple | list) else f"a {type(weights).__name__}"
+        given = f"{len(weights)} things" if isinstance(weights, tuple | list) else f"a {type(weights).__name__}"
         raise ValueError(
-            f"weights is {found}; it must be ntkfl.Weights(hidden, signs), or a TwoLayer or AffineTwoLayer of "
+            f"weights is {given}; it must be ntkfl.Weights(hidden, signs), or a TwoLayer or AffineTwoLayer of "
             "ntkfl.connectivity"
         )
     return Weights(*weights)

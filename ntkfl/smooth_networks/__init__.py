@@ -22,8 +22,17 @@ Numpy's and scipy's exp, erf, tanh, sin and logarithms are taken to be within 2^
 Memory: 6 n (C+1) times all neurons, and 16 kernels (n C, n C). Source: docs/proofs/smooth_networks.md#the-theorem.
 """
 
+from ntkfl.smooth_networks.adversary import WindowAttack, attack_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_network
 from ntkfl.smooth_networks.export import export_network
 from ntkfl.smooth_networks.rounds import RoundsCertificate, certify_rounds
 
-__all__ = ["NetworkCertificate", "RoundsCertificate", "certify_network", "certify_rounds", "export_network"]
+__all__ = [
+    "NetworkCertificate",
+    "RoundsCertificate",
+    "WindowAttack",
+    "attack_network",
+    "certify_network",
+    "certify_rounds",
+    "export_network",
+]

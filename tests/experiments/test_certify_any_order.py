@@ -216,7 +216,7 @@ def test_labels_in_one_column_are_tested_by_their_signs(files):
         ((*ANY, "--search"), "--search and --search-steps look at X.11 and X.12"),
         ((*ANY, "--weights", "a.npz", "--watch"), "--weights brings a trained network"),
         (("certify", "--attack", "5"), "--attack needs --any-order"),
-        ((*ANY, "--attack", "0"), "--attack is 0; it is a number of steps to look at"),
+        ((*ANY, "--attack", "0"), "--attack is 0; it is how many steps, or windows, to look at"),
         ((*ANY, "--momentum"), "--momentum is for the rounds of --watch or --after"),
         ((*ANY, "--plot", "a.png"), "give --test too"),
         ((*ANY, "--test", "--plot", "a.txt"), "pictures are .png or .svg"),

@@ -13,8 +13,9 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl import Setup, certify_network, certify_rounds, data
+from ntkfl import Setup, certify_network, certify_rounds, data, smooth_networks
 from ntkfl.networks import simulate_network, wide
+from ntkfl.smooth_networks.adversary import WindowAttack, Worst
 from ntkfl.smooth_networks.checkpoint import _copied
 from ntkfl.smooth_networks.layers import layers_of
 from ntkfl.smooth_networks.watching import _sizes, network_checkpoints
@@ -41,6 +42,23 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
     assert again.exit_code == 0, again.output
     replayed = json.loads((tmp_path / "again.json").read_text())
     assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
+
+
+def test_an_adversary_finds_nothing_against_a_certificate(tmp_path, monkeypatch):
+    asked = (*SMALL, "--watch", "--rounds", 400, "--attack", 60, "--json", tmp_path / "found.json")
+    result = run(*asked, "--visits", 2)
+    assert result.exit_code == 0, result.output
+    assert "  an adversary looked at 6" in result.stdout and "times as much as is claimed or more" in result.stdout
+    attack = json.loads((tmp_path / "found.json").read_text())["attack"]
+    assert attack["broken"] is None and attack["windows"] >= 60
+    assert all(0 < attack[name] < 1 for name in ("fall", "factor", "distance", "reach", "outputs"))
+    early = run(*SMALL, "--attack", 5)
+    assert early.exit_code == 1 and "nothing is attacked: only a certificate that holds claims" in early.stderr
+    broken = WindowAttack("reach", 7, Worst(reach=2.0))
+    monkeypatch.setattr(smooth_networks, "attack_network", lambda *arguments, **options: broken)
+    result = run(*asked)
+    assert result.exit_code == 1 and "this contradicts the certificate" in result.stderr
+    assert "  an adversary broke the claim of how far models go, by the factor 2 (7 windows looked at)" in result.stdout
 
 
 def test_an_export_is_checked_by_its_script(tmp_path):
@@ -195,6 +213,8 @@ def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
         (("--network", "fc:3:erf", "--search"), "look at X.11 and X.12, not at --any-order, --network"),
         (("--network", "fc:3:erf", "--visits", "0.5"), "visits is 0.5; it must be 1 or more"),
         (("--network", "fc:3:erf", "--test"), "sphere takes no test"),
+        (("--network", "fc:3:erf", "--attack", "0"), "--attack is 0; it is how many steps, or windows, to look at"),
+        (("--network", "fc:3:erf", "--method", "fedavg", "--attack", "9"), "--attack is for certificates of any order"),
         (("--visits", "2"), "--visits needs --network"),
         (("--test",), "--test needs --any-order or --network or --method"),
     ],

@@ -75,7 +75,8 @@ def certify(
     attack: Annotated[
         int | None,
         typer.Option(
-            help="with --any-order: an adversary tries this many steps, to find an order that breaks the claim"
+            help="with --any-order or --network: an adversary tries this many steps, or windows of steps, to find an "
+            "order that breaks the claim"
         ),
     ] = None,
     export: Annotated[
@@ -115,7 +116,7 @@ def certify(
         "--weights": (weights, tuple(kinds)),
         "--momentum": (momentum, both),
         "--plot": (plot, ("--any-order",)),
-        "--attack": (attack, ("--any-order",)),
+        "--attack": (attack, ("--any-order", "--network")),
         "--export": (export, ("--any-order", "--network")),
         "--loss": (loss, ("--any-order",)),
         "--option": (option, ("--method",)),
@@ -123,7 +124,7 @@ def certify(
     }
     with bad_input():
         for name, (given, of) in needs.items():
-            if given not in (None, False, []) and not any(kinds[kind] for kind in of):
+            if given is not None and given is not False and given != [] and not any(kinds[kind] for kind in of):
                 raise ValueError(f"{name} needs {' or '.join(of)}")
         if visits != 1 and network is None:
             raise ValueError("--visits needs --network")
@@ -141,7 +142,7 @@ def certify(
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
         smooth = Smooth(
-            network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()), export
+            network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()), export, attack
         )
         return certify_smooth_network(options, smooth)
     if any_order or method is not None:

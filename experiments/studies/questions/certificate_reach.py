@@ -113,10 +113,10 @@ def measure(point: Point) -> Measured:
             break
         layers, certificate = closer, certify_layers(closer, problem)
     nothing = dict.fromkeys((quantity.name for quantity in ON_DIGITS.quantities), np.nan)
-    found: Measured = {"asked": certificate.needed_residual or np.nan}
+    end: Measured = {"asked": certificate.needed_residual or np.nan}
     if certificate.certified:
-        found = _certified(certificate, layers, problem)
-    return {**nothing, **start, "known": float(certificate.residual.error), **found}
+        end = _certified(certificate, layers, problem)
+    return {**nothing, **start, "known": float(certificate.residual.error), **end}
 
 
 def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], problem: Problem) -> Measured:

@@ -252,13 +252,13 @@ def test_what_is_no_problem_and_no_setup_is_refused_by_its_type(door):
     """An array in place of a Problem once ended in an AttributeError."""
     problem, weights = fitted(0)
     network, setup = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double(), Setup(width=36)
-    for wrong, found in (
+    for wrong, words in (
         (problem.x, r"ndarray, with shape \(3, 4\)"),
         ((problem.x, problem.y), "tuple"),
         (None, "NoneType"),
     ):
         with pytest.raises(
-            ValueError, match=f"problem is of type {found}; it must be of type Problem, such as ntkfl.P"
+            ValueError, match=f"problem is of type {words}; it must be of type Problem, such as ntkfl.P"
         ):
             DOORS[door](wrong, weights, setup, network)
     if door not in ("any order", "network"):

@@ -1,0 +1,366 @@
+"""An adversary: it trains a certified smooth network on in windows that are made to hurt, and holds it to its claims.
+
+Plain numpy, without error bounds: another implementation of networks, gradients and fits than that of the certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
+
+from ntkfl import interruption
+from ntkfl.memory import require
+from ntkfl.problem import require_size
+from ntkfl.ranges import require_number
+from ntkfl.smooth_networks.certificate import NetworkCertificate
+from ntkfl.smooth_networks.layers import Image, Layer
+
+ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance
+RUN = 20  # windows from the checkpoint on, then again from there
+PROBES, NEWTON = 5, 4
+CLEAR = 1e4  # roundings: distances whose ratio can be told
+MODES = "random", "largest", "smallest", "pieces", "clients", "slow", "far"
+CLAIMS = {
+    "factor": "how a window lowers the squared distance to the fits",
+    "distance": "the distance to a fit",
+    "reach": "how far models go",
+    "outputs": "how far outputs move",
+}
+
+
+class Step(NamedTuple):
+    """A step of a window."""
+
+    samples: np.ndarray
+    share: float  # of the longest step
+
+
+@dataclass
+class Worst:
+    """The largest quotients of what windows did by what was claimed; above 1 the claim is false."""
+
+    fall: float = 0.0  # what is claimed that this squared distance falls by, over what it fell, without its rounding
+    factor: float = 0.0  # squared distance to the fits after a window, over that before
+    distance: float = 0.0  # of the checkpoint to its nearest fit
+    reach: float = 0.0  # of any model from the checkpoint
+    outputs: float = 0.0  # how far probes' outputs moved
+
+    def update(self, **quotients: float) -> None:
+        """Keep the larger of each; a NaN breaks the claim."""
+        for name, value in quotients.items():
+            setattr(self, name, float("inf") if np.isnan(value) else max(getattr(self, name), float(value)))
+
+
+@dataclass(frozen=True)
+class WindowAttack:
+    """What an adversary has found.
+
+    Args:
+        broken: the claim that was broken: `factor` of a window, `distance`, `reach` or `outputs`; None: none was.
+        windows: how many it looked at.
+        worst: how near each claim was.
+    """
+
+    broken: str | None
+    windows: int
+    worst: Worst
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values; what is no number is None."""
+        quotients = {name: value if np.isfinite(value) else None for name, value in vars(self.worst).items()}
+        return {"broken": self.broken, "windows": self.windows} | quotients
+
+    def __str__(self) -> str:
+        if self.broken is not None:
+            by = getattr(self.worst, self.broken)
+            return (
+                f"an adversary broke the claim of {CLAIMS[self.broken]}, by the factor {by:.3g} ({self.windows} "
+                "windows looked at)"
+            )
+        if not self.windows:
+            return (
+                "an adversary looked at no window: the distance to a fit is too small for float64 to tell windows apart"
+            )
+        return (
+            f"an adversary looked at {self.windows} windows: each lowered the squared distance "
+            f"{1 / self.worst.fall:.3g} times as much as is claimed or more, models went {self.worst.reach:.2g} of the "
+            "reach at most"
+        )
+
+
+def attack_network(
+    certificate: NetworkCertificate,
+    *,
+    trials: int = 2000,
+    seed: int = 0,
+    longer: float = 1.0,
+    server: float = 1.0,
+    visits: float | None = None,
+    left_out: int = 0,
+) -> WindowAttack:
+    """Look for windows of training that break what a certificate of `certify_network` claims.
+
+    Runs of windows start at the checkpoint again and again: batches in random order, by the largest or the smallest
+    residuals first, in pieces of the step, by two clients whose mean is taken, or, of some orders, the one whose end is
+    farthest from the fit or from the checkpoint. Distances to fits are those that Newton steps find.
+
+    Args:
+        certificate: that holds.
+        trials: windows looked at, at most; it ends with the first that breaks a claim.
+        seed: of all draws.
+        longer: factor on the steps, default 1; above 1 it breaks the theorem's rules.
+        server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
+        visits: how many times the shortest sum of a sample's steps in a window another's may be; default the
+            certificate's, above that it breaks the theorem's rules.
+        left_out: samples that no window visits, default 0; above 0 it breaks the theorem's rules.
+
+    Raises:
+        ValueError: a certificate that does not hold, trials below 1, factors that are not positive, visits below 1, all
+            samples left out. TooLittleMemory: the gradients of all outputs do not fit.
+    """
+    if not certificate.certified:
+        raise ValueError(f"nothing is claimed that could be broken, as the network is not certified: {certificate.why}")
+    require_size("trials", trials)
+    require_number("longer", longer, "be positive")
+    require_number("server", server, "be positive")
+    most = certificate.visits if visits is None else visits
+    require_number("visits", most, "be 1 or more, and finite")
+    require_size("left_out", left_out, least=0)
+    if left_out >= certificate.problem.n:
+        raise ValueError(f"left_out is {left_out}; of {certificate.problem.n} samples one must be visited")
+    attack = Windows(certificate, np.random.default_rng([seed, 42]), longer, server, most, left_out)
+    attack.run(trials)
+    return WindowAttack(attack.broken(), attack.windows, attack.worst)
+
+
+class FloatNetwork:
+    """The network of some layers in float64, at any trained parameters."""
+
+    def __init__(self, layers: tuple[Layer, ...]) -> None:
+        self.layers = layers
+        self.gathers = [None if layer.image is None else _gather(layer) for layer in layers]
+
+    def start(self) -> Float[np.ndarray, " P"]:
+        """The trained parameters of the layers as they are, weights then biases of each."""
+        parts = [
+            value.reshape(-1)
+            for layer in self.layers
+            if layer.trained
+            for value in (layer.weight, layer.bias)
+            if value is not None
+        ]
+        return np.concatenate(parts)
+
+    def weights(self, theta: Float[np.ndarray, " P"]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """W and b of each layer."""
+        matrices, at = [], 0
+        for layer in self.layers:
+            weight, bias = layer.weight, layer.bias
+            if layer.trained:
+                weight = theta[at : at + weight.size].reshape(weight.shape)
+                at += weight.size
+                if bias is not None:
+                    bias = theta[at : at + len(bias)]
+                    at += len(bias)
+            matrices.append((weight, bias))
+        return matrices
+
+    def forward(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, list]:
+        """Outputs (n, C), and what `backward` needs: of each layer its inputs, its values before phi, and W."""
+        image = self.layers[0].image
+        if image is not None:  # rows have channels one after the other
+            x = x.reshape(len(x), -1, image.pixels).transpose(0, 2, 1).reshape(len(x), -1)
+        h, kept, aside = x, [], list[np.ndarray]()
+        for layer, gather, (weight, bias) in zip(self.layers, self.gathers, self.weights(theta), strict=True):
+            aside += [h] * layer.opens
+            rows = h[:, None] if gather is None else (gather @ h.T).T.reshape(len(x), _places(layer), -1)
+            z = layer.scale * (rows @ weight.T)
+            z = z if bias is None else z + layer.bias_scale * bias
+            kept.append((rows, z, weight))
+            h = layer.activation.function(z).reshape(len(x), -1)
+            for _ in range(layer.closes):
+                h = h + aside.pop()
+            if layer.pools:
+                h = h.reshape(z.shape).mean(1)
+        return h, kept
+
+    def backward(self, kept: list, b: Float[np.ndarray, "n C"], together: bool) -> np.ndarray:
+        """The gradients of b_i . f(x_i): their sum (P,), or one a row (n, P)."""
+        parts: list[np.ndarray] = []
+        lead: tuple[int, ...]
+        aside: list[np.ndarray] = []
+        for layer, gather, (rows, z, weight) in zip(self.layers[::-1], self.gathers[::-1], kept[::-1], strict=True):
+            if layer.pools:
+                b = np.broadcast_to(b[:, None] / z.shape[1], (len(b), *z.shape[1:]))
+            b = b.reshape(len(b), *z.shape[1:])
+            aside += [b.reshape(len(b), -1)] * layer.closes
+            b = b * layer.activation.derivative(z)
+            if layer.trained:
+                if together:
+                    lead, of_bias, of_weight = (), b.sum((0, 1)), np.tensordot(b, rows, ((0, 1), (0, 1)))
+                else:
+                    lead, of_bias, of_weight = (len(b),), b.sum(1), b.transpose(0, 2, 1) @ rows
+                parts += [] if layer.bias is None else [layer.bias_scale * of_bias]
+                parts.append(layer.scale * of_weight.reshape(*lead, -1))
+            b = layer.scale * (b @ weight)
+            b = b.reshape(len(b), -1) if gather is None else (gather.T @ b.reshape(len(b), -1).T).T
+            for _ in range(layer.opens):
+                b = b + aside.pop()
+        return np.concatenate(parts[::-1], axis=-1)
+
+    def jacobian(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (n C,) and their gradients (n C, P), sample by sample."""
+        f, kept = self.forward(theta, x)
+        of = np.repeat(np.arange(len(x)), f.shape[1])
+        repeated = [(rows[of], z[of], weight) for rows, z, weight in kept]
+        return f.reshape(-1), self.backward(repeated, np.tile(np.eye(f.shape[1]), (len(x), 1)), together=False)
+
+
+def _places(layer: Layer) -> int:
+    return 1 if layer.image is None else layer.image.places
+
+
+def _gather(layer: Layer) -> csr_array:
+    """The matrix that takes pixels, each with its channels, to the squares about places, channel by channel."""
+    image = layer.image
+    assert isinstance(image, Image)
+    channels, edge = layer.weight.shape[1] // image.side**2, image.side // 2
+    place, channel, down, across = np.indices((image.places, channels, image.side, image.side)).reshape(4, -1)
+    row = place // image.gives[1] * image.stride + down - edge
+    column = place % image.gives[1] * image.stride + across - edge
+    inside = (row >= 0) & (row < image.height) & (column >= 0) & (column < image.width)
+    at = np.flatnonzero(inside)
+    pixel = (row[at] * image.width + column[at]) * channels + channel[at]
+    return csr_array((np.ones(len(at)), (at, pixel)), shape=(len(place), image.pixels * channels))
+
+
+@dataclass
+class Windows:
+    """Training of a certified network by plain numpy, window after window."""
+
+    certificate: NetworkCertificate
+    rng: np.random.Generator
+    # what breaks a rule: steps and the server's step, times those allowed, and how many samples are never visited
+    longer: float = 1.0
+    server: float = 1.0
+    visits: float = 1.0
+    left_out: int = 0
+    worst: Worst = field(default_factory=Worst)
+    windows: int = 0
+
+    def __post_init__(self) -> None:
+        self.problem = self.certificate.problem
+        self.network = FloatNetwork(self.certificate.start.curvature.layers)
+        self.labels = self.problem.y.reshape(self.problem.n, -1)
+        self.start = self.network.start()
+        require("the adversary", lambda n: 24.0 * n * self.labels.shape[1] * len(self.start), n=self.problem.n)
+        self.off = ROUNDING * float(np.linalg.norm(self.start))
+        self.probes = self.rng.standard_normal((PROBES, self.problem.d))
+        self.claimed = self.certificate.enclosure(self.probes)
+        self.worst.update(distance=(self.to_fit(self.start)[0] - self.off) / self.certificate.distance)
+
+    def broken(self) -> str | None:
+        """The claim that was broken."""
+        return next((name for name in CLAIMS if getattr(self.worst, name) > 1), None)
+
+    def to_fit(self, theta: np.ndarray, guess: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+        """|theta - theta*| and theta*, a fit from which theta differs along the gradients there (Newton)."""
+        at = theta if guess is None else guess
+        for _ in range(NEWTON):
+            f, j = self.network.jacobian(at, self.problem.x)
+            at = theta + j.T @ np.linalg.solve(j @ j.T, self.labels.reshape(-1) - f + j @ (at - theta))
+        return float(np.linalg.norm(at - theta)), at
+
+    def trained_on(self, theta: np.ndarray, steps: list[Step]) -> np.ndarray:
+        """The last of the models of these steps; all of them are held to the reach and to the outputs."""
+        for samples, share in steps:
+            interruption.check()
+            f, kept = self.network.forward(theta, self.problem.x[samples])
+            theta = theta + share * self.longer * self.certificate.step_limit * self.network.backward(
+                kept, self.labels[samples] - f, together=True
+            )
+            self.held(theta)
+        return theta
+
+    def held(self, theta: np.ndarray) -> None:
+        """Compare with the reach and with the outputs' intervals."""
+        now, _ = self.network.forward(theta, self.probes)
+        moved = np.abs(now.reshape(self.claimed.value.shape) - self.claimed.value) / self.claimed.error
+        away = (np.linalg.norm(theta - self.start) - self.off) / self.certificate.reach
+        self.worst.update(reach=float(away), outputs=float(moved.max()))
+
+    def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
+        """A window: each sample once, or in so many small steps that sum to the longest; some more often."""
+        n = self.problem.n - self.left_out
+        left = np.linalg.norm(self.labels - self.network.forward(theta, self.problem.x)[0], axis=1)[:n]
+        by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
+        size = 1 if mode in ("largest", "smallest") else int(self.rng.integers(1, n + 1))
+        batches = np.split(by, range(size, n, size))
+        pieces = int(self.rng.integers(1, 4)) if mode == "pieces" else 1
+        steps = [Step(batch, 1 / pieces) for batch in batches for _ in range(pieces)]
+        if mode == "pieces":
+            steps = [steps[k] for k in self.rng.permutation(len(steps))]
+        if self.visits > 1:  # one sample again and again: fitting it alone may lead away from a fit of all
+            whole, part = divmod(self.visits - 1, 1)
+            one = np.argsort(left)[:1]
+            again = [Step(one, 1.0)] * int(whole) + ([Step(one, part)] if part else [])
+            steps = again + steps if self.rng.random() < 0.5 else steps + again
+        return steps
+
+    def changed(self, steps: list[Step]) -> list[Step]:
+        """Two steps of a window exchanged."""
+        first, second = self.rng.integers(len(steps), size=2)
+        other = list(steps)
+        other[first], other[second] = steps[second], steps[first]
+        return other
+
+    def run(self, count: int) -> None:
+        """So many windows, in runs from the checkpoint on; climbing runs take the worst of some windows tried."""
+        runs = 0
+        while self.windows < count and self.broken() is None:
+            theta, mode = self.start, MODES[runs % len(MODES)]
+            runs += 1
+            before, fit = self.to_fit(theta)
+            for _ in range(RUN):
+                interruption.check()
+                if before < CLEAR * self.off or self.windows >= count or self.broken() is not None:
+                    break
+                theta, before, fit = self.window(theta, before, fit, mode)
+            else:
+                continue
+            if theta is self.start:  # too near a fit for float64: no window can be judged
+                return
+
+    def window(
+        self, theta: np.ndarray, before: float, fit: np.ndarray, mode: str
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """The model after the worst of some windows, its distance to the nearest fit, and that fit."""
+        share, tried = 1.0, list[np.ndarray]()
+        if mode == "clients":  # each with its part of the samples, and their mean
+            order = self.rng.permutation(self.problem.n - self.left_out)
+            cut, share = int(self.rng.integers(1, max(len(order), 2))), 0.5
+            ends = [self.trained_on(theta, [Step(part, 1.0)]) for part in (order[:cut], order[cut:]) if len(part)]
+            mean = theta + sum((end - theta for end in ends), np.zeros_like(theta)) / 2
+            tried.append(theta + self.server * (mean - theta))
+        else:
+            steps = self.orders(theta, mode)
+            tried.append(self.trained_on(theta, steps))
+            for _ in range(4 if mode in ("slow", "far") else 0):
+                steps = self.changed(steps)
+                tried.append(self.trained_on(theta, steps))
+        allowed = 1 - share * (1 - self.certificate.window_factor)
+        for end in tried:
+            self.held(end)
+            after = float(np.linalg.norm(end - fit))  # to the same fit: no nearer than the nearest one
+            if ((after - self.off) / (before + self.off)) ** 2 > allowed:
+                after = min(after, self.to_fit(end, fit)[0])
+            self.worst.update(factor=((after - self.off) / (before + self.off)) ** 2 / allowed)
+            self.worst.update(fall=(1 - allowed) / max(1 - (after / before) ** 2, 1e-300))
+        self.windows += len(tried)
+        origin = fit if mode == "slow" else self.start
+        end = max(tried, key=lambda model: float(np.linalg.norm(model - origin)))
+        return end, *self.to_fit(end, fit)
