@@ -249,12 +249,12 @@ class FederatedRun(Case):
 def federated_run(
     problem: Problem, setup: Setup, weights: Weights | None = None, device: str | None = None
 ) -> FederatedRun:
-    """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given.
+    """The case of a problem and a setup; the network is given or drawn.
 
     Args:
         problem: data with scalar labels.
         setup: sizes, steps and seed.
-        weights: hidden (m, d) and signs (m,).
+        weights: hidden (m, d) and signs (m,); default drawn from the setup's seed.
         device: of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
     """
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)

@@ -146,7 +146,7 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     Args:
         expression: in sympy.
         constants: a number, array or `Estimate` for each of its symbols.
-        bits: of the balls.
+        bits: of the balls; default 128.
 
     Raises:
         KeyError: a symbol has no value. ValueError: arrays for a matrix formula.

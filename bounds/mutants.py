@@ -50,7 +50,7 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
         old: the sympy expression that is replaced.
         new: the sympy expression in its place.
         name: of the mutant, in reports.
-        sort: how the formula was changed.
+        sort: how the formula was changed; default other.
     """
     if isinstance(old, sp.Symbol | sp.MatrixSymbol):  # nothing but itself matches a symbol, so subs need not look
         return Mutant(name, lambda expression: expression.xreplace({old: sp.sympify(new)}), sort)

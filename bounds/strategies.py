@@ -55,9 +55,9 @@ def nearly_parallel(
     of the two-layer ReLU kernel is of the order of the smallest angle.
 
     Args:
-        angle: range of the angle, radians, within (0, 0.1].
-        n: range of the number of rows; it starts at 2.
-        d: range of the number of features; it starts at 2.
+        angle: range of the angle, radians, within (0, 0.1]; default (1e-11, 0.1).
+        n: range of the number of rows; it starts at 2; default (2, 6).
+        d: range of the number of features; it starts at 2; default (2, 5).
         antipodal: turn the second row of each pair around, so that the angle is pi minus one in the range.
 
     Raises:
@@ -78,7 +78,7 @@ def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
     Up to three further rows belong to no pair; no two rows are equal.
 
     Args:
-        d: range of the number of features; it starts at 2, for one pair alone is always independent.
+        d: range of the number of features; it starts at 2, for one pair alone is always independent; default (2, 5).
 
     Raises:
         ValueError: a range that is empty or starts below 2.
@@ -126,12 +126,12 @@ def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
 def problems(
     *, x: SearchStrategy[np.ndarray] | None = None, clients: Range = (1, 4), bound: float = 1.0
 ) -> SearchStrategy[Problem]:
-    """Problems: data drawn from x (default: unit_data()), a partition of it, and labels.
+    """Problems: data, a partition of it, and labels.
 
     Args:
-        x: draws data (n, d).
-        clients: smallest and largest number, both included.
-        bound: of the labels' size.
+        x: draws data (n, d); default unit_data().
+        clients: smallest and largest number, both included; default (1, 4).
+        bound: of the labels' size; default 1.
 
     Raises:
         ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the
@@ -155,13 +155,13 @@ def setups(
     """Setups of Algorithm 1 with each field in its range; the defaults are quick to run.
 
     Args:
-        width: smallest and largest m.
-        sigma: smallest and largest standard deviation, positive.
-        eta_local: smallest and largest step of the clients, positive.
-        eta_global: smallest and largest step of the server, positive.
-        local_steps: smallest and largest K.
-        rounds: smallest and largest T.
-        seed: smallest and largest seed.
+        width: smallest and largest m; default (1, 64).
+        sigma: smallest and largest standard deviation, positive; default (0.5, 2.0).
+        eta_local: smallest and largest step of the clients, positive; default (0.01, 0.3).
+        eta_global: smallest and largest step of the server, positive; default (0.5, 1.5).
+        local_steps: smallest and largest K; default (1, 3).
+        rounds: smallest and largest T; default (1, 5).
+        seed: smallest and largest seed; default (0, 65536).
 
     Raises:
         ValueError: a range that is empty or reaches what Setup refuses.

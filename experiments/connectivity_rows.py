@@ -84,15 +84,15 @@ def trained_rows(
     """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci, for two and ten classes.
 
     Args:
-        images: a data set of `ntkfl.data.BUILT_IN`.
-        samples: of it, half for each of two networks.
-        width: hidden units.
-        steps: of gradient descent, local ones over all rounds.
+        images: a data set of `ntkfl.data.BUILT_IN`; default digits.
+        samples: of it, half for each of two networks; default 400.
+        width: hidden units; default 32.
+        steps: of gradient descent, local ones over all rounds; default 300.
         clients: of the federated rows, default 4.
         rounds: of the federated rows, default 10.
-        weight: of the connectivity loss.
-        delta: failure probability of Theorem 3.5 and R1.
-        seed: of networks and data.
+        weight: of the connectivity loss; default 1.
+        delta: failure probability of Theorem 3.5 and R1; default 0.1.
+        seed: of networks and data; default 0.
 
     Raises:
         TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.

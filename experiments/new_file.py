@@ -36,7 +36,8 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
 
     Args:
         name: PAPER/LABEL, or LABEL for mine/LABEL; of a paper of this project where this is run in a checkout.
-        about: what its cases are: runs of FedAvg, networks before training, or kernels at infinite width.
+        about: what its cases are: runs of FedAvg, networks before training, or kernels at infinite width;
+            default training.
         title: one line; default: the label.
         source: one line; default "my notes".
 

@@ -121,7 +121,7 @@ class Estimate:
             lo: lower ends, a number or an array.
             hi: upper ends, which broadcast with `lo`.
             method: how they were found, for reports.
-            rigour: exact, enclosed, measured or sampled.
+            rigour: exact, enclosed, measured or sampled; default measured.
 
         Raises:
             NotFinite: a NaN end. ValueError: a lower end above the upper one.

@@ -133,13 +133,15 @@ def kernel_regime(
             which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`. Of several outputs
             that are not independent H is (n C, n C), sample-major, and the problem `problem.per_output()`; a kernel
             then takes the samples themselves, and gives that of one output or of all.
-        method: its name, or a file of yours.
+        method: its name, or a file of yours; default fl-ntk.
         options: of the method, as in training; server_rate in place of eta_global.
-        momentum: of the clients' steps, begun anew in each round, as in training.
+        momentum: of the clients' steps, begun anew in each round, as in training; default 0.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
-        step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
+        step_factors: of eta_local in the first, second, ... local step, the last one for all that follow;
+            default all 1.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
-        loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
+        loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
+            default squares, solved in closed form.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
@@ -325,16 +327,16 @@ def random_rounds(
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose
             linear round brings its `server`; also scaffold, and without noise feddyn.
-        options: of the method, as in training.
-        participation: share of the clients in a round, as in training.
+        options: of the method, as in training; default the method's own.
+        participation: share of the clients in a round, as in training; default 1.
         batch_size: samples a local step, at most; None: all of the client's.
         shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
             order; of fl-ntk, fedavg and fedavgm, and exact for clients of up to some twelve samples.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; 0. It needs each
-            displacement to be below the norm at which private training clips.
+            displacement to be below the norm at which private training clips; default 0.
         eta_local: a schedule in place of the setup's, by round, the last one for all that follow.
-        eta_global: likewise.
+        eta_global: likewise; default the setup's.
         cohorts: the clients of round 0, 1, ..., by number (one of them, or several), in place of drawn ones, again from
             the first when all have had their turn.
 
@@ -393,10 +395,10 @@ def sampled_rounds(
         setup: steps, as in `kernel_regime`.
         rounds: numbers of rounds t >= 0, an integer or an array.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: as `random_rounds`.
-        options: of the method, as in training.
-        runs: 2 or more.
-        seed: of the draws.
+        method: as `random_rounds`; default fl-ntk.
+        options: of the method, as in training; default the method's own.
+        runs: 2 or more; default 100.
+        seed: of the draws; default 0.
         initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
         drawn: participation, batch_size and so on, by name, as `random_rounds`.
 

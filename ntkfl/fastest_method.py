@@ -137,17 +137,17 @@ def fastest(
     Args:
         problem: data.
         gram: H, (n, n), or its kernel; default that of infinite width.
-        local_steps: the K to try.
+        local_steps: the K to try; default (1, 2, 5, 10, 20).
         eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
             client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|: there only the
             product of the two counts.
-        eps: what is left of the residual.
-        budget: rounds after which the least residual is looked for instead.
-        progress: told the method that begins.
+        eps: what is left of the residual; default 1e-06.
+        budget: rounds after which the least residual is looked for instead; default no budget.
+        progress: told the method that begins; default nobody.
         methods: labels of those to compare, as the table has them; default: all.
         refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
-        answered: told the best of each method as soon as it is known.
+        answered: told the best of each method as soon as it is known; default nobody.
 
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone

@@ -59,8 +59,8 @@ def train_fastest(
         problem: the data that were compared on.
         fastest: by `fastest`.
         width: hidden neurons.
-        seed: of the network.
-        progress: told the method that begins, and its predicted rounds.
+        seed: of the network; default 0.
+        progress: told the method that begins, and its predicted rounds; default nobody.
 
     Raises:
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.

@@ -117,17 +117,18 @@ def limit_curves(
         rounds: to be reported.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
-        options: of the method, as in training.
-        local_steps: K.
+        options: of the method, as in training; default the method's own.
+        local_steps: K; default 5.
         eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
         client_steps: K_c of each client, (N,), in place of `local_steps`.
         participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
-            draws. For methods whose server takes the clients' mean displacement alone.
+            draws. For methods whose server takes the clients' mean displacement alone; default 1.
         tiles: True, "float64" or "float32".
-        memmap: a file of the tiles, as in `ntkfl.kernel_regime`.
-        cluster: whose workers hold the tiles, as there.
-        keep: a file of the run; it is written, and read where it is there.
-        progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays.
+        memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
+        cluster: whose workers hold the tiles, as there; default this machine.
+        keep: a file of the run; it is written, and read where it is there; default no file.
+        progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays;
+            default nobody.
 
     Raises:
         ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run, or in no folder; a
@@ -178,15 +179,15 @@ def several_limit_curves(
         rounds: as in `limit_curves`, the same for every method.
         methods: name and options of each; a name may stand there twice.
         gram: as in `limit_curves`.
-        local_steps: K.
+        local_steps: K; default 5.
         eta_local: as in `limit_curves`.
         client_steps: as in `limit_curves`.
-        participation: as in `limit_curves`.
+        participation: as in `limit_curves`; default 1.
         tiles: as in `limit_curves`.
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
         keep: as in `limit_curves`; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
-        progress: is told what is done of all methods together, of how much; the second number stays.
+        progress: is told what is done of all methods together, of how much; the second number stays; default nobody.
 
     Raises:
         ValueError: as `limit_curves`; no method.

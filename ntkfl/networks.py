@@ -33,7 +33,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
 
     Args:
         given: a torch module, a JAX function, or a `Model`, which comes back as it is.
-        params: of a JAX function.
+        params: of a JAX function; default none.
         name: what reports call it; default: that of its class or function.
 
     Raises:
@@ -134,11 +134,11 @@ def simulate_network(
         network: of `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method: any that trains on real labels, linear or not; default "fl-ntk".
-        options: of the method, as in `kernel_regime`.
+        options: of the method, as in `kernel_regime`; default the method's own.
         momentum: of the clients, in [0, 1), default 0.
-        keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name.
+        keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name; default none.
         linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
-        device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only.
+        device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only; default cpu.
 
     Raises:
         ValueError: outputs of another shape than the labels; an unknown method or option; a device that is not there.

@@ -55,7 +55,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
         epsilon: positive.
         delta: in (0, 1).
         rounds: T, 1 or more.
-        clients: N, that there are.
+        clients: N, the number of clients; default 1.
         cohort: how many of them each round draws; default: all.
 
     Raises:
@@ -282,7 +282,7 @@ class PrivateRounds:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             rounds: T.
-            clipped: chance that any clip is active, at most.
+            clipped: chance that any clip is active, at most; default 0.01.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); as
@@ -334,7 +334,7 @@ def private_rounds(
         setup: steps.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
         method: its name, default "fl-ntk".
-        options: of the method.
+        options: of the method; default the method's own.
         rounds: rounds whose moments are computed, default 100.
         eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
             budget does not depend on it, since every round's mean has the same noise.
@@ -501,12 +501,12 @@ def private_settings(
     Args:
         problem: data; y (n,) or (n, C).
         gram: as `ntkfl.kernel_regime`.
-        local_steps: numbers of local steps to try.
-        rounds: most rounds.
+        local_steps: numbers of local steps to try; default (1, 5, 20).
+        rounds: most rounds; default 100.
         falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
-            factor in every round; 1: it stays.
+            factor in every round; 1: it stays; default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1].
-        progress: is told what is run.
+        progress: is told what is run; default nobody.
 
     Raises:
         ValueError: as `private_rounds`; a Gram matrix with no stable server rate; a share outside (0, 1].
@@ -543,7 +543,7 @@ def best_choices(
         settings: of `private_settings`.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
-        clipped: chance that any clip is active, at most.
+        clipped: chance that any clip is active, at most; default 0.01.
 
     Raises:
         ValueError: as `noise_multiplier`.

@@ -119,12 +119,12 @@ def tune_outer(
     Args:
         problem: data; y (n,) or (n, C).
         gram: as in `ntkfl.kernel_regime`; None: of the two-layer network at infinite width.
-        rounds: T.
+        rounds: T; default as many as `samples` allow.
         samples: in place of rounds, how many gradients of a sample all clients may compute together.
-        local_steps: numbers of local steps to try.
+        local_steps: numbers of local steps to try; default (1, 4, 16).
         outer: names of outer optimizers: average, momentum, nesterov, falling; the first three unless given.
         drawn: batches, clients and noise; None: full batches, all clients, no noise.
-        progress: is told what is tuned.
+        progress: is told what is tuned; default nobody.
 
     Returns:
         A choice for every outer optimizer and number of local steps.

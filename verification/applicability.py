@@ -73,7 +73,7 @@ def applicable(
     Args:
         statements: to be looked at.
         options: of the user: data, steps, seed.
-        progress: told of each form.
+        progress: told of each form; default nobody.
         auto_step: give a form a step of its own where that alone meets its hypotheses.
 
     Returns: the forms, and the number of forms that are left out.
@@ -120,7 +120,7 @@ def looked_at(
     Args:
         forms: as `about_data` gives them; those of one family have their case in common.
         options: of the user: data, steps, seed.
-        progress: told of each family.
+        progress: told of each family; default nobody.
         auto_step: give a form a step of its own where that alone meets its hypotheses.
     """
     by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}

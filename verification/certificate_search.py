@@ -47,7 +47,7 @@ def searched(
         after: rounds trained before the certificate, default 0.
         every: rounds of a leg, on which the last bits of the weights depend; default 50.
         steps: look for the largest eta_local instead.
-        progress: told each value that was tried, and what was found there.
+        progress: told each value that was tried, and what was found there; default nobody.
 
     Raises:
         FloatingPointError: training overflowed at every value.

@@ -49,7 +49,7 @@ def compare(
         kind: of the claim: which side may be the larger.
         left: values of the left side, a number or an array.
         right: values of the right side.
-        lower: the right side of the inequality from below, for two-sided claims.
+        lower: the right side of the inequality from below, for two-sided claims; default none.
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
@@ -145,8 +145,8 @@ def judge(
         form: one of the statement's forms.
         case: where; it is taken to meet the hypotheses.
         formula: in place of the form's own, as a mutant's.
-        known: what `statement.measured` gave on this case, where it has been asked already.
-        right: what the formula gave, part by part, where it has been evaluated already.
+        known: what `statement.measured` gave on this case, where it has been asked already; default asked here.
+        right: what the formula gave, part by part, where it has been evaluated already; default evaluated here.
         reverse: turn its inequality round, as a mutant does.
 
     Raises:

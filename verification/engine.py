@@ -60,8 +60,8 @@ def verify_all(
         statements: to check.
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
-        progress: told the family, and how many of how many cases are done.
-        threads: that prepare cases while others are judged; 0 where other processes have the other cores.
+        progress: told the family, and how many of how many cases are done; default nobody.
+        threads: that prepare cases while others are judged; 0 where other processes have the other cores; default 3.
 
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
     these are settled, those that are.

@@ -42,9 +42,9 @@ def ladders(
     """The statements of exponents by the ladder of widths that they are measured on.
 
     Args:
-        options: data, steps and seed of the ladders.
-        largest: width; wider rungs are left out.
-        networks: at each width, at most.
+        options: data, steps and seed of the ladders; default `Options()`.
+        largest: width; wider rungs are left out; default no limit.
+        networks: at each width, at most; default no limit.
 
     Raises:
         ValueError: fewer than four widths or two networks are left.

@@ -79,7 +79,7 @@ def false_alarms(
         statements: whose forms recorded to hold are judged.
         options: of the cases; the seeds of all batches follow from its own.
         runs: judged at least, over all forms, unless there are too few batches for that.
-        progress: told the family, and how many of how many cases of the batch are done.
+        progress: told the family, and how many of how many cases of the batch are done; default nobody.
     """
     chosen = true_forms(statements)
     described = {(s.id, form): _Described(s.constants) for s, form in chosen}

@@ -104,8 +104,8 @@ def first_look(
     Args:
         statements: to be looked at.
         options: of the user: data, sizes, steps, seed.
-        progress: told of each family of cases.
-        cases: of each statement that is checked.
+        progress: told of each family of cases; default nobody.
+        cases: of each statement that is checked; default 5.
 
     Raises:
         ValueError: the options name no data.

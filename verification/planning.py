@@ -74,7 +74,7 @@ def planned(
         statement: the claim.
         form: one of the statement's forms.
         options: the user's.
-        cases: shared with other plans.
+        cases: shared with other plans; default none.
         auto_step: take another step where that alone meets the hypotheses; no other width is looked for.
 
     Raises:
@@ -114,7 +114,7 @@ def plans_on_data(
         forms: only these; None: all.
         options: of the user: data, sizes, steps, seed.
         auto_step: as in `planned`.
-        progress: told of each form.
+        progress: told of each form; default nobody.
 
     Returns: the plans, and the number of forms that are not about data.
     """
@@ -138,7 +138,7 @@ def verify_planned(plans: Sequence[Plan], progress: Progress | None = None) -> l
 
     Args:
         plans: with options of one seed.
-        progress: told the family, and how many of how many cases are done.
+        progress: told the family, and how many of how many cases are done; default nobody.
     """
     if not plans:
         return []

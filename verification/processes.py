@@ -56,7 +56,7 @@ def verify_in_processes(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[Verdict]:
-    """As `verify_all`, over this many processes (default: the cores); in this one where that is no slower.
+    """As `verify_all`, over several processes; in this one where that is no slower.
 
     Statements that other processes cannot look up, since the catalogue has others of these ids or none, are checked in
     this one. Where a process ends on the way (killed, or out of memory), the verdicts
@@ -66,8 +66,8 @@ def verify_in_processes(
         statements: to check.
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
-        progress: told the family, and how many of how many cases are done.
-        processes: how many.
+        progress: told the family, and how many of how many cases are done; default nobody.
+        processes: how many; default one a core.
 
     Raises:
         ValueError: processes not positive.

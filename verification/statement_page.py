@@ -9,7 +9,7 @@ def as_text(card: Card, width: int = 100) -> str:
 
     Args:
         card: what the statement says: `verification.cards.card_of`.
-        width: columns; longer lines are wrapped between words.
+        width: columns; longer lines are wrapped between words; default 100.
     """
     lines = wrapped(f"{card.id}  {card.title}", width)
     lines += entry("kind", [card.kind.value], width)

@@ -20,8 +20,8 @@ def seen_of(
 
     Args:
         statements: in all their forms.
-        options: data, sizes, steps and seed of the cases.
-        progress: as of `verify_all`.
+        options: data, sizes, steps and seed of the cases; default `Options()`.
+        progress: as of `verify_all`; default nobody.
         limit: how many cases of a form are kept; None: all.
 
     Raises:

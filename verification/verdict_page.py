@@ -51,7 +51,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         verdict: to show.
         statement: where the claim and its source are taken from. Default: the one of the catalogue with the verdict's
             id; where there is none, the page goes without them.
-        width: columns; longer lines are wrapped between words.
+        width: columns; longer lines are wrapped between words; default 100.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement
     lines = wrapped(headline(verdict), width)

@@ -44,9 +44,9 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
 
     Args:
         problem: unit rows, one output.
-        server_step: eta_g.
-        share: of the squared residual.
-        failure: delta.
+        server_step: eta_g; default 1.
+        share: of the squared residual; default 1e-06.
+        failure: delta; default 0.1.
 
     Raises:
         ValueError: rows that are not unit, lambda_min(H_inf) not certified positive, several outputs, or a share or a

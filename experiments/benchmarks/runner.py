@@ -66,8 +66,8 @@ def measured(
         sizes: one of its cases.
         repetitions: times of each candidate.
         threads: of every candidate.
-        progress: told who starts.
-        peers: interpreters of the peers that need their own, by name.
+        progress: told who starts; default nobody.
+        peers: interpreters of the peers that need their own, by name; default none.
 
     Raises:
         RuntimeError: a candidate whose result is not ours within the workload's tolerance.

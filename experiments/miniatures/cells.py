@@ -51,10 +51,10 @@ def run(
         miniature: whose settings are run.
         seeds: each with every setting.
         out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
-            not run again; a miniature that keeps rounds goes on in the middle of a cell.
+            not run again; a miniature that keeps rounds goes on in the middle of a cell; default no folder.
         quick: with the miniature's quick keys.
-        progress: told each cell as it is done.
-        where: more keys: the `device` that trains, the `path` of the data.
+        progress: told each cell as it is done; default nobody.
+        where: more keys: the `device` that trains, the `path` of the data; default none.
 
     Raises:
         ValueError: a file in `out` is of other keys, or no cell. OSError: `out` cannot be written.
@@ -84,7 +84,7 @@ def planned_cell(
         setting: one of its settings.
         seed: of the run.
         quick: with the keys of a trial.
-        where: more keys, of the machine.
+        where: more keys, of the machine; default none.
     """
     keys = {**setting.keys, **(miniature.quick if quick else {}), **(where or {})}
     return Cell(miniature.label, setting.name, seed, keys)

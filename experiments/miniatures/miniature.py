@@ -145,7 +145,7 @@ class Miniature:
             at: the scale's name.
             settings: in place of these.
             here: what `scale` says of it; what is left out is as in the paper.
-            adds: to the caveat.
+            adds: to the caveat; default nothing.
             changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}

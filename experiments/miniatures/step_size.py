@@ -118,7 +118,7 @@ def way(steps: int, momentum: float, pull: float = 0.0) -> float:
     Args:
         steps: how many.
         momentum: of sgd.
-        pull: the share of the way so far by which each step is drawn back.
+        pull: the share of the way so far by which each step is drawn back; default 0.
     """
     return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))
 

@@ -35,7 +35,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     Args:
         statement: whose words are used.
         seen: of each form that was checked.
-        seed: the first of the cases, for the caption.
+        seed: the first of the cases, for the caption; default 0.
 
     Raises:
         ValueError: no form was seen on any case.

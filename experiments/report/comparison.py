@@ -73,7 +73,7 @@ def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comp
     Args:
         old: verdicts of the older run.
         new: verdicts of the newer run.
-        factor: by which a tightness must change to be listed; at least 1.
+        factor: by which a tightness must change to be listed; at least 1; default 2.
 
     Raises:
         ValueError: the factor is below 1.

@@ -135,10 +135,10 @@ def write_report(
 
     Args:
         out: a folder that is new, empty, or an older report.
-        verdicts: as `verdict_file.read` reads them.
-        studies: folders of studies.
-        changes: between an older run and this one, from `comparison.compared`.
-        conformance: files that `ntkfl conform run --json` wrote.
+        verdicts: as `verdict_file.read` reads them; default none.
+        studies: folders of studies; default none.
+        changes: between an older run and this one, from `comparison.compared`; default none.
+        conformance: files that `ntkfl conform run --json` wrote; default none.
 
     Raises:
         ValueError, OSError: the folder holds something else or cannot be written; a study has no results;

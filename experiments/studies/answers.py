@@ -72,7 +72,7 @@ def exponent(
         sizes: (k,).
         samples: the cells' numbers at each size.
         biased: whether the interval admits finite-width bias.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     pairs = [(size, sample) for size, sample in zip(sizes, samples, strict=True) if len(sample)]
     cells = sum(len(sample) for _, sample in pairs)
@@ -139,7 +139,7 @@ def measured_exponent(
         source: of the theory.
         theory: the power.
         measure: gives the slope, or raises `NoSlope`.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     try:
         estimate = measure()
@@ -159,7 +159,7 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
         source: of the theory.
         measured: with its interval.
         bound: the most it may be.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     return Answer(claim, source, None, measured, compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome, note)
 
@@ -187,7 +187,7 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
         source: of the theory.
         theory: the number.
         measured: with its interval.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
     if outcome is Outcome.UNRESOLVED:
@@ -203,7 +203,7 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
         source: of the theory.
         theory: the number.
         interval_at: level -> what is measured, with its interval.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
     wide = interval_at(SURE)
@@ -235,7 +235,7 @@ def upper(
         right: the right side, likewise.
         left_error: error of each left side, default 0.
         right_error: error of each right side, default 0.
-        note: beside the answer.
+        note: beside the answer; default none.
         failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
@@ -286,7 +286,7 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
         difference: of the two sides, a number a cell, NaN where there is none.
         error: of each.
         scale: what the differences are relative to.
-        note: beside the answer.
+        note: beside the answer; default none.
     """
     values, known = np.broadcast_arrays(difference, _known(error, difference))
     there = ~np.isnan(values)

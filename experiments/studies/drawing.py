@@ -116,7 +116,7 @@ def shown(text: str, across: float = DOUBLE) -> str:
 
     Args:
         text: such as "y_inf(t) ~ m^(-1/2)".
-        across: inches.
+        across: inches; default 7.
     """
     lines = textwrap.wrap(prose(text).replace("$", r"\$"), int(across / LETTER), break_long_words=False)
     return "\n".join(SCRIPTS.sub(_scripts, line) for line in lines)

@@ -114,8 +114,8 @@ def run(
         store: where they are kept.
         todo: those that are not there.
         processes: on this machine; None: as many as cores, or none beside this one where starting them takes longer.
-        cluster: measure there instead.
-        report: called with each cell and what became of it.
+        cluster: measure there instead; default this machine.
+        report: called with each cell and what became of it; default nobody.
 
     Raises:
         RunStopped: the disk is full, a worker has other code, the scheduler is lost. What is stored stays.

@@ -82,7 +82,7 @@ def seeds(count: int, says: str = "of what is drawn") -> Axis:
 
     Args:
         count: how many, at least 1.
-        says: what is drawn, in words.
+        says: what is drawn, in words; default "of what is drawn".
     """
     return Axis(SEED, tuple(range(count)), says)
 

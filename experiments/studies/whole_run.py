@@ -31,9 +31,9 @@ def run_study(
     Args:
         name: of the study, or the path of your file.
         out: its folder; a second call with the same study goes on where the first ended.
-        axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
-        processes: on this machine, as in `runner.run`.
-        cluster: other machines that measure, as in `runner.run`.
+        axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}; default the study's own.
+        processes: on this machine, as in `runner.run`; default the cores.
+        cluster: other machines that measure, as in `runner.run`; default this machine.
         until_resolved: add seeds until every answer is settled, or the cells have taken this many seconds of processor
             time together; default: the seeds of the axis.
 
@@ -68,7 +68,7 @@ def measured_until(
         folder: of the study.
         measure: measures a grid's cells, and says how many failed.
         budget: seconds of processor time of all cells; None: no more seeds.
-        tell: is told how many seeds are next, and why there are no more.
+        tell: is told how many seeds are next, and why there are no more; default nobody.
 
     Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
 

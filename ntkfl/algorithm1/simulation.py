@@ -48,7 +48,7 @@ def simulate(
         problem: data with scalar labels.
         setup: sizes and steps.
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
-        keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
+        keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory; default none.
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
         movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
             host's threads or on devices: a fraction of the memory, and several times faster.

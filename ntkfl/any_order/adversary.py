@@ -81,8 +81,8 @@ def attack_any_order(
 
     Args:
         certificate: of the network that is attacked, certified or not.
-        trials: steps looked at, at most.
-        seed: of all draws.
+        trials: steps looked at, at most; default 2000.
+        seed: of all draws; default 0.
         longer: factor on the clients' steps, default 1; above 1 it breaks the theorem's rules.
         server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
 
@@ -105,7 +105,7 @@ def replayed(
         problem: data.
         weights: before the first round.
         order: the rounds.
-        server: the server's step on a mean.
+        server: the server's step on a mean; default 1.
     """
     network = Network(problem, weights)
     w = network.start

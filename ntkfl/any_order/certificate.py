@@ -382,9 +382,9 @@ def certify_any_order(
         weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout; or
             an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: it is subtracted from y.
         loss: whose sum is trained on: squares, hinge (the squared one; labels -1 and +1, of each output), huber:DELTA,
-            band:WIDTH (squares of what |y - f| is above the width).
-        memory: bytes that may be taken.
-        most_held: pairs that A may have; fewer where memory allows no more.
+            band:WIDTH (squares of what |y - f| is above the width); default squares.
+        memory: bytes that may be taken; default 8e+09.
+        most_held: pairs that A may have; fewer where memory allows no more; default 2000.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory

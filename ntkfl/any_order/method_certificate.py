@@ -236,13 +236,14 @@ def certify_method(
         problem: data, labels (n,) or (n, C), on full batches of each client; no two samples of one direction.
         weights: as `certify_any_order` takes them.
         setup: eta_local, on sums of squares, local_steps and eta_global, the server_rate of a method that has one.
-        method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn.
-        options: of the method, as in training.
+        method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn;
+            default fl-ntk.
+        options: of the method, as in training; default the method's own.
         remembered: what server and clients remember at the beginning, default nothing: coefficients b of the gradients
             g_i of the outputs at these weights, shape (n,) or (n, C) as the labels. FedAvgM's velocity is sum_i b_i
             g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the mean of these;
             FedDyn's dual of client c is sum_{i in c} b_i g_i.
-        memory: bytes that may be taken.
+        memory: bytes that may be taken; default 8e+09.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it

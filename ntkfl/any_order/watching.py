@@ -122,7 +122,7 @@ def trained_checkpoints(
         rounds: how many are trained in all.
         every: rounds between checkpoints.
         momentum: at the server, tuned; for squares.
-        loss: of an output and its label.
+        loss: of an output and its label; default squares.
     """
     if loss is not SQUARES:
         return loss_checkpoints(problem, setup, loss, rounds, every)
@@ -148,7 +148,7 @@ def watch_any_order(
         every: rounds from one look to the next.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
         momentum: at the server, tuned, until a round certifies; what is certified does not have it.
-        loss: that is trained on.
+        loss: that is trained on; default squares.
     """
     for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         certificate = certify(problem, weights)
@@ -176,7 +176,7 @@ def certify_after(
         every: rounds of a leg, on which the last bits of the weights depend.
         certify: as of `watch_any_order`.
         momentum: at the server, tuned as by `tuned_momentum`.
-        loss: that is trained on.
+        loss: that is trained on; default squares.
     """
     for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         last = weights

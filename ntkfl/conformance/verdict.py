@@ -156,9 +156,9 @@ def conformance(
         adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
             the model's tensors; a `NotImplementedError` leaves a case out. A case is a `ConformanceCase`.
         methods: their names; None: all.
-        python: the interpreter that runs it, with numpy.
-        limit: seconds for each case.
-        seen: is told each method's verdict when it is there.
+        python: the interpreter that runs it, with numpy; default this one.
+        limit: seconds for each case; default 60.
+        seen: is told each method's verdict when it is there; default nobody.
 
     Raises:
         ValueError: an unknown method, an adapter or interpreter that is not there or cannot be loaded, a limit that

@@ -53,8 +53,8 @@ def align(
     Args:
         first: the network that stays.
         second: the network whose units are permuted, of the same shape.
-        by: what a unit is described by, as in `unit_rows`.
-        x: inputs, for activations and outputs.
+        by: what a unit is described by, as in `unit_rows`; default weights.
+        x: inputs, for activations and outputs; default none.
 
     Raises:
         ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.
@@ -87,7 +87,7 @@ def align_group(
     Args:
         networks: two or more of one shape.
         by: what a unit is described by, as in `unit_rows`; default "weights".
-        x: inputs (n, l), for activations and outputs.
+        x: inputs (n, l), for activations and outputs; default none.
         reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
             the mean of the others' rows, until no permutation changes. That never raises the sum of all pairs' squared
             distances, and two networks are aligned to each other as they are over any third.
@@ -131,8 +131,9 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
     Args:
         network: of h hidden units, with l inputs and C outputs.
         by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": its
-            part of them, v relu(u.x_i) / sqrt(n), p = n C, which rescaling a unit, (c u, v / c), does not change.
-        x: inputs, for activations and outputs.
+            part of them, v relu(u.x_i) / sqrt(n), p = n C, which rescaling a unit, (c u, v / c), does not change;
+            default weights.
+        x: inputs, for activations and outputs; default none.
 
     Raises:
         ValueError: an unknown rule, inputs that are missing, not needed or do not fit.

@@ -59,11 +59,12 @@ def loss_barrier(
         second: the network w_2, at alpha = 0, of the same shape.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
-        loss: squared, absolute, logistic or cross-entropy. The first two are piecewise polynomials, their supremum is
-            exact up to rounding; the others are bounded by halving intervals of alpha until the bound is within 1e-10
-            of a value that is taken, or `most_points` are evaluated. Between confident networks that may leave 5e-4 of
-            an error; the error of `value` and `stopped` say so.
-        most_points: at which a logistic or cross-entropy loss is evaluated: more of them bound it closer.
+        loss: squared (the default), absolute, logistic or cross-entropy. The first two are piecewise polynomials, and
+            their supremum is exact up to rounding. The others are bounded by halving intervals of alpha until the bound
+            is within 1e-10 of a value that is taken, or `most_points` are evaluated. Between confident networks that
+            may leave 5e-4 of an error; the error of `value` and `stopped` say so.
+        most_points: at which a logistic or cross-entropy loss is evaluated: more of them bound it closer;
+            default 200000.
 
     Raises:
         ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, no most_points.
@@ -158,7 +159,7 @@ def connectivity_loss(
         second: the network w_2, at alpha = 0, of the same shape.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
-        loss: "squared", "absolute", "logistic" or "cross-entropy".
+        loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
         ValueError: as `loss_barrier`.
@@ -226,7 +227,7 @@ def largest_loss(
         second: the network w_2, at alpha = 0, of the same shape.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
-        loss: squared or absolute.
+        loss: squared or absolute; default squared.
 
     Raises:
         ValueError: another loss.
@@ -247,7 +248,7 @@ def group_barrier(
         networks: two or more of one shape, all of one weight.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
-        loss: "squared", "absolute", "logistic" or "cross-entropy".
+        loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
         ValueError: fewer than two networks, different shapes, inputs or labels that do not fit.

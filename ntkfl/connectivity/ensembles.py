@@ -63,7 +63,7 @@ def ensemble_outputs(
     Args:
         networks: of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
-        weights: p_k, one a network.
+        weights: p_k, one a network; default all equal.
 
     Raises:
         ValueError: as `combination`; inputs that do not fit.

@@ -149,8 +149,8 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
     Args:
         run: data, start, steps and participants.
         beta: the weight of the connectivity losses.
-        anchors: how many.
-        arithmetic: `double`, `extended` or `rational`.
+        anchors: how many; default 1.
+        arithmetic: `double`, `extended` or `rational`; default `double`.
 
     Raises:
         ValueError: no anchor.
@@ -182,9 +182,9 @@ def fedavg(
         eta_local: step of the clients.
         eta_global: step of the server.
         pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
-            server adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
-        anchors: how many global models `pull` goes by.
-        arithmetic: `double`, `extended` or `rational`.
+            server adds the mean of their displacements from s to w_t; 0 is plain FedAvg; default 0.
+        anchors: how many global models `pull` goes by; default 1.
+        arithmetic: `double`, `extended` or `rational`; default `double`.
     """
     local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))
     decay = arithmetic(run.decay)[()]

@@ -34,8 +34,8 @@ def region_size(
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
         rng: draws them.
-        points: drawn uniformly.
-        level: of the exact binomial interval.
+        points: drawn uniformly; default 20000.
+        level: of the exact binomial interval; default 0.95.
 
     Raises:
         ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
@@ -59,7 +59,7 @@ def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
     Args:
         hits: of the trials that succeeded.
         points: trials.
-        level: of the two-sided interval.
+        level: of the two-sided interval; default 0.95.
     """
     tail = (1 - level) / 2
     low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
@@ -90,9 +90,9 @@ def split_region_size(
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
         rng: draws points and moves.
-        particles: of a level.
-        runs: independent ones.
-        level: of Student's interval.
+        particles: of a level; default 500.
+        runs: independent ones; default 5.
+        level: of Student's interval; default 0.95.
 
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.

@@ -108,7 +108,7 @@ def plane_losses(
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         s: first coordinates, shape (p,), see `Plane`.
         t: second coordinates, shape (q,), see `Plane`.
-        loss: "squared", "absolute", "logistic" or "cross-entropy".
+        loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
 
     Raises:
         ValueError: as `plane_through`; networks, inputs or labels that do not fit each other, the loss or the memory.

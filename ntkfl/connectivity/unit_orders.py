@@ -56,7 +56,7 @@ def least_barrier(
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
         start: where the search begins, say an alignment's; default: the order given.
-        evaluations: barriers that the search may take.
+        evaluations: barriers that the search may take; default 2000.
 
     Raises:
         ValueError: as `loss_barrier`; a start that is no permutation; fewer than one evaluation.

@@ -44,13 +44,13 @@ def digits(
 
     Args:
         n: number of training images, drawn without replacement.
-        seed: of the draw and of the partition.
+        seed: of the draw and of the partition; default 0.
         target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these, y =
-            -1 for the first and +1 for the second. "one-hot": y of shape (n, 10).
+            -1 for the first and +1 for the second. "one-hot": y of shape (n, 10); default sign.
         center: subtract the mean of all 1797 images, before normalising.
         clients: number of clients N, default 4.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default "iid".
-        test: number of further images, disjoint from the training ones, as x_test and y_test.
+        test: number of further images, disjoint from the training ones, as x_test and y_test; default 0.
 
     Raises:
         ValueError: an unknown target or partition, sizes that are not positive, or more images than there are.
@@ -78,11 +78,11 @@ def fashion_mnist(
 
     Args:
         n: training samples, default 50, of 70,000 images.
-        seed: of the draw and the split.
-        target: what labels become, as in `digits`.
+        seed: of the draw and the split; default 0.
+        target: what labels become, as in `digits`; default sign.
         center: as in `digits`.
         clients: number of clients N, default 4.
-        partition: how samples are split, as in `digits`.
+        partition: how samples are split, as in `digits`; default iid.
         test: test samples, default 0.
         path: folder of the four idx files, gzip-compressed or not. Default: that of the Debian package
             dataset-fashion-mnist.
@@ -109,10 +109,10 @@ def sphere(
     Args:
         n: samples, default 8.
         d: features, default 8.
-        seed: of the draw and of the partition.
-        labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2.
+        seed: of the draw and of the partition; default 0.
+        labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2; default sign.
         clients: number of clients N, default 2.
-        partition: how samples are split, as in `ntkfl.partition.assign_owners`.
+        partition: how samples are split, as in `ntkfl.partition.assign_owners`; default iid.
 
     Raises:
         ValueError: unknown labels or partition, or sizes that are not positive.
@@ -162,7 +162,7 @@ def load(
             owners, else "iid".
         seed: of the split, default 0.
         duplicates: of equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the first stays,
-            with the mean of their labels. What is left out is said in a warning.
+            with the mean of their labels. What is left out is said in a warning; default keep.
 
     Raises:
         FileNotFoundError: no such file.
@@ -218,7 +218,7 @@ def named(
     Args:
         spec: the name or the path.
         n: samples; None: the data set's default.
-        seed: of the draw and the split.
+        seed: of the draw and the split; default 0.
         target: what labels become; None: the data set's default.
         test: test samples; None: the data set's default.
         clients: number of clients; None: the data set's default.

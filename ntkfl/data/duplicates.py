@@ -18,7 +18,7 @@ def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Pro
     Args:
         problem: whose x_test stays as it is.
         duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has their mean. "keep": all
-            rows stay.
+            rows stay; default drop.
 
     Raises:
         ParallelRows: to be dropped, and their labels differ.

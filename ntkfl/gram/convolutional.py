@@ -42,8 +42,8 @@ def convolutional(
     Args:
         x: images.
         z: other images; None: x.
-        depth: layers of weights, at least 2; 2 is one convolution.
-        activation: one of `ACTIVATIONS`.
+        depth: layers of weights, at least 2; 2 is one convolution; default 3.
+        activation: one of `ACTIVATIONS`; default relu.
 
     Raises:
         ValueError: arrays of another shape, an entry that is not finite, an image of zeros, pixels beyond 2^400 or
@@ -65,8 +65,8 @@ def convolutional_estimate(
     Args:
         x: images.
         z: other images; None: x.
-        depth: layers of weights.
-        activation: one of `ACTIVATIONS`.
+        depth: layers of weights; default 3.
+        activation: one of `ACTIVATIONS`; default relu.
 
     Raises:
         ValueError: as `convolutional`; a pixel below 2^-450 that is not 0, in an image or after some layer.

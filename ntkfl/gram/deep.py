@@ -42,8 +42,8 @@ def deep(
     Args:
         x: samples, shape (n, d).
         z: other samples, shape (p, d); default: `x`.
-        depth: L, layers of weights, at least 2; 2 is one hidden layer.
-        activation: one of `ACTIVATIONS`: "relu", "erf", "gelu".
+        depth: L, layers of weights, at least 2; 2 is one hidden layer; default 3.
+        activation: one of `ACTIVATIONS`: "relu", "erf", "gelu"; default relu.
         bias: factor of the biases, which are trained as well, in every layer but the readout; 0: none.
 
     Raises:
@@ -75,9 +75,9 @@ def deep_estimate(
     Args:
         x: samples, shape (n, d).
         z: other samples, shape (p, d); default: `x`.
-        depth: layers of weights.
-        activation: one of `ACTIVATIONS`.
-        bias: factor of the biases.
+        depth: layers of weights; default 3.
+        activation: one of `ACTIVATIONS`; default relu.
+        bias: factor of the biases; default 0.
 
     Raises:
         ValueError: as `deep`.

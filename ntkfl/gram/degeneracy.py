@@ -98,7 +98,7 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
 
     Args:
         x: rows.
-        kernel: what the message calls it.
+        kernel: what the message calls it; default "the kernel".
 
     Raises:
         ParallelRows: so they are; the message names all of them. ValueError: as `degenerate_pairs`.

@@ -64,7 +64,7 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
         x: samples, shape (n, d).
         landmarks: how many of them, drawn without replacement.
         kernel: k, (x, z) -> (p, q). Default: `ntkfl.gram.infinite`.
-        seed: of the draw.
+        seed: of the draw; default 0.
 
     Raises:
         ValueError: landmarks outside 1 to n; a kernel that is 0 on the landmarks.

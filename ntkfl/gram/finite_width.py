@@ -38,8 +38,8 @@ def finite(
     Args:
         x: samples, shape (n, d).
         u: hidden weights, shape (m, d).
-        w: other hidden weights, of the same width.
-        z: other samples.
+        w: other hidden weights, of the same width; default u.
+        z: other samples; default x.
 
     Raises:
         ValueError: input that is not finite, a zero row, or shapes that do not agree.
@@ -84,7 +84,7 @@ def finite_estimate(
     Args:
         x: samples, shape (n, d).
         u: hidden weights, shape (m, d).
-        error: how far each neuron's weights may be from these.
+        error: how far each neuron's weights may be from these; default 0.
 
     Raises:
         ValueError: as `finite`, or a negative or NaN error.
@@ -122,9 +122,9 @@ def initial(
         width: m.
         seed: of the network.
         sigma: standard deviation of the weights, default 1.
-        block: chunks of 1024 neurons drawn at a time.
+        block: chunks of 1024 neurons drawn at a time; default 16.
         devices: JAX devices of this host, CPUs or GPUs, that count instead of the processor, which draws the weights
-            and counts what float64 leaves open.
+            and counts what float64 leaves open; default none.
 
     Raises:
         ValueError: as `finite` and `draw`, or a device that is a TPU.

@@ -96,7 +96,7 @@ def doubtful(
     Args:
         x: samples, shape (n, d).
         u: hidden weights, shape (m, d).
-        error: how far each neuron's weights may be from these.
+        error: how far each neuron's weights may be from these; default 0.
 
     Raises:
         ValueError: as `activations`, or a negative or NaN error.

@@ -160,7 +160,7 @@ class Tiles(HeldGram):
         Args:
             kernel: (x, z) -> (p, n), with z None: x itself.
             x: samples, shape (n, d).
-            dtype: "float64", or "float32" for half the memory.
+            dtype: "float64", or "float32" for half the memory; default float64.
             memmap: a file that holds them in place of memory; one that is there is gone on with, or taken as it is.
 
         Raises:

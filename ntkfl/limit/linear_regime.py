@@ -275,7 +275,7 @@ class LinearRegime(Regime):
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: rounds that are tried.
+            at_most: rounds that are tried; default 1000000.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because

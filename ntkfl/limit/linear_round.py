@@ -197,13 +197,13 @@ class LinearRound:
 def averaging(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0
 ) -> LinearRound:
-    """The server goes `server_rate` (None: 1) times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
+    """The server goes `server_rate` times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
 
     Args:
         blocks: of the data.
         response: u(q), the mean of the clients' displacements being u(H_D) r.
-        server_rate: g.
-        pull: as in `LinearRound`.
+        server_rate: g; None: 1.
+        pull: as in `LinearRound`; default 0.
     """
     rate = 1.0 if server_rate is None else server_rate
     values = rate * response

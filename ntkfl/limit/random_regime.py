@@ -350,8 +350,8 @@ class RandomRegime(Regime):
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
-            runs: 2 or more.
-            seed: of the draws.
+            runs: 2 or more; default 100.
+            seed: of the draws; default 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
@@ -391,7 +391,7 @@ class RandomRegime(Regime):
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: rounds that are tried.
+            at_most: rounds that are tried; default 100000.
 
         Raises:
             ValueError: as `LinearRegime.rounds_to`.
@@ -428,7 +428,8 @@ class RandomRegime(Regime):
             x: points, (p, d).
             rounds: the round t >= 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            cross_gram: kernel values between `x` and the samples, shape (p, n), where H was given as a matrix.
+            cross_gram: kernel values between `x` and the samples, shape (p, n), where H was given as a matrix;
+                default worked out from `x`.
             own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed where the Gram
                 matrix was given as a matrix.
 

@@ -203,7 +203,7 @@ def certify_network(
         params: its parameters by name, arrays or tensors; None: those that the module has.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
-            eta and v eta; 1 for shuffled epochs.
+            eta and v eta; 1 for shuffled epochs; default 1.
         step: the longest step that training will take; None: the largest 2^-k / lambda_max(J J') that is certified.
         memory: bytes that may be taken; None: what is free.
 

@@ -188,7 +188,8 @@ def certify_rounds(
         setup: eta_local, local_steps, eta_global; the rest is not used.
         shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; of no other method.
         method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
-        options: of the method, as in training; setup.eta_global is its server_rate, if it has one.
+        options: of the method, as in training; setup.eta_global is its server_rate, if it has one;
+            default the method's own.
         remembered: what server and clients remember at the beginning, as `certify_method` takes it; default nothing.
         memory: bytes that may be taken; None: what is free.
 

@@ -292,7 +292,7 @@ def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
     Args:
         params: tensors by name.
         direction: of the same names and shapes.
-        scale: a number.
+        scale: a number; default 1.
     """
     return tree_map(lambda w, d: w + scale * d, params, direction)
 

@@ -157,7 +157,7 @@ class Adam(Optimizer):
 
         Args:
             steps: numbers of steps, shape (clients,).
-            pull: not used.
+            pull: not used; default 0.
         """
         return steps
 

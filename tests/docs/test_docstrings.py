@@ -10,6 +10,10 @@ from reference_names import PACKAGES, ROOT, named
 from bounds.listing import papers
 
 BULLET = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
+EXPLAINED = re.compile(r"^    (\w+): (.*(?:\n     .*)*)", re.MULTILINE)
+DEFAULT = re.compile(
+    r"\b(default|None|unless|without|else|otherwise|if|where given|in place of|as (in|of|FedGuCci|`\w))", re.IGNORECASE
+)
 ARRAYS = re.compile(r"\b(np\.ndarray|Estimate|Tensor)\b")
 SHAPED = re.compile(
     r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
@@ -72,6 +76,16 @@ def raises(node: ast.FunctionDef) -> bool:
     return any(not error.startswith(("NotImplementedError", "AssertionError")) for error in errors)
 
 
+def defaults(node: ast.FunctionDef) -> dict[str, str]:
+    """The defaults of a function's arguments, as they are written."""
+    given = node.args
+    parameters = [*given.posonlyargs, *given.args]
+    pairs = zip(parameters[len(parameters) - len(given.defaults) :], given.defaults, strict=True)
+    return {child.arg: ast.unparse(value) for child, value in pairs} | {
+        child.arg: ast.unparse(value) for child, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value
+    }
+
+
 def gives_several(node: ast.FunctionDef) -> bool:
     """Whether it returns a tuple of different things."""
     result = node.returns
@@ -95,6 +109,10 @@ def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> I
     if unknown := set(listed) - set(arguments(node)):
         yield f"{name} has no argument {', '.join(sorted(unknown))}"
     if is_listed(node):
+        bullets = dict(EXPLAINED.findall(section(text, "Args")))
+        for argument, default in defaults(node).items():
+            if default not in ("True", "False") and argument in bullets and not DEFAULT.search(bullets[argument]):
+                yield f"{name} does not say that {argument} is {default} by default"
         if missing := [argument for argument in arguments(node) if argument not in listed]:
             yield f"{name} does not explain {', '.join(missing)}"
         if raises(node) and "Raises:" not in text:
@@ -131,6 +149,7 @@ def test_a_missing_subject_is_seen(text, refused):
 @pytest.mark.parametrize(
     "source, fault",
     [
+        ('"""One.\n\n    Args:\n        a: one.\n        b: one.\n    """', "that b is 2 by default"),
         ('"""One.\n\n    Args:\n        a: a number.\n    """', "does not explain b"),
         ('"""One.\n\n    Args:\n        a, b: numbers.\n    """', "several arguments in one line"),
         ('"""One.\n\n    Args:\n        a: one.\n        b: one.\n        c: one.\n    """', "has no argument c"),
@@ -138,7 +157,7 @@ def test_a_missing_subject_is_seen(text, refused):
     ],
 )
 def test_a_fault_of_a_named_function_is_seen(source, fault):
-    node = ast.parse(f"def f(a, b):\n    {source}\n").body[0]
+    node = ast.parse(f"def f(a, b=2):\n    {source}\n").body[0]
     assert any(fault in message for message in faults("f", True, node))
 
 

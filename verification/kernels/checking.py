@@ -78,21 +78,22 @@ def check(
             Default: `relu_strictly_positive` of this depth.
         homogeneous: p with k(c x, z) = c^p k(x, z) for every c > 0 and row x, or None.
         rotation_invariant: whether k(x Q) = k(x) for rotations Q.
-        against: another kernel function, which the first is claimed to equal entry by entry, to within `rounding`.
+        against: another kernel function, which the first is claimed to equal entry by entry, to within `rounding`;
+            default none.
         finite: the finite-width counterpart finite(x, width, seed) -> (n, n). On six rows with three features its RMS
             error must fall as width^(-1/2), and the mean of each entry over the seeds, extrapolated to infinite width,
             must be the kernel's within its interval (99.9% for all entries together, and once more on other seeds
-            before a difference is believed). The report says how large an error would have been seen.
+            before a difference is believed). The report says how large an error would have been seen; default none.
         rounding: relative error allowed to entries: equal ones may differ by this much of the largest entry, and
             eigenvalues of n rows, at unit diagonal, lie below zero by n times this. The default passes kernels that
             take arccos of a dot product; such lose half their digits at equal and opposite rows.
         smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
             Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
             needs 1e-5, the default at depth 1.
-        widths: at which `finite` is run, at least 4, ascending.
-        networks: seeds at each of them, at least 8.
-        examples: data sets per property.
-        seed: of all draws; the same seed gives the same report.
+        widths: at which `finite` is run, at least 4, ascending; default (64, 128, 256, 512, 1024, 2048, 4096).
+        networks: seeds at each of them, at least 8; default 32.
+        examples: data sets per property; default 100.
+        seed: of all draws; the same seed gives the same report; default 0.
 
     Returns:
         A report with one row per property, its worst case and, where it fails, the smallest data set found that shows

@@ -162,7 +162,7 @@ def mutation_matrix(
     Args:
         statements: whose forms recorded to hold are judged.
         options: data, sizes, steps and seed of the cases.
-        progress: told the family, and how many of how many cases are done.
+        progress: told the family, and how many of how many cases are done; default nobody.
 
     Returns: what was found of each mutant, and the verdicts on the forms.
     """

@@ -57,8 +57,8 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
 
     Args:
         mutants: the faults.
-        seed: of the cases.
-        progress: told the function, and how many of how many faults are done.
+        seed: of the cases; default 0.
+        progress: told the function, and how many of how many faults are done; default nobody.
     """
     chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
     try:

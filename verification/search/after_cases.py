@@ -34,10 +34,10 @@ def attack_held(
 
     Args:
         verdicts: as `verify` gives them.
-        examples: cases of each form's search, as in `attack`.
-        seconds: processor time of each form's search.
+        examples: cases of each form's search, as in `attack`; default 400.
+        seconds: processor time of each form's search; default 10.
         seed: of each form's search, default 0.
-        progress: told each search as it begins, and each search that fails.
+        progress: told each search as it begins, and each search that fails; default nobody.
     """
     done, stopped, known = [], False, catalogue()
     for verdict in verdicts:

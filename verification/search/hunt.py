@@ -115,12 +115,13 @@ def attack(
         statement: the claim.
         form: one of the statement's forms.
         examples: cases of the strategies, over all families, before shrinking, and of each family's own at most; the
-            same seed looks at the same ones.
-        seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself.
-        seed: of the search.
-        shrinking: seconds for each of the two ways of shrinking what is found.
-        options: data, sizes and steps of the families.
-        progress: told each stage.
+            same seed looks at the same ones; default 400.
+        seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself;
+            default 60.
+        seed: of the search; default 0.
+        shrinking: seconds for each of the two ways of shrinking what is found; default 10.
+        options: data, sizes and steps of the families; default `Options()`.
+        progress: told each stage; default nobody.
 
     Raises:
         ValueError: a form that the statement does not have, one without families, or a budget that is not positive.

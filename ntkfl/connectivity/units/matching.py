@@ -132,7 +132,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
         sizes: of the groups.
         starts: from how many orders the turns begin: those given; then what `relaxed` makes of the mean of all orders;
             then what it makes of the mean of the best so far and of drawn ones, always the same. The nearest that is
-            found counts, of several within rounding the first.
+            found counts, of several within rounding the first; default 1.
 
     Raises:
         ValueError: no start.

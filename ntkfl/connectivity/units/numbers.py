@@ -87,7 +87,7 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: "weights": all of them, running averages too. "activations": what each layer reads, over the root of the
             samples. "outputs": the part of the outputs that goes through what each layer reads, as `units_and_parts`
-            has it, over the root of the samples.
+            has it, over the root of the samples; default weights.
 
     Returns: the units, and a list of numbers for every layer.
 

@@ -58,10 +58,11 @@ def align_torch(
         first: the network that stays.
         second: the network whose units are permuted, of the same architecture.
         x: inputs. For weights only their shape counts, and one sample is enough.
-        by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs.
+        by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs;
+            default weights.
         starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts. With
             several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. On three of
-            1024 units the first takes 7 seconds on one core, six take 50.
+            1024 units the first takes 7 seconds on one core, six take 50; default 6.
 
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.

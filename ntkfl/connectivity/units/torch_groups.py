@@ -32,7 +32,7 @@ def align_torch_group(
         reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
             the mean of the others' numbers, until no unit moves. That never raises the sum of all pairs' squared
             distances, and two networks are aligned to each other as they are over any third.
-        starts: first orders that are tried, anew in every turn of a round.
+        starts: first orders that are tried, anew in every turn of a round; default 6.
 
     Returns:
         An alignment for every network; its costs are distances to the reference, or to the mean of the others, and its

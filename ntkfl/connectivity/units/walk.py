@@ -68,7 +68,7 @@ def units_of(
         function: (weights, x) -> outputs, of torch's operations.
         weights: all that it reads, by name.
         x: inputs, at least one sample.
-        tied: names of weights that are to stay equal.
+        tied: names of weights that are to stay equal; default none.
 
     Returns:
         The units, and what each layer read: the factors of its inputs, where these depend on x.

@@ -53,8 +53,8 @@ def load(
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
             domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
             "given" where the file has owners, else "iid".
-        seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50.
-        path: the user's files, where the data do not come with a package.
+        seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50; default 0.
+        path: the user's files, where the data do not come with a package; default none.
         samples: training samples; default all.
         test: test samples; default: all of the published test set, else a fifth of all samples, or fewer, so that every
             owner in a file keeps one for training.
@@ -62,8 +62,9 @@ def load(
             the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
             are not 0..C-1, +-1 or one-hot must be said to be classes or real.
         unit: divide every input by its norm, as FL-NTK supposes.
-        train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code).
-        dtype: of inputs and real labels; tokens are integers.
+        train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code);
+            default 1.
+        dtype: of inputs and real labels, default float64; tokens are integers.
 
     Raises:
         FileNotFoundError: files or packages that are not there; the message says how to get them.

@@ -106,11 +106,11 @@ def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) ->
 
 
 def build(name: str, objective: Objective | None = None, **given: Any) -> Method:
-    """The method of this name, or in this file, with options; no objective: the method's own, where it has one.
+    """The method of this name, or in this file, with options.
 
     Args:
         name: of a method, or the path of a file.
-        objective: what clients descend.
+        objective: what clients descend; default the method's own, where it has one.
         given: the method's options.
 
     Raises:

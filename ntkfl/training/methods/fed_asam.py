@@ -12,8 +12,8 @@ def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Metho
 
     Args:
         objective: what clients descend.
-        rho: length of the perturbation, where weights are scaled by T.
-        eta: added to |w|.
+        rho: length of the perturbation, where weights are scaled by T; default 0.7.
+        eta: added to |w|; default 0.2.
 
     Raises:
         ValueError: a negative rho or eta.

@@ -37,11 +37,12 @@ def method(
 
     Args:
         objective: what clients descend.
-        strength: of the pull to the anchors.
-        anchor_momentum: m.
-        calibration_rate: of the steps of Adam.
-        calibrate_from: round of the first of them, from 0.
-        anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples.
+        strength: of the pull to the anchors; default 0.1.
+        anchor_momentum: m; default 0.5.
+        calibration_rate: of the steps of Adam; default 0.001.
+        calibrate_from: round of the first of them, from 0; default 0.
+        anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples;
+            default size.
         released: class means as in the authors' code: those of batches, over the number of all batches of the pass.
 
     Raises:

@@ -30,11 +30,11 @@ def method(
     Args:
         objective: what clients descend.
         threshold: the agreement from which a coordinate moves fully; above 1 none does.
-        mask: what the others move by.
+        mask: what the others move by; default soft.
         released: what the code of the IMA paper does, nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i
             Delta_i, mask_i being 1 where A > threshold and Delta_i agrees with the majority. (That code also replaces w
             by the sum so far inside its loop over clients, which depends on their order and is left out.)
-        server_rate: of the step on the server.
+        server_rate: of the step on the server; default 1.
 
     Raises:
         ValueError: a negative threshold, a server rate that is not positive; `released` with another mask or rate.

@@ -38,12 +38,13 @@ def method(
 
     Args:
         objective: L, what clients descend.
-        beta: weight of the connectivity loss.
-        anchors: global models at most.
+        beta: weight of the connectivity loss; default 0.1.
+        anchors: global models at most; default 1.
         alpha: one draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, as released half.
         step: one step on the sum, or one on L and then one on each anchor's term, newest first. None: joint, as
             released sequential.
-        anchor_history: models that the server has sent to anybody, or for each client those of its own rounds.
+        anchor_history: models that the server has sent to anybody, or for each client those of its own rounds;
+            default server.
         released: the defaults of alpha and step are those of the authors' code.
 
     Raises:

@@ -32,14 +32,14 @@ def method(
 
     Args:
         objective: cross-entropy.
-        beta: weight of the connectivity loss, as FedGuCci's.
-        anchors: global models at most, as FedGuCci's.
+        beta: weight of the connectivity loss, as FedGuCci's; default 0.1.
+        anchors: global models at most, as FedGuCci's; default 1.
         alpha: how alpha is drawn, as FedGuCci's.
         step: one step on the sum or one on each term, as FedGuCci's.
-        anchor_history: whose models are anchors, as FedGuCci's.
+        anchor_history: whose models are anchors, as FedGuCci's; default server.
         released: the defaults of alpha and step are those of the authors' code.
-        tau: strength of the calibration.
-        rho: length of the perturbation, a Euclidean norm.
+        tau: strength of the calibration; default 0.1.
+        rho: length of the perturbation, a Euclidean norm; default 0.05.
 
     Raises:
         ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.

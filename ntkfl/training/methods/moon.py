@@ -23,8 +23,8 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
 
     Args:
         objective: what clients descend.
-        mu: weight of the comparison.
-        temperature: T.
+        mu: weight of the comparison; default 1.
+        temperature: T; default 0.5.
         released: the comparison of FedGuCci's code, which never renews the previous model (there mu and T are 1).
 
     Raises:

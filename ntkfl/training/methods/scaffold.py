@@ -29,8 +29,8 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
 
     Args:
         objective: what clients descend.
-        option: how a client's variate c_i is found.
-        server_rate: of the step on the server.
+        option: how a client's variate c_i is found; default II.
+        server_rate: of the step on the server; default 1.
 
     Raises:
         ValueError: a server rate that is not positive.

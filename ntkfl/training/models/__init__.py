@@ -41,7 +41,7 @@ def build(
         data: whose inputs and classes the model is for.
         dtype: torch's type of the parameters, default float64.
         device: torch's, default the CPU.
-        seed: of what is drawn and not trained (the signs of "ntk:WIDTH").
+        seed: of what is drawn and not trained (the signs of "ntk:WIDTH"); default 0.
 
     Raises:
         ValueError: an unknown name (with the nearest one), sizes that are not understood, inputs that do not fit.

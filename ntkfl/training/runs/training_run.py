@@ -177,10 +177,10 @@ def run(
     """Train, and measure after every round: `prepared` and then `PreparedRun.train`.
 
     Args:
-        method: a name, or a method of yours, as `prepared` takes it.
-        data: a name, or data of yours.
-        model: a name, or a model of yours.
-        progress: called with every new row and the number of rounds.
+        method: a name, or a method of yours; default fedavg, or a resumed run's.
+        data: a name, or data of yours; default digits, or a resumed run's.
+        model: a name, or a model of yours; default one that suits the data, or a resumed run's.
+        progress: called with every new row and the number of rounds; default nobody.
         keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`; `rate` is a step on the
             batch's mean loss, unless `reduction` is "sum" (docs/glossary.md#steps).
     """
@@ -244,9 +244,10 @@ def load_run(
 
     Args:
         folder: where the run was kept.
-        method: the method, where it was an object of yours: a folder keeps its name only.
-        data: the data, where they were an object of yours.
-        model: the model, where it was an object of yours.
+        method: the method, where it was an object of yours: a folder keeps its name only;
+            default not needed for a name.
+        data: the data, where they were an object of yours; default not needed for a name.
+        model: the model, where it was an object of yours; default not needed for a name.
 
     Raises:
         FileNotFoundError: the folder has no run.
