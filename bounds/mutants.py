@@ -20,7 +20,12 @@ def scaled(factor: Any) -> Mutant:
         'times 2'
     """
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
-    return Mutant(f"times {factor}", lambda expression: factor * expression, Change.CONSTANT)
+
+    def change(expression: Any) -> Any:
+        # of matrices `*` would simplify all of the expression again, for seconds
+        return sp.MatMul(factor, expression) if isinstance(expression, sp.MatrixExpr) else factor * expression
+
+    return Mutant(f"times {factor}", change, Change.CONSTANT)
 
 
 def without(symbol: sp.Symbol) -> Mutant:
