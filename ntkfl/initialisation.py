@@ -67,15 +67,15 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
         yield Weights(hidden, np.where(high.reshape(-1)[: stop - start] >> 31, -1.0, 1.0))
 
 
-def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, each: int) -> None:
-    """Normal values, `each` of a key: a value depends on its key and its place there only."""
+def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> None:
+    """Normal values, `per_key` of a key: a value depends on its key and its place there only."""
     import jax  # slow to load, and most commands draw no network
 
     # Compiled and in float64 also where others have switched that off: a seed has one network.
     with jax.disable_jit(False), jax.enable_x64(True):
         for first in range(0, len(values), SIZE):
             piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
-            own, given[2] = np.divmod(np.arange(first, first + SIZE), each)
+            own, given[2] = np.divmod(np.arange(first, first + SIZE), per_key)
             keys.take(own, axis=1, out=given[:2], mode="clip")  # what is beyond the last value is drawn for nothing
             piece[:] = np.asarray(_normal()(given))[: len(piece)]
 

@@ -110,8 +110,8 @@ def attack_network(
 
     Args:
         certificate: that holds.
-        trials: windows looked at, at most; it ends with the first that breaks a claim.
-        seed: of all draws.
+        trials: windows looked at, at most; it ends with the first that breaks a claim; default 2000.
+        seed: of all draws; default 0.
         longer: factor on the steps, default 1; above 1 it breaks the theorem's rules.
         server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
         visits: how many times the shortest sum of a sample's steps in a window another's may be; default the
