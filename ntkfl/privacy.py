@@ -1,9 +1,9 @@
 """Differentially private rounds in the kernel regime: what a privacy budget costs, exactly, before anything is trained.
 
 A round clips the displacement of every client that takes part at the norm S, takes their plain mean, and adds Gaussian
-noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is chosen as
-small as a proven bound on the chance of clipping allows. Where all clients take part the displacements are Gaussian;
-where some are drawn they are not, and what is proven of them is weaker.
+noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is as small as
+the chance of clipping allows. Where all clients take part the displacements are Gaussian and that chance has a bound by
+their moments; where some are drawn they are not, and S is what none passes in so many runs that the chance is known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,16 +24,19 @@ from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.drawn_memory import DrawnMemoryRegime
+from ntkfl.limit.draws import Draws
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
+from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the largest stable server rate, that are tried
-ROUNDING = 1e-12  # of eigenvalues, relative to the largest
 LOCAL_SHARE = 0.5  # of the largest eta_local at which a client alone contracts
+UNSEEN = 1e-6  # chance that simulated runs hide a larger chance of clipping than is said
+SEED = 0  # of those runs
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # of Renyi's divergence, whose best is taken
@@ -123,7 +126,7 @@ def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " or
 
     accountant = RdpAccountant(ORDERS, NeighboringRelation.REPLACE_ONE)
     accountant.compose(SampledWithoutReplacementDpEvent(clients, cohort, GaussianDpEvent(FINER**step / 2)))
-    return np.array(accountant._rdp)
+    return np.array(accountant.rdp)
 
 
 class Clipping(Protocol):
@@ -181,59 +184,44 @@ class Displacements:
 
 @dataclass(frozen=True, eq=False)
 class DrawnDisplacements:
-    """The displacements of clients that are drawn; given the draws they are Gaussian.
+    """The displacements of clients that are drawn, in simulated runs of the rounds.
 
-    Half of the chance is for the noise, whose covariance is bounded whatever is drawn, half for what the draws make of
-    the displacement without noise: by its exact mean and variance, and never more than what no draw passes.
+    A displacement is x + s y with noise of standard deviation s, x and y those without noise and of noise of variance 1
+    alone. S is the least norm that no displacement of any run passes at s = ratio S. Were the chance that a run passes
+    it above `chance`, so many runs would have shown it but with the chance `UNSEEN`.
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
-        mean: the norm of the mean in round t + 1 of client c, (T, N).
-        spread: trace of its covariance over the draws alone, (T, N).
-        most: what its norm is at most without noise, whatever is drawn, (T, N).
-        walk: what the covariance of noise of variance 1 on the weights is at most, over the identity, (T,).
-        trace: trace of the square of a client's map of the weights, over all outputs, (N,).
-        largest: largest eigenvalue of that map, (N,).
-        share: of the clients in a round.
+        longest: |x|^2, x.y and |y|^2 in round t + 1, of the displacements that no other one passes in all three; a
+            (k, 3) array a round.
+        chance: the least that so many runs speak of.
     """
 
-    mean: Float[np.ndarray, "T N"]
-    spread: Float[np.ndarray, "T N"]
-    most: Float[np.ndarray, "T N"]
-    walk: Float[np.ndarray, " T"]
-    trace: Float[np.ndarray, " N"]
-    largest: Float[np.ndarray, " N"]
-    share: float
+    longest: tuple[Float[np.ndarray, "k 3"], ...]
+    chance: float
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
-        log = np.log(2 * self.share * rounds * len(self.trace) / chance)
-        own = np.sqrt(self.trace) + np.sqrt(2 * max(log, 0.0)) * self.largest
-        return float(ratio * np.sqrt(self.walk[:rounds].max()) * own.max())
+        self._require(chance)
+        return ratio * float(np.concatenate(self.longest[:rounds])[:, 2].max()) ** 0.5
 
     def clip(self, rounds: int, ratio: float, chance: float) -> float:
-        moved = self.moved(rounds, ratio, chance)
-        return float("inf") if not moved < 1 else self.level(rounds, chance / 2) / (1 - moved)
+        if not self.moved(rounds, ratio, chance) < 1:
+            return float("inf")
+        quiet, both, noisy = np.concatenate(self.longest[:rounds]).T
+        left = 1 - ratio**2 * noisy
+        return float(((ratio * both + np.sqrt((ratio * both) ** 2 + left * quiet)) / left).max())
 
-    def level(self, rounds: int, chance: float) -> float:
-        """A norm that displacements without noise pass with at most this chance, by any drawn client.
+    def _require(self, chance: float) -> None:
+        if chance < self.chance:
+            raise ValueError(
+                f"clipped is {chance:g}; the runs of drawn clients speak of chances of {self.chance:g} or more: give "
+                "private_rounds or private_settings the smaller chance too"
+            )
 
-        Args:
-            rounds: T.
-            chance: that any passes.
-        """
-        mean, spread, most = self.mean[:rounds], self.spread[:rounds], self.most[:rounds]
 
-        def passed(level: float) -> float:
-            open_ = (most > level) & ((spread > 0) | (mean > level))
-            if (mean[open_] >= level).any():
-                return float("inf")
-            return float(self.share * (spread[open_] / (level - mean[open_]) ** 2).sum())
-
-        low, high = 0.0, float(min(most.max(), mean.max() + np.sqrt(self.share * spread.sum() / chance)))
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (low, middle) if passed(middle) <= chance else (middle, high)
-        return high
+def _require_chance(clipped: float) -> None:
+    if not 0 < clipped < 1:
+        raise ValueError(f"clipped is {clipped}; it is a chance and must lie between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -290,8 +278,7 @@ class PrivateRounds:
         """
         if not 1 <= rounds < len(self.square):
             raise ValueError(f"rounds is {rounds}; it must be from 1 to {len(self.square) - 1}, which were computed")
-        if not 0 < clipped < 1:
-            raise ValueError(f"clipped is {clipped}; it is a chance and must lie between 0 and 1")
+        _require_chance(clipped)
         clients, cohort = self.regime.problem.n_clients, self.regime.noise.cohort
         multiplier = noise_multiplier(epsilon, delta, rounds, clients, cohort)
         ratio = multiplier / cohort
@@ -326,6 +313,7 @@ def private_rounds(
     rounds: int = 100,
     eta_global: Sequence[float] | None = None,
     participation: float = 1.0,
+    clipped: float = CLIPPED,
 ) -> PrivateRounds:
     """The moments that decide what private training with these steps reaches.
 
@@ -339,16 +327,18 @@ def private_rounds(
         eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
             budget does not depend on it, since every round's mean has the same noise.
         participation: share of the clients that each round draws without replacement, in (0, 1].
+        clipped: the least chance that any clip is active that plans will ask for, where clients are drawn; so many runs
+            are simulated, 1375 by default.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
-            since one client's share of the mean would not be known; drawn clients with momentum at the server.
+            since one client's share of the mean would not be known; a chance outside (0, 1).
         OverflowError: steps beyond the limit whose moments pass the largest float64.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
     base = algorithm1_limit(problem, setup, gram)
-    return _private_rounds(base, method, options or {}, rounds, eta_global, participation)
+    return _private_rounds(base, method, options or {}, rounds, eta_global, participation, clipped)
 
 
 def _private_rounds(
@@ -358,9 +348,11 @@ def _private_rounds(
     rounds: int,
     eta_global: Sequence[float] | None = None,
     participation: float = 1.0,
+    clipped: float = CLIPPED,
 ) -> PrivateRounds:
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
+    _require_chance(clipped)
     drawn: dict[str, Any] = {"eta_global": eta_global, "participation": participation}
     regime, problem = random_of_method(base, method, options, **drawn), base.problem
     last = regime.of_round(regime.settled) if isinstance(regime, ScheduledRegime) else regime
@@ -376,11 +368,6 @@ def _private_rounds(
             "the clients: use the method fl-ntk, or clients of equal size"
         )
     everyone = regime.noise.nothing_drawn
-    if not everyone and regime.mean.round.memory:
-        raise ValueError(
-            f"{method}'s server has momentum: where clients are drawn it is not known how far their displacements go; "
-            "use a method without it, such as fl-ntk, or let all clients take part"
-        )
     unit = random_of_method(base, method, options, noise=1.0, **drawn)
     initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
     square, gain, rows = [], [], []
@@ -390,52 +377,57 @@ def _private_rounds(
         quiet = np.zeros_like(noisy) if everyone else next(without_noise)[1]
         square.append((mean**2).sum() + np.trace(quiet, 0, 1, 2).sum())
         gain.append(np.trace(noisy - quiet, 0, 1, 2).sum())
-        if t < rounds:
-            rows.append([_moments(*client, mean, noisy if everyone else quiet) for client in clients])
+        if everyone and t < rounds:
+            rows.append([_moments(*client, mean, noisy) for client in clients])
     regime._finite(np.concatenate([square, gain]))
-    mean, trace, top = np.moveaxis(np.array(rows), 2, 0)
-    own = Displacements(mean, trace, top) if everyone else _drawn_displacements(regime, mean, trace)
+    own: Clipping
+    if everyone:
+        own = Displacements(*np.moveaxis(np.array(rows), 2, 0))
+    else:
+        own = _drawn_displacements(regime, rounds, clipped)
     rates = () if eta_global is None else tuple(map(float, eta_global))
     return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own, rates)
 
 
-def _drawn_displacements(
-    regime: RandomRegime, mean: Float[np.ndarray, "T N"], spread: Float[np.ndarray, "T N"]
-) -> DrawnDisplacements:
-    """What bounds the displacements of drawn clients: how far the weights' errors and noise grow, whoever is drawn."""
-    noise, outputs = regime.noise, regime._initial_residual(None).shape[1]
-    response, clients = noise.blocks.response(noise.pull), noise.blocks.clients
-    maps = clients.values * response  # eigenvalues of the clients' maps of the weights
-    if maps.min() < -ROUNDING:
-        raise ValueError(
-            f"eta_local is {regime.setup.eta_local:g}, at which a client alone diverges; where clients are drawn it "
-            f"must be below {regime.step_limits.eta_local:.6g}"
-        )
-    largest = np.array([max(maps[owned].max(), 0.0) for owned in clients.members])
-    trace = outputs * np.array([(maps[owned] ** 2).sum() for owned in clients.members])
-    share = noise.cohort / len(clients.members)
-    root = regime._root
-    of_all = float(np.linalg.eigvalsh(root.T @ noise.blocks.apply(response, root))[-1]) / len(clients.members)
-    cohort = min(float(largest.max()), of_all / share)  # largest eigenvalue of the mean of a cohort's maps
-    reach, walk, reached, walked = [], [], _distance(regime), 0.0
-    for _, round_ in zip(range(len(mean)), regime._in_rounds(), strict=False):
-        reach.append(reached)
-        walk.append(walked)
-        rate = -float(round_._jump[0])
-        grown = max(1.0, (rate * cohort - 1) * (1 + ROUNDING))
-        reached, walked = grown * reached, grown**2 * walked + rate**2
-    most = np.outer(reach, largest)
-    return DrawnDisplacements(mean, spread, most, np.array(walk), trace, largest, share)
+def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
+    """The longest displacements of runs with draws of their own, as many as speak of this chance."""
+    runs, rng = ceil(np.log(UNSEEN) / np.log1p(-chance)), np.random.default_rng(SEED)
+    initial, noise = regime._initial_residual(None), regime.noise
+    n, outputs = initial.shape
+    kinds = 2 * outputs  # without noise, and of noise alone
+    start = np.concatenate(
+        [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
+    )
+    states = np.tile(start, runs)
+    need = 8 * 8 * kinds * runs * len(states) / n  # bytes a sample
+    require("runs of drawn clients", lambda n: need * n, n=n)
+    clients = noise.blocks.clients
+    scale = np.sqrt(np.maximum(clients.values, 0)) * noise.blocks.response(noise.pull)
+    order, starts = np.concatenate(clients.members), np.cumsum([0, *map(len, clients.members[:-1])])
+    longest = []
+    for _, round_ in zip(range(rounds), regime._in_rounds(), strict=False):
+        interruption.check()
+        draws = Draws.at_random(noise, runs, kinds, rng)
+        x, y = np.moveaxis(noise.blocks.apply(scale, states[:n])[order].reshape(n, runs, 2, outputs), 2, 0)
+        sent = draws.taking[:, ::kinds]
+        products = [np.einsum("nrc,nrc->nr", *pair) for pair in ((x, x), (x, y), (y, y))]
+        longest.append(_outermost(np.array([np.add.reduceat(part, starts)[sent] for part in products])))
+        states = round_._after(states, draws)
+        pushed = np.zeros((n, runs, 2, outputs))
+        pushed[:, :, 1] = (regime._root @ rng.standard_normal((n, runs * outputs))).reshape(n, runs, outputs)
+        states = states + np.kron(round_._jump[:, None], pushed.reshape(n, -1))
+    return DrawnDisplacements(tuple(longest), chance)
 
 
-def _distance(regime: RandomRegime) -> float:
-    """How far the nearest weights that fit all labels are at the start; infinite where rounding hides it."""
-    values, basis = regime._eigen
-    rounding = len(values) * ROUNDING * values[-1]
-    if not values[0] > rounding:
-        return float("inf")
-    rotated = basis.T @ regime._initial_residual(None)
-    return float(np.sqrt((rotated**2 / (values - rounding)[:, None]).sum()) * (1 + ROUNDING))
+def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
+    """The points that no other one passes in all coordinates."""
+    kept = []
+    while points.shape[1]:
+        interruption.check()
+        top = points[:, points.sum(axis=0).argmax()]
+        kept.append(top)
+        points = points[:, (points > top[:, None]).any(axis=0)]
+    return np.array(kept)
 
 
 def _moments(
@@ -491,6 +483,7 @@ def private_settings(
     rounds: int = 100,
     falls: Sequence[float] = (1.0,),
     participation: float = 1.0,
+    clipped: float = CLIPPED,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
@@ -506,6 +499,7 @@ def private_settings(
         falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
             factor in every round; 1: it stays; default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1].
+        clipped: as `private_rounds`; default .01.
         progress: is told what is run; default nobody.
 
     Raises:
@@ -528,7 +522,7 @@ def private_settings(
                 progress(f"K = {steps}, server rate {rate:.3g}" + (f" to {fall * rate:.3g}" if fall < 1 else ""))
                 options = {"server_rate": rate} if fall == 1 else {}
                 schedule = None if fall == 1 else np.geomspace(rate, fall * rate, rounds).tolist()
-                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule, participation))
+                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule, participation, clipped))
     return choices
 
 

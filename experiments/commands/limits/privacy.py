@@ -54,12 +54,12 @@ def privacy(
     """The expected error of FedAvg with clipped updates and Gaussian noise, exactly, and the best rounds for a budget.
 
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
-    takes their plain mean and adds noise. The clipping norm is the smallest that a proven bound allows: with the chance
-    --clipped at most any update is clipped at all, and while none is, mean and variance of the residual are exact.
+    takes their plain mean and adds noise. The clipping norm is as small as is known to do: with the chance --clipped at
+    most any update is clipped at all, and while none is, mean and variance of the residual are exact.
     --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
-    dp-accounting. With --participation a round draws clients without replacement, which the budget counts. What is
-    proved of the clip is then weaker, and the noise may have to be much larger. The steps and rounds are chosen by
-    looking at the data, which the budget does not count. Exit status: 0 done, 1 no training within the budget lowers
+    dp-accounting. With --participation a round draws clients without replacement, which the budget counts; the clip
+    is then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6. The
+    steps and rounds are chosen by looking at the data, which the budget does not count. Exit status: 0 done, 1 no training within the budget lowers
     the expected error, 2 bad input.
     """
     with bad_input():
@@ -84,6 +84,7 @@ def privacy(
                 rounds=options.rounds or 100,
                 falls=shares,
                 participation=participation,
+                clipped=clipped,
                 progress=lambda label: typer.echo(f"running {label}", err=True),
             )
             choices = best_choices(settings, epsilon, delta, clipped)
