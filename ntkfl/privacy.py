@@ -327,8 +327,8 @@ def private_rounds(
         eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
             budget does not depend on it, since every round's mean has the same noise.
         participation: share of the clients that each round draws without replacement, in (0, 1].
-        clipped: the least chance that any clip is active that plans will ask for, where clients are drawn; so many runs
-            are simulated, 1375 by default.
+        clipped: the least chance of an active clip that plans ask for where clients are drawn; default 0.01, for which
+            1375 runs are simulated.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
@@ -499,7 +499,7 @@ def private_settings(
         falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
             factor in every round; 1: it stays; default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1].
-        clipped: as `private_rounds`; default .01.
+        clipped: as `private_rounds`; default 0.01.
         progress: is told what is run; default nobody.
 
     Raises:
