@@ -12,14 +12,15 @@ verify-thorough: $(STAMP)
 	@.venv/bin/ntkfl verify --thorough
 
 # One thread a worker: more than cores would only wait for each other. Bytecode is kept, though the shell may forbid it:
-# each of some hundred processes that the tests start would compile the packages again.
+# each of some hundred processes that the tests start would compile the packages again. Files go to the workers in the
+# order of tests/conftest.py, the longest first: the plugin's own order began a test of 212 s when all others were done.
 test test-slow: export OMP_NUM_THREADS := 1
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadfile -m slow
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 # The pages, read at docs/_build/html/index.html; docs-execute runs the code on them again (PAGES=name for some).
 docs: $(STAMP)

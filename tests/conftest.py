@@ -1,7 +1,9 @@
 """What no test may leave behind, and what none may depend on: the precision of balls, the clock, chance."""
 
 import gc
+from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import flint
 import jax
@@ -10,6 +12,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
 
 jax.config.update("jax_enable_x64", True)  # of what tests compute themselves; `test_double_precision.py` goes without
+
+TESTS = Path(__file__).parent
+LONGEST = [  # files of minutes, in either suite, the longest first
+    TESTS / "meta" / "test_statements.py",
+    TESTS / "docs" / "test_pages.py",
+    TESTS / "verification" / "test_measured_sides.py",
+    TESTS / "ntkfl" / "test_fewest_rounds.py",
+    TESTS / "docs" / "test_site.py",
+]
 
 # the same examples every time, however slow the machine; this check fails where its clock jumps over a second
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -26,6 +37,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # when what is not asked for is gone
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order in which files go to workers: the longest, then those of most tests, so that all end together."""
+    tests, places = Counter(item.path for item in items), {path: place for place, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: (places.get(item.path, len(places)), -tests[item.path]))
 
 
 @pytest.fixture(autouse=True)
