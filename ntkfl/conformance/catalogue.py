@@ -61,6 +61,11 @@ SETTINGS = {
     "logistic": Setting(Problem("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
     "network": Setting(Problem("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
+INNER_ADAM_W = {  # which has no momentum
+    "quadratics": replace(SETTINGS["quadratics"], weight_decay=0.1),
+    "logistic": replace(SETTINGS["logistic"], rate=0.05, momentum=0.0, clip=0.5),
+    "network": replace(SETTINGS["network"], rate=0.03, momentum=0.0, weight_decay=0.2),
+}
 LACKING = Problem("network", lacking=True)
 SPLIT = {
     "network-plain": Setting(LACKING, 0.2, LocalWork(2, 3)),
@@ -75,6 +80,7 @@ FURTHER = {
     },
     "fl-ntk": {"quadratics": replace(SETTINGS["quadratics"], rate=0.02, loss="sum")},
 }
+INNER = {"first": 0.6, "second": 0.9, "epsilon": 1e-2}
 ADAPTIVE = {"server_rate": 0.05, "first": 0.8, "second": 0.9, "tau": 1e-2}
 ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
@@ -84,6 +90,7 @@ PLUS = {"tau": 0.5, "rho": 0.1}
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},
+    "diloco-adamw": {"": {"momentum": 0.8, "server_rate": 0.7} | INNER},
     "dp-fedavg": {"": {"bound": 0.3, "noise": 0.2, "cap": 6.0}},
     "fedadagrad": {"": {"server_rate": 0.1, "first": 0.4, "tau": 1e-2}},
     "fedadam": {"": ADAPTIVE},
@@ -184,6 +191,7 @@ def build(
 
 def _ordinary(method: str) -> Iterator[KitCase]:
     usual = SPLIT if method in split_loops.LOOPS else {"lora": ADAPTED} if method in ADAPTERS else SETTINGS
+    usual = INNER_ADAM_W if method == "diloco-adamw" else usual
     settings = usual | FURTHER.get(method, {})
     for tag, given in OPTIONS[method].items():
         for name, setting in settings.items():
@@ -212,6 +220,7 @@ UNIFORM: dict[str, dict[str, Any]] = {
     "fl-ntk": {},
     "scaffold": {},
 }
+PLAIN_OUTER = {"diloco-adamw": {"momentum": 0.0, "server_rate": 1.0} | INNER}
 WHOLE_VECTORS = {"ties": {"density": 1.0, "scale": 1.0, "weighted": False}}
 NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
@@ -253,6 +262,20 @@ LIMITS = (
         | ADAPTIVE_FROZEN
         | WHOLE_VECTORS
         | {"fedprox": {"mu": 0.0}, "cyclic": {}, "dp-fedavg": NOT_PRIVATE, "task-arithmetic": {"scale": 1.0}},
+    ),
+    Limit(
+        "one-client",
+        "a single worker without outer momentum is AdamW that is never interrupted",
+        replace(ALONE, rate=0.03, momentum=0.0),
+        limits.one_adam_w,
+        PLAIN_OUTER,
+    ),
+    Limit(
+        "identical-clients",
+        "workers with the same samples, without outer momentum, are one of them alone",
+        replace(COPIES, rate=0.03, momentum=0.0),
+        limits.one_adam_w,
+        PLAIN_OUTER,
     ),
     Limit(
         "one-client",

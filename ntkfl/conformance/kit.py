@@ -90,6 +90,8 @@ Models, with the loss of a sample:
 
 A local step: the gradient g of the batch's loss, a mean or a sum as `loss` says, with what the method adds to it;
 clipped to the norm `clip`; plus `weight_decay` w; v <- `momentum` v + g, v = 0 when the round begins; w <- w - rate v.
+`diloco-adamw` takes steps of AdamW in their place, on the clipped g, with decoupled weight decay rate `weight_decay` w;
+each client keeps moments and count from round to round.
 
 An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest of its round,
 or 1. In float32: {MARGIN} times what the reference loses when it is run in float32. Where `limit` says something, it

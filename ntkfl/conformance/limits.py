@@ -35,6 +35,20 @@ def one_client(case: ConformanceCase) -> Tensors:
         yield case.result(w)
 
 
+def one_adam_w(case: ConformanceCase) -> Tensors:
+    """The first client's steps of AdamW, never interrupted: moments are weighted means of all its gradients so far."""
+    w, seen = case.start, []
+    first, second = case.options["first"], case.options["second"]
+    for number, rate in enumerate(case.rates):
+        for batch in case.batches(number, 0):
+            seen.append(case.gradient(w, batch.x, batch.y))
+            ages = np.arange(len(seen))[::-1]
+            mean = np.average(seen, axis=0, weights=first**ages)
+            square = np.average(np.square(seen), axis=0, weights=second**ages)
+            w = (1 - rate * case.weight_decay) * w - rate * mean / (np.sqrt(square) + case.options["epsilon"])
+        yield case.result(w)
+
+
 def fed_avg(case: ConformanceCase) -> Tensors:
     """FedAvg."""
     for kept in loops.fed_avg(case):

@@ -134,6 +134,46 @@ def diloco(case: ConformanceCase, momentum: float = 0.9, server_rate: float = 0.
     yield from with_momentum(case, uniform_move, momentum, True, server_rate)
 
 
+def diloco_adam_w(
+    case: ConformanceCase,
+    momentum: float = 0.9,
+    server_rate: float = 0.7,
+    first: float = 0.9,
+    second: float = 0.999,
+    epsilon: float = 1e-8,
+) -> States:
+    """DiLoCo with its paper's inner optimizer: each worker keeps its AdamW, moments and count, from round to round."""
+    kept: dict[int, Any] = {}
+
+    def adam_w_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
+        workers = case.cohort(t)
+        ends = [adam_w(case, w, t, i, kept, first, second, epsilon) for i in workers]
+        return sum(end - w for end in ends) / len(workers)
+
+    yield from with_momentum(case, adam_w_move, momentum, True, server_rate)
+
+
+def adam_w(
+    case: ConformanceCase, w: np.ndarray, t: int, i: int, kept: Any, first: float, second: float, epsilon: float
+) -> np.ndarray:
+    """Where worker i ends in round t: AdamW (Loshchilov and Hutter 2019) from w; the case's momentum has no part in it.
+
+    Weight decay is decoupled and scaled by the rate.
+    """
+    m, v, count = kept.get(i, (0.0, 0.0, 0))
+    for batch in case.batches(t, i):
+        g = case.gradient(w, batch.x, batch.y)
+        g = clipped(case, g)
+        count = count + 1
+        m = first * m + (1 - first) * g
+        v = second * v + (1 - second) * g**2
+        m_hat, v_hat = m / (1 - first**count), v / (1 - second**count)
+        w = w - case.rates[t] * case.weight_decay * w
+        w = w - case.rates[t] * m_hat / (np.sqrt(v_hat) + epsilon)
+    kept[i] = m, v, count
+    return w
+
+
 def with_momentum(case: ConformanceCase, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
     """A server with momentum."""
     w = case.start
@@ -310,6 +350,7 @@ def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool 
 LOOPS: dict[str, Callable[..., States]] = {
     "cyclic": cyclic,
     "diloco": diloco,
+    "diloco-adamw": diloco_adam_w,
     "dp-fedavg": dp_fed_avg,
     "fedadagrad": fed_adagrad,
     "fedadam": fed_adam,

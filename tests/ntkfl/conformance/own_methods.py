@@ -1,4 +1,4 @@
-"""Somebody's implementation of sixteen methods, tensor by tensor, written from the papers and from nothing here."""
+"""Somebody's implementation of seventeen methods, tensor by tensor, written from the papers and from nothing here."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 def run(case):
     if case.method not in SERVERS:
         raise NotImplementedError(f"no {case.method} here")
-    if case.clip is not None:
+    if case.clip is not None and case.method != "diloco-adamw":
         raise NotImplementedError("no clipping here")
     server = SERVERS[case.method](case)
     for number in range(case.rounds):
@@ -214,6 +214,31 @@ class Outer(Server):
             self.model[name] = self.model[name] - self.server_rate * nesterov
 
 
+class OuterAdamW(Outer):
+    """The inner steps are AdamW's as torch writes them, one optimizer a worker."""
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.workers = {}
+
+    def fit(self, client):
+        local, rate = dict(self.model), self.case.rates[self.number]
+        own = self.workers.setdefault(client, {"step": 0, "mean": zeros(local), "square": zeros(local)})
+        for batch in self.case.batches(self.number, client):
+            grad = self.case.tensors(self.case.gradient(self.case.flat(local), batch.x, batch.y))
+            if self.case.clip is not None:
+                length = np.sqrt(sum(float((part**2).sum()) for part in grad.values()))
+                grad = {name: part * min(1.0, self.case.clip / length) for name, part in grad.items()}
+            own["step"] += 1
+            for name, part in grad.items():
+                local[name] = local[name] * (1 - rate * self.case.weight_decay)
+                own["mean"][name] = own["mean"][name] + (1 - self.first) * (part - own["mean"][name])
+                own["square"][name] = self.second * own["square"][name] + (1 - self.second) * part * part
+                root = np.sqrt(own["square"][name]) / (1 - self.second ** own["step"]) ** 0.5 + self.epsilon
+                local[name] = local[name] - rate / (1 - self.first ** own["step"]) * own["mean"][name] / root
+        return local
+
+
 class Private(Server):
     """DP-FedAvg; the sum of the clipped updates gets its noise and is divided by q W."""
 
@@ -316,6 +341,7 @@ SERVERS = {
     "flexlora": Projected,
     "fedadagrad": Adagrad,
     "diloco": Outer,
+    "diloco-adamw": OuterAdamW,
     "dp-fedavg": Private,
     "fedavg": Server,
     "fedprox": Prox,

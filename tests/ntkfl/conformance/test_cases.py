@@ -126,6 +126,32 @@ def test_the_trajectory_is_that_of_extended_precision(case):
                 < 1e-3 * allowed(case, "float64")).all()  # fmt: skip
 
 
+@pytest.mark.parametrize("kit", [k for k in KIT if k.case.method == "diloco-adamw"], ids=lambda k: k.case.name)
+def test_diloco_is_torchs_adam_w_within_torchs_sgd_with_nesterov(kit):
+    """As DiLoCo is written with torch: an AdamW a worker that lives on, and the difference as the outer gradient."""
+    case, given = kit.case, kit.case.options
+    w = torch.nn.Parameter(torch.tensor(case.start))
+    nesterov = given["momentum"] > 0
+    outer = torch.optim.SGD([w], given["server_rate"], momentum=given["momentum"], nesterov=nesterov)
+    workers = {i: torch.nn.Parameter(w.detach().clone()) for i in range(case.population)}
+    decays = {"betas": (given["first"], given["second"]), "eps": given["epsilon"], "weight_decay": case.weight_decay}
+    inner = {i: torch.optim.AdamW([own], lr=1.0, **decays) for i, own in workers.items()}
+    for t in range(case.rounds):
+        cohort = case.cohort(t)
+        for i in cohort:
+            workers[i].data.copy_(w.data)
+            inner[i].param_groups[0]["lr"] = case.rates[t]
+            for batch in case.batches(t, i):
+                gradient = case.gradient(workers[i].detach().numpy(), batch.x, batch.y)
+                shrunk = 1.0 if case.clip is None else min(1.0, case.clip / np.linalg.norm(gradient))
+                workers[i].grad = torch.tensor(gradient * shrunk)
+                inner[i].step()
+        w.grad = torch.stack([w.data - workers[i].data for i in cohort]).mean(0)
+        outer.step()
+        for name, value in case.result(w.detach().numpy()).items():
+            assert np.abs(value - kit.expected[name][t]).max() < 1e-13
+
+
 @pytest.mark.parametrize("model", ["line", "logistic", "network"])
 @pytest.mark.parametrize("loss", ["mean", "sum"])
 def test_gradients_are_those_of_autograd(model, loss):

@@ -17,6 +17,19 @@ RELEASED_PULL = (  # of FedGuCci's code: the norm of all parameters together, no
     "far = np.linalg.norm(self.case.flat(local) - self.case.flat(self.model)) or 1.0\n"
     "        return self.alpha / 2 * (local[name] - self.model[name]) / far - self.dual[client][name]"
 )
+CLIPPED_MOVES = (
+    "            shrunk = min(1.0, self.bound / length) if length > 0 else 1.0\n"
+    "            released = add(released, update, shrunk * min(1.0, self.case.sizes[client] / self.cap))\n"
+    "        self.model = add(self.model, released, 1 / (len(self.cohort) * mean_weight))\n"
+)
+CLIPPED_MEAN = (
+    "            released = add(released, update, min(1.0, self.case.sizes[client] / self.cap))\n"
+    "        weight, drawn = len(self.cohort) * mean_weight, self.case.tensors(spread * self.case.noise[number])\n"
+    "        mean = add(zeros(drawn), {mean}, 1 / weight)\n"
+    "        length = np.sqrt(sum(float((part**2).sum()) for part in mean.values()))\n"
+    "        self.model = add(self.model, mean, min(1.0, self.bound / length) if length > 0 else 1.0)\n"
+    "        {after}\n"
+)
 # method, the lines that are changed and what stands there instead, the variant's name
 PLANTED = [
     ("fedavg", "return self.case.sizes[client]", "return 1", "uniform-weights"),
@@ -122,6 +135,16 @@ PLANTED = [
      "self.outer[name] = self.momentum * self.outer[name] + (1 - self.momentum) * gradient", "damped-momentum"),
     ("diloco", "def count(self, client):\n        return 1\n\n    def apply(self, update):\n        for name, value",
      "def apply(self, update):\n        for name, value", "size-weights"),
+    ("diloco-adamw", "own = self.workers.setdefault(client, {", "own = dict({", "inner-state-anew"),
+    ("diloco-adamw", "self.workers.setdefault(client,", "self.workers.setdefault(0,",
+     "inner-state-of-the-worker-before"),
+    ("diloco-adamw", "local[name] = local[name] * (1 - rate * self.case.weight_decay)",
+     "part = part + self.case.weight_decay * local[name]", "coupled-decay"),
+    ("diloco-adamw", " / (1 - self.second ** own[\"step\"]) ** 0.5 + self.epsilon", " + self.epsilon",
+     "bias-of-the-mean-alone"),
+    ("dp-fedavg", CLIPPED_MOVES, CLIPPED_MEAN.format(
+        mean="add(released, drawn, -1.0)", after="self.model = add(self.model, drawn, 1 / weight)"), "clip-mean-move"),
+    ("dp-fedavg", CLIPPED_MOVES, CLIPPED_MEAN.format(mean="released", after=""), "clip-after-noise"),
     ("dp-fedavg", "1 / (len(self.cohort) * mean_weight)", "1 / sum(min(1.0, self.case.sizes[client] / self.cap) "
      "for client in self.cohort)", "mean-over-cohort"),
     ("dp-fedavg", "spread = self.noise * self.bound", "spread = self.noise", "noise-without-bound"),
@@ -167,6 +190,7 @@ def test_the_implementation_is_every_method_that_it_has():
     equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
     further = {
         "diloco",
+        "diloco-adamw",
         "dp-fedavg",
         "fedadagrad",
         "fedex-lora",
