@@ -102,17 +102,20 @@ def claims(statement: Statement, form: Form) -> list[Markup]:
 def flowing(rows: Sequence[str], alt: str = "") -> Markup:
     """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas."""
     label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
-    lines = [Markup("<wbr>").join(map(_piece, pieces(row, width, NARROWEST))) for row in rows]
+    cut = [pieces(row, width, NARROWEST) for row in rows]
+    lines = [
+        Markup("<wbr>").join(_piece(text, bool(i or j)) for j, text in enumerate(row)) for i, row in enumerate(cut)
+    ]
     inside = Markup("").join(Markup("<div>{}</div>").format(line) for line in lines)
     return Markup('<div class="rows"{}>{}</div>').format(label, inside)
 
 
-def _piece(text: str) -> Markup:
-    """A piece of a formula; a sign that it begins with has a space behind it, as in the whole."""
+def _piece(text: str, goes_on: bool) -> Markup:
+    """A piece of a formula; where it goes on, the sign that it begins with has a space behind it, as in the whole."""
     math = _element(text)
     math.set("displaystyle", "true")
     first = next(node for node in math.iter() if not len(node))
-    if first.tag == "mo" and first.text in ("+", "−", "=", "≤", "≥"):
+    if goes_on and first.tag == "mo" and first.text in ("+", "−", "=", "≤", "≥"):
         first.set("form", "infix")
     return _markup(math)
 

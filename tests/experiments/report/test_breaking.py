@@ -5,6 +5,7 @@ import re
 import pytest
 
 from experiments.formulas.breaking import pieces
+from experiments.formulas.mathml import flowing
 
 SIZED = re.compile(r"\\[bB]ig[lr]")
 
@@ -60,3 +61,10 @@ def test_what_is_cut_joins_to_the_formula_but_for_the_size_of_parentheses():
     text = r"aaaa \left(bb \left(cccccc + dddddd\right) - ee\right) + ffffff"
     joined = SIZED.sub(lambda size: r"\left" if size[0].endswith("l") else r"\right", " ".join(cut(text)))
     assert len(cut(text)) == 4 and joined.replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_sign_has_space_only_where_the_formula_goes_on():
+    """A row of two pieces, each with a minus: the first is a sign, the second one subtracts."""
+    row = "- " + " ".join("abcdefgh") + " - " + " ".join("abcdefghijklmnopqrstuvwxyz")
+    first, second = re.findall(r"<mo[^>]*>−", flowing([row]))
+    assert "infix" not in first and "infix" in second
