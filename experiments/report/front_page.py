@@ -48,14 +48,14 @@ def headline(verdicts: Sequence[Verdict]) -> str:
         return said + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
     own = [v for v in verdicts if "statement" in v.provenance]
     printed = [v for v in verdicts if "statement" not in v.provenance and counts_as_printed(v)]
-    parts = [_of(printed, "printed claim", " as they stand")] if printed or not own else []
-    parts += [_of(own, "form of your own", "")] if own else []
+    parts = [_of(printed, "printed claim", (" as it stands", " as they stand"))] if printed or not own else []
+    parts += [_of(own, "form of your own")] if own else []
     said = "; ".join(parts)
     return said[0].upper() + said[1:]
 
 
-def _of(verdicts: Sequence[Verdict], what: str, how: str = "") -> str:
-    """ "of 3 forms, 2 hold": what is settled, of all."""
+def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", "")) -> str:
+    """ "of 3 forms, 2 hold": what is settled, of all; `how` for one that holds, and for several."""
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts)
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
-    return f"of {count} {noun}, {right} {'holds' if right == 1 else 'hold'}{how}"
+    return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"

@@ -162,6 +162,8 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"  # what a scan alone has is not counted
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"
+    holding = replace(counted, outcome=Outcome.HOLDS)
+    assert headline([holding, counted]) == "Of 2 printed claims, 1 holds as it stands"
     assert headline([counted, brought]).endswith("; of 1 form of your own, 1 holds")
     assert headline([brought]) == "Of 1 form of your own, 1 holds"
 
