@@ -67,7 +67,7 @@ def nearly_parallel(
     _check_range("d", d, lowest=2)
     if not 0 < angle[0] <= angle[1] <= 0.1:
         raise ValueError(f"angle is {angle}; it must be (lowest, highest) with 0 < lowest <= highest <= 0.1 rad")
-    return _nearly_parallel(angle, n, d, antipodal)
+    return _nearly_parallel(tuple(angle), n, d, antipodal)
 
 
 def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
@@ -119,8 +119,7 @@ def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
         raise ValueError(f"n is {n}; it must be 1 or more")
     if not 0 < bound < np.inf:
         raise ValueError(f"bound is {bound}; it must be positive and finite")
-    entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
-    return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
+    return _labels(n, bound)
 
 
 def problems(
@@ -178,6 +177,12 @@ def setups(
     return st.builds(Setup, **drawn, **{name: st.floats(*bounds) for name, bounds in floats.items()})
 
 
+@lru_cache(typed=True)  # the labels of bound 1 are integers, those of 1.0 are not
+def _labels(n: int, bound: float) -> SearchStrategy[np.ndarray]:
+    entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
+    return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
+
+
 def _check_range(name: str, bounds: Range, lowest: int = 1) -> None:
     if not (isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int | np.integer) for b in bounds)):
         raise ValueError(f"{name} is {bounds!r}; it must be a pair of integers (lowest, highest)")
@@ -200,7 +205,7 @@ def _axis(row: Direction) -> Direction:
     return max(_primitive(row), _primitive(tuple(-entry for entry in row)))
 
 
-@lru_cache  # a strategy made anew at each draw is validated anew: most of the time of a draw
+@lru_cache
 def _grid(d: int, size: int, longest: int) -> SearchStrategy[Direction]:
     """Nonzero integer vectors (d,) with entries up to size; (1, 0, ..., 0) stands in for zero.
 
@@ -241,6 +246,7 @@ def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> Sea
             return _around(_scaled(draw(_grid(d, 2, longest)), 10 ** draw(st.integers(2, 6))), size, longest)
 
 
+@lru_cache  # a strategy made anew at each draw is validated anew: most of the time of a draw
 @st.composite
 def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
     features = draw(st.integers(*d))
@@ -251,17 +257,23 @@ def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
     return _normalised(draw(st.lists(row, min_size=n[0], max_size=n[1], unique_by=_primitive if distinct else None)))
 
 
+@lru_cache
+def _powers(angle: Interval) -> SearchStrategy[float]:
+    """Log-uniform within the range."""
+    return st.floats(log10(angle[0]), log10(angle[1])).map(lambda power: min(max(10**power, angle[0]), angle[1]))
+
+
+@lru_cache
 @st.composite
 def _nearly_parallel(draw: DrawFn, angle: Interval, n: Range, d: Range, antipodal: bool) -> np.ndarray:
     features, size = draw(st.integers(*d)), draw(st.integers(*n))
     pairs = draw(st.integers(1, size // 2))
     grid = _grid(features, _grid_size(size), d[1])
     base = draw(st.lists(grid, min_size=size - pairs, max_size=size - pairs, unique_by=_axis))
-    angles = st.floats(log10(angle[0]), log10(angle[1])).map(lambda power: min(max(10**power, angle[0]), angle[1]))
     rows: list[np.ndarray] = []
     for direction in base[:pairs]:
         x, across = _normalised([direction, draw(_orthogonal_to(direction))])
-        small = draw(angles)
+        small = draw(_powers(angle))
         partner = np.cos(small) * x + np.sin(small) * across
         rows += [x, -partner if antipodal else partner]
     return np.array(rows + [_normalised([row])[0] for row in base[pairs:]])
@@ -280,6 +292,7 @@ def _orthogonal_to(row: Direction) -> SearchStrategy[Direction]:
     return st.builds(turned, st.sampled_from([j for j in range(len(row)) if j != largest]), st.sampled_from([1, -1]))
 
 
+@lru_cache
 @st.composite
 def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
     features, positive = draw(st.integers(*d)), draw(st.booleans())
@@ -300,6 +313,7 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
     return AntipodalFamily(_normalised(paired + [row for row in others if _axis(row) not in taken]), positive)
 
 
+@lru_cache
 @st.composite
 def _partitions(draw: DrawFn, n: int, clients: Range) -> np.ndarray:
     count = draw(st.integers(clients[0], min(clients[1], n)))

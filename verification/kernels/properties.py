@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -250,20 +251,27 @@ def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, fl
     return float(values[0]), 8 * sum(x.shape) * epsilon * max(float(np.abs(values).max()), 1.0)
 
 
+@cache  # a strategy made anew at each draw is validated anew
 def _families() -> SearchStrategy[np.ndarray]:
     return antipodal_families().map(lambda family: family.x)
 
 
+@cache
 def _data(smallest_angle: float, d: tuple[int, int] = (1, 5)) -> SearchStrategy[np.ndarray]:
     close = [nearly_parallel(angle=(smallest_angle, 0.1), antipodal=antipodal) for antipodal in (False, True)]
     return _some_rows(st.one_of(unit_data(d=d), *close, _families()))
+
+
+@cache
+def _mostly_true(count: int) -> SearchStrategy[list[bool]]:
+    return st.lists(st.sampled_from([False] + 15 * [True]), min_size=count, max_size=count)
 
 
 @st.composite
 def _some_rows(draw: DrawFn, data: SearchStrategy[np.ndarray]) -> np.ndarray:
     """Most rows of the data, and at least one: so that a counterexample shrinks to the rows that matter."""
     x = draw(data)
-    kept = draw(st.lists(st.sampled_from([False] + 15 * [True]), min_size=len(x), max_size=len(x)))
+    kept = draw(_mostly_true(len(x)))
     return x[kept] if any(kept) else x[:1]
 
 
