@@ -1,5 +1,6 @@
 """Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares, logistic."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +64,18 @@ class HalfSquares:
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         squares = half_squares(model.outputs(params, batch.x), batch.y)
         return batch.mean(squares) if self.reduction == "mean" else (squares * batch.real).sum()
+
+    def of_rows(self, stacked: Callable[[Params, Tensor], Tensor], params: Params, batch: Batch) -> Tensor:
+        """The same of many clients, parameters and batches with a row each, (rows,).
+
+        Args:
+            stacked: of the model, outputs of all rows at once.
+            params: by name, (rows, ...).
+            batch: (rows, b, ...).
+        """
+        squares = torch.square(stacked(params, batch.x) - batch.y).reshape(*batch.real.shape, -1).sum(2) / 2
+        total = (squares * batch.real).sum(1)
+        return total if self.reduction == "sum" else total / batch.real.sum(1).clamp(min=1)
 
 
 @dataclass(frozen=True)

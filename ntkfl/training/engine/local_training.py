@@ -23,6 +23,7 @@ from ntkfl.training.method import (
     plain_gradient,
 )
 from ntkfl.training.model import Model
+from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Params, Tree, leaves, one_a_row, row_of, tree_map
 
@@ -112,7 +113,7 @@ class LocalTraining:
                 return gradients
 
             if rule is plain_gradient:
-                of_rows = _gradient_of(self._each(loss, (0, 0, STEP_AXES), clients))
+                of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
             else:
                 of_rows = self._each(by_rule, (0, 0, STEP_AXES), clients)
             if not correct or type(local).correct is LocalRule.correct:
@@ -179,6 +180,13 @@ class LocalTraining:
             for rows in (params, *alike):
                 for name, value in relocation(row_of(rows, row)).items():
                     rows[name][row] = value
+
+    def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
+        """Every client's loss by the products of all at once, where model and objective have these."""
+        stacked = self.model.stacked
+        if not self.mapped or stacked is None or not isinstance(objective, HalfSquares):
+            return None
+        return lambda params, batch, step: objective.of_rows(stacked, params, batch)
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""

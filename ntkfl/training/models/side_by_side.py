@@ -15,10 +15,22 @@ def side_by_side(network: Model, count: int) -> Model:
     alone, to rounding.
     """
 
-    def features(params: Params, x: Tensor) -> Tensor:
+    of_all = network.stacked
+
+    def together(params: Params, x: Tensor) -> Tensor:
+        assert of_all is not None
+        return of_all(params, x[..., None, :, :]).mT
+
+    def mapped(params: Params, x: Tensor) -> Tensor:
         return vmap(network.outputs, in_dims=(0, None), out_dims=1)(params, x)
 
     def initial(seed: int) -> Params:
         return stacked([network.initial(seed * count + copy) for copy in range(count)])
 
-    return Model(f"{network.name}, {count} side by side", initial, features, lambda params, z: z)
+    return Model(
+        f"{network.name}, {count} side by side",
+        initial,
+        mapped if of_all is None else together,
+        lambda params, z: z,
+        stacked=of_all and together,
+    )

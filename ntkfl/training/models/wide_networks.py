@@ -170,7 +170,18 @@ class WideNetwork:
         def head(params: Params, z: Tensor) -> Tensor:
             return inside[READOUT] * (z @ params[READOUT].T if outputs else z @ params[READOUT])
 
-        return Model(name, initial, features, head, (READOUT,))
+        def stacked(params: Params, x: Tensor) -> Tensor:
+            h = x
+            for layer in range(1, self.depth):
+                weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
+                h = inside[weight] * (h @ params[weight].mT)
+                h = phi(h + inside[bias] * params[bias][..., None, :] if self.bias else h)
+            readout = params[READOUT].mT if outputs else params[READOUT][..., None]
+            z = inside[READOUT] * (h @ readout)
+            return z if outputs else z[..., 0]
+
+        whole = stacked if self.kind == "fc" and len(shape) == 1 else None
+        return Model(name, initial, features, head, (READOUT,), stacked=whole)
 
     def step_factors(self, width: int) -> dict[str, float]:
         """By which the step of each parameter is multiplied so that training takes the functions that a plain step

@@ -52,3 +52,27 @@ def test_outputs_are_those_of_each_copy_from_seeds_of_its_own():
         own = {name: value[copy] for name, value in params.items()}
         assert torch.equal(own["readout.weight"], network.initial(8 + copy)["readout.weight"])
         torch.testing.assert_close(outputs[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("spec", ["fc:2:relu", "fc:3:erf:bias=0.3", "fc:3:gelu:standard"])
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_products_of_all_clients_at_once_train_as_mapped_ones(spec, outputs, reduction):
+    problem = data.sphere(7, 4, seed=2, clients=3)  # clients of unequal sizes: batches are filled up
+    alone = WideNetwork.named(spec)[0].model((problem.d,), 6, outputs)
+    models = [alone] if outputs else [alone, side_by_side(alone, 3)]
+    for network, columns in zip(models, (outputs, 3), strict=False):
+        shape = (problem.n,) if columns is None else (problem.n, columns)
+        labelled = replace(problem, y=np.random.default_rng(0).standard_normal(shape))
+        ends = []
+        for model in (network, replace(network, stacked=None)):
+            run = network_federation(labelled, SETUP, model, method=build("fedavg", HalfSquares(reduction)))
+            run = replace(run, at_once=3)
+            state = run.start(network.initial(1))
+            for _ in range(SETUP.rounds):
+                state = run.round(state).state
+            ends.append(state.model)
+        assert network.stacked is not None
+        for name, value in ends[0].items():
+            torch.testing.assert_close(value, ends[1][name], rtol=0, atol=1e-13)
+            assert not torch.equal(value, network.initial(1)[name])
