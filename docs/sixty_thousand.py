@@ -1,19 +1,33 @@
-"""Draw the curves of sixty thousand images: `python docs/sixty_thousand.py` writes sixty_thousand.svg anew.
+"""Sixty thousand images: what the page *All of Fashion-MNIST, infinitely wide* measures, and its picture.
 
-sixty_thousand.json has what `ntkfl limit` measured; a number that was not kept is null.
+`python docs/sixty_thousand.py`
+    draws sixty_thousand.svg anew from sixty_thousand.json; a number that was not kept is null there.
+`python docs/sixty_thousand.py keep RUN.json ...`
+    takes into sixty_thousand.json what `ntkfl limit --json RUN.json` wrote.
+`python docs/sixty_thousand.py kernels RUN.npz PARTITION NAME ...`
+    holds kernels of low rank against the exact rounds of FedAvg that `ntkfl limit --state RUN.npz` keeps.
+`python docs/sixty_thousand.py apart RUN.npz OTHER.npz`
+    says how far two such runs of the same data are apart, as one process and a cluster.
 """
 
+import argparse
 import json
+import re
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.pictures import as_bytes, themed
 from experiments.studies.drawing import STYLE
+from ntkfl import Problem, Setup, data, gram, kernel_regime
 
 HERE = Path(__file__).parent
+CURVES, PICTURE = HERE / "sixty_thousand.json", HERE / "sixty_thousand.svg"
 ROWS = {"iid": "iid", "dirichlet:0.3": "dirichlet:0.3", "shards:2": "two label shards a client"}
 COLUMNS = {"residual": "|r| / |y|", "train": "training accuracy", "test": "test accuracy"}
 LOOKS = {  # colours that `themed` has a dark shade of
@@ -65,6 +79,126 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
     return marks
 
 
+def kept(curves: list[dict], runs: list[dict]) -> list[dict]:
+    """The curves with those of runs of `ntkfl limit`; rounds that a run does not have stay."""
+    rows = {_key(curve): curve for curve in curves}
+    for run in runs:
+        (partition,) = re.findall(r"partition='([^']+)'", run["data"])
+        curve = {"partition": partition, "method": run["method"], "options": run["options"]}
+        curve["eta_local"] = float(f"{run['eta_local']:.3g}")
+        points = {point["round"]: point for point in run["points"] if point["round"]}
+        if old := rows.get(_key(curve)):
+            before = [dict(zip(COLUMNS, values, strict=True)) for values in zip(*map(old.get, COLUMNS), strict=True)]
+            points = dict(zip(old["rounds"], before, strict=True)) | points
+        curve["rounds"] = sorted(points)
+        for name in COLUMNS:
+            values = [points[t][name] for t in curve["rounds"]]
+            curve[name] = [None if value is None else round(value, 4) for value in values]
+        rows[_key(curve)] = curve
+    return list(rows.values())
+
+
+def _key(curve: dict) -> tuple[str, ...]:
+    return curve["partition"], curve["method"], json.dumps(curve["options"], sort_keys=True)
+
+
+def neurons(problem: Problem, count: int) -> gram.Features:
+    """The kernel of so many neurons: whether both samples activate a neuron, times their product."""
+    weights = np.random.default_rng(0).standard_normal((problem.d, count))
+
+    def features(x: np.ndarray) -> np.ndarray:
+        active = (x @ weights > 0) / np.sqrt(count)
+        return (active[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+
+    return gram.Features(features, problem.d * count)
+
+
+def directions(problem: Problem, count: int) -> gram.Features:
+    """So many features 1[w'x > 0] v'x, w and v drawn for each: the mean of their products is the exact kernel."""
+    weights, along = np.random.default_rng(0).standard_normal((2, problem.d, count))
+    return gram.Features(lambda x: (x @ weights > 0) * (x @ along) / np.sqrt(count), count)
+
+
+def landmarks(problem: Problem, count: int) -> gram.Features:
+    """Nystrom's kernel."""
+    return gram.nystroem(problem.x, count)
+
+
+KERNELS: dict[str, Callable[[Problem, int], gram.Features]] = {
+    "neurons": neurons,
+    "directions": directions,
+    "landmarks": landmarks,
+}
+
+
+def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple[int, ...] = (1, 10, 32)) -> Iterator:
+    """A row of the page's table for the exact kernel and each of these: outputs off over |y|, the largest, accuracies.
+
+    names: as "1000 landmarks".
+    """
+    with np.load(state, allow_pickle=False) as run:
+        rounds = tuple(t for t in rounds if f"at_{t}" in run.files)
+        exact = [problem.y - run[f"at_{t}"][0] for t in rounds]
+    step = 1 / max(float(np.linalg.eigvalsh(gram.infinite(problem.x[owned]))[-1]) for owned in problem.clients())
+    yield ["kernel", *(f"{what} {t}" for what in ("off", "largest", "train", "test") for t in rounds), "processor"]
+    yield ["exact", *[""] * (2 * len(rounds)), *(_right(y, problem.y) for y in exact), *[""] * (len(rounds) + 1)]
+    for name in names:
+        start, (count, kind) = _processor(), name.split()
+        kernel, setup = KERNELS[kind](problem, int(count)), Setup(eta_local=step, local_steps=5)
+        limit = kernel_regime(problem, setup, kernel, "fedavg", matrix_free=True)
+        outputs, tested = limit.outputs(rounds), limit.predict(problem.x_test, rounds)
+        off = [a - b for a, b in zip(outputs, exact, strict=True)]
+        cells = [f"{np.linalg.norm(some) / np.linalg.norm(problem.y):.4f}" for some in off]
+        cells += [f"{np.abs(some).max():.3f}" for some in off]
+        cells += [_right(some, problem.y) for some in outputs] + [_right(some, problem.y_test) for some in tested]
+        yield [name, *cells, f"{_processor() - start:.0f} s"]
+
+
+def _right(outputs: np.ndarray, labels: np.ndarray) -> str:
+    return f"{(outputs.argmax(axis=1) == labels.argmax(axis=1)).mean():.4f}"
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def apart(state: Path, other: Path) -> Iterator[tuple[int, float, float]]:
+    """Of each round that two files of runs have: the largest difference of residuals, and of coefficients' entries."""
+    with np.load(state, allow_pickle=False) as one, np.load(other, allow_pickle=False) as two:
+        both = sorted(int(name[3:]) for name in one.files if name.startswith("at_") and name in two.files)
+        for t in both:
+            residual, moved = np.abs(one[f"at_{t}"] - two[f"at_{t}"]).max(axis=(1, 2))
+            yield t, float(residual), float(moved)
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("keep").add_argument("runs", nargs="+", type=Path)
+    held = commands.add_parser("kernels")
+    held.add_argument("state", type=Path)
+    held.add_argument("partition")
+    held.add_argument("names", nargs="+", metavar="NAME", help=f"as '1000 landmarks'; {', '.join(KERNELS)}")
+    two = commands.add_parser("apart")
+    two.add_argument("states", nargs=2, type=Path)
+    given = parser.parse_args()
+    if given.command == "kernels":
+        problem = data.fashion_mnist(60_000, target="one-hot", clients=100, partition=given.partition, test=10_000)
+        for cells in against_exact(problem, given.state, given.names):
+            print("|", " | ".join(cells), "|", flush=True)
+    elif given.command == "apart":
+        for t, residual, moved in apart(*given.states):
+            print(f"round {t}: residuals {residual:.3g}, coefficients {moved:.3g}")
+    else:
+        content = json.loads(CURVES.read_text(encoding="utf-8"))
+        if given.command == "keep":
+            runs = [json.loads(path.read_text(encoding="utf-8")) for path in given.runs]
+            content = kept(content, [one for run in runs for one in (run if isinstance(run, list) else [run])])
+            CURVES.write_text("[\n" + ",\n".join(map(json.dumps, content)) + "\n]\n", encoding="utf-8")
+        PICTURE.write_bytes(themed(as_bytes(drawn(content), "svg", "sixty-thousand")))
+
+
 if __name__ == "__main__":
-    content = json.loads((HERE / "sixty_thousand.json").read_text(encoding="utf-8"))
-    (HERE / "sixty_thousand.svg").write_bytes(themed(as_bytes(drawn(content), "svg", "sixty-thousand")))
+    main()

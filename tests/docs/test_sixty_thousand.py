@@ -1,10 +1,14 @@
-"""The picture of sixty thousand images is drawn from the numbers that are stored beside it."""
+"""The picture of sixty thousand images is drawn from the numbers that are stored beside it; how these are measured."""
 
 import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
+
 from experiments.pictures import as_bytes, themed
+from ntkfl import data, gram
+from ntkfl.limit_curves import limit_curves
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,3 +26,52 @@ def test_the_picture_is_that_of_the_numbers():
     assert picture == (DOCS / "sixty_thousand.svg").read_bytes()
     curves[0]["test"][0] += 0.01
     assert themed(as_bytes(drawing().drawn(curves), "svg", "sixty-thousand")) != picture
+
+
+def test_a_run_is_kept_beside_the_rounds_that_it_does_not_have(tmp_path):
+    problem = data.digits(60, target="one-hot", clients=3, partition="shards:2", test=20)
+    run = limit_curves(problem, [0, 2], method="fedavgm", options={"momentum": 0.9}).to_dict()
+    old = {"partition": "shards:2", "method": "fedavgm", "options": {"momentum": 0.9}, "rounds": [1, 2]}
+    old |= {"residual": [0.5, 9.0], "train": [0.25, 9.0], "test": [None, 9.0]}
+    other = old | {"partition": "iid"}
+    before, curve = drawing().kept([other, old], [run])
+    assert before == other
+    point = run["points"][1]
+    assert curve["rounds"] == [1, 2] and curve["residual"] == [0.5, round(point["residual"], 4)]
+    assert curve["train"] == [0.25, round(point["train"], 4)] and curve["test"] == [None, round(point["test"], 4)]
+
+
+def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path):
+    """The judge runs the local steps one by one with whole matrices."""
+    problem = data.digits(80, target="one-hot", clients=4, test=30)
+    states = [tmp_path / "one.npz", tmp_path / "two.npz"]
+    for state in states:
+        limit_curves(problem, [0, 1, 3], method="fedavg", tiles="float64", keep=state)
+    assert list(drawing().apart(*states)) == [(t, 0.0, 0.0) for t in (0, 1, 3)]
+    names = ["80 landmarks", "20 landmarks", "4 neurons", "50 directions"]
+    head, exact, *rows = drawing().against_exact(problem, states[0], names, (1, 3))
+    whole = gram.infinite(problem.x)
+    step = 1 / max(np.linalg.eigvalsh(whole[np.ix_(owned, owned)])[-1] for owned in problem.clients())
+
+    def rounds(h):
+        residual = problem.y.copy()
+        for t in range(1, 4):
+            moved = np.zeros_like(residual)
+            for owned in problem.clients():
+                left = residual[owned]
+                for _ in range(5):
+                    moved[owned] += step * left
+                    left = left - step * h[np.ix_(owned, owned)] @ left
+            residual = residual - h @ moved / 4
+            if t in (1, 3):
+                yield problem.y - residual
+
+    right = [(y.argmax(1) == problem.y.argmax(1)).mean() for y in rounds(whole)]
+    assert exact[head.index("train 1") :][:2] == [f"{share:.4f}" for share in right]
+    assert [float(cell) for cell in rows[0][1:5]] == [0, 0, 0, 0]
+    for name, row in zip(names[1:], rows[1:], strict=True):
+        kernel = drawing().KERNELS[name.split()[1]](problem, int(name.split()[0]))
+        off = [a - b for a, b in zip(rounds(kernel(problem.x)), rounds(whole), strict=True)]
+        assert row[1:3] == [f"{np.linalg.norm(some) / np.linalg.norm(problem.y):.4f}" for some in off]
+        assert row[3:5] == [f"{np.abs(some).max():.3f}" for some in off]
+        assert float(row[1]) > 0.001
