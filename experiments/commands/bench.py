@@ -29,7 +29,7 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="PEER=PATH",
-            help="interpreter of an environment with pfl, flower, fedjax, neural-tangents, keops or gpytorch; repeat it",
+            help="an interpreter that has pfl, flower, fedjax, neural-tangents, keops or gpytorch; once for each",
         ),
     ] = None,
     compare: Annotated[Path | None, typer.Option(help="numbers of an earlier run, to set beside these")] = None,

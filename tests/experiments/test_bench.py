@@ -24,6 +24,7 @@ SMALL = {
     "infinite-gram": {"n": 30, "d": 3},
     "gram-tiles": {"n": 30, "d": 3},
     "tiles-product": {"n": 30},
+    "central-descent": {"n": 40, "d": 3},
     "smallest-eigenvalue": {"n": 30, "d": 40},
     "empirical-kernel": {"n": 6, "d": 3, "m": 8, "C": 2},
     "algorithm1": {"n": 12, "d": 3, "m": 32, "N": 3, "1/eta": 500},
