@@ -346,7 +346,13 @@ against_the_limit(
 # too: the error does not carry over from a smaller size. 3000 landmarks give .994 of the test images the exact kernel's
 # class after ten rounds, and a test accuracy that is .004 too low.
 #
-# Random features at 60,000, against the run with two label shards a client (FedAvg, `eta_local` .00760; one draw each):
+# Random features at 60,000, against the run with two label shards a client (FedAvg, `eta_local` .00760; one draw each).
+# `docs/sixty_thousand.py` of the repository makes the rows, from a run that is kept; so it does for the table above, with
+# `--partition iid --rounds 10`:
+#
+#     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition shards:2 \
+#         --method fedavg --tiles float32 --rounds 32 --state run.npz
+#     python docs/sixty_thousand.py kernels run.npz shards:2 "4 neurons" "3136 directions" "1000 landmarks"
 #
 # | kernel | off after round 1 | 10 | 32 | largest, 1 | 10 | 32 | training accuracy, 1 | 10 | 32 | test accuracy, 1 | 10 | 32 | processor time, loaded |
 # |---|---|---|---|---|---|---|---|---|---|---|---|---|---|
