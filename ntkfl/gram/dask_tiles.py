@@ -90,7 +90,9 @@ class DaskTiles(Tiles):
             rounding=STORED[dtype],
             of_kernel=stored_kernel_error(kernel, x, dtype),
         )
-        for future in futures:  # what a kernel is refused for is said now
+        with _said(client):
+            counted = [client.submit(len, future, pure=False) for future in futures]
+        for future in counted:  # what a kernel is refused for is said now; the slabs themselves stay where they are
             _awaited(client, future)
         return tiles
 

@@ -60,6 +60,25 @@ def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dt
         assert getattr(there, name) == getattr(here, name), name
 
 
+def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
+    """The process that asks has not the memory of all tiles: nothing that it is sent is as large as a slab."""
+    sizes, awaited = [], dask_tiles._awaited
+
+    def size(result):
+        return sum(map(size, result)) if isinstance(result, list | tuple) else np.size(result)
+
+    def measured(client, future):
+        result = awaited(client, future)
+        sizes.append(size(result))
+        return result
+
+    monkeypatch.setattr(dask_tiles, "_awaited", measured)
+    x = np.random.default_rng(0).standard_normal((90, 5))
+    there = DaskTiles.on(two_workers, gram.infinite, x)
+    _ = there @ x[:, :1], there.norm, there.trace, there.largest_own, there[np.ix_(np.arange(9), np.arange(9))]
+    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # the second slab, of eight
+
+
 @pytest.mark.parametrize(
     ("method", "options"), [("fedprox", {"mu": 0.5}), ("feddyn", {"alpha": 5.0}), ("scaffold", {}), ("cyclic", {})]
 )
