@@ -76,3 +76,25 @@ def test_products_of_all_clients_at_once_train_as_mapped_ones(spec, outputs, red
         for name, value in ends[0].items():
             torch.testing.assert_close(value, ends[1][name], rtol=0, atol=1e-13)
             assert not torch.equal(value, network.initial(1)[name])
+
+
+class Doubled(HalfSquares):
+    """Twice the halved squares."""
+
+    def __call__(self, model, params, batch, step):
+        return 2 * super().__call__(model, params, batch, step)
+
+
+def test_a_loss_derived_from_halved_squares_is_the_one_that_is_trained():
+    problem = data.sphere(7, 4, seed=2, clients=3)
+    network = WideNetwork.named("fc:2:erf")[0].model((problem.d,), 6)
+    assert network.stacked is not None
+
+    def trained(objective, eta):
+        setup = replace(SETUP, eta_local=eta)
+        run = replace(network_federation(problem, setup, network, method=build("fedavg", objective)), at_once=3)
+        return run.round(run.start(network.initial(1))).state.model
+
+    twice, plain = trained(Doubled("sum"), 0.1), trained(HalfSquares("sum"), 0.2)
+    for name, value in twice.items():
+        torch.testing.assert_close(value, plain[name], rtol=0, atol=1e-14)
