@@ -91,8 +91,14 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},
     "diloco-adamw": {"": {"momentum": 0.8, "server_rate": 0.7} | INNER},
-    "dp-fedavg": {"": {"bound": 0.3, "noise": 0.2, "cap": 6.0}},
-    "fedadagrad": {"": {"server_rate": 0.1, "first": 0.4, "tau": 1e-2}},
+    "dp-fedavg": {
+        "": {"bound": 0.3, "noise": 0.2, "cap": 6.0},
+        "even-": {"bound": 0.3, "noise": 0.2, "cap": 1.0},
+    },
+    "fedadagrad": {
+        "": {"server_rate": 0.1, "first": 0.4, "tau": 1e-2},
+        "plain-": {"server_rate": 0.1, "first": 0.0, "tau": 0.1},
+    },
     "fedadam": {"": ADAPTIVE},
     "fedasam": {"": {"rho": 0.5, "eta": 0.1}},
     "fedavg": {"": {}, "server-rate-": {"server_rate": 0.7}},

@@ -13,11 +13,21 @@ os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # before it is imported
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedProx, FedYogi
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedProx,
+    FedYogi,
+    dp_fixed_clipping,
+)
 from flwr.supercore.task_identity import TaskIdentity
 
 TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as in a server app: messages name them
 PACKAGES = ("flwr",)
+ALIKE = "dp-fedavg", "fl-ntk"  # whose clients have the same weight
 
 
 class Cohort:
@@ -51,6 +61,16 @@ def strategy(case: Any) -> Any:
         kind = FedAdam if case.method == "fedadam" else FedYogi
         decays = {"beta_1": given["first"], "beta_2": given["second"]}
         return kind(eta=given["server_rate"], tau=given["tau"], **decays, **counts)
+    if case.method == "fedadagrad":
+        if given["first"]:
+            raise NotImplementedError("Flower's FedAdagrad has no first moment")
+        return FedAdagrad(eta=given["server_rate"], tau=given["tau"], **counts)
+    if case.method == "dp-fedavg":
+        if min(case.sizes) < given["cap"]:
+            raise NotImplementedError("the clients' weights differ, and Flower's noise is for equal ones")
+        drawn = len(case.cohort(0))
+        wrapped = DifferentialPrivacyServerSideFixedClipping
+        return wrapped(FedAvg(**counts), given["noise"], given["bound"], num_sampled_clients=drawn)
     raise NotImplementedError(f"Flower has no strategy for {case.method}")
 
 
@@ -78,10 +98,21 @@ def run(case: Any) -> Any:
             mu = message.content["config"].get("proximal-mu", 0.0)
             start = case.flat(to_tensors(message.content["arrays"]))
             end = to_record(case.tensors(train(case, start, number, client, mu)))
-            count = MetricRecord({"num-examples": 1 if case.method == "fl-ntk" else sizes[client]})
+            count = MetricRecord({"num-examples": 1 if case.method in ALIKE else sizes[client]})
             replies.append(Message(content=RecordDict({"arrays": end, "metrics": count}), reply_to=message))
+        dp_fixed_clipping.add_gaussian_noise_inplace = noise_of(case, number)
         arrays, _ = server.aggregate_train(number + 1, replies)
         yield to_tensors(arrays)
+
+
+def noise_of(case: Any, number: int) -> Any:
+    """What Flower calls to add its noise: here with the case's numbers, where Flower draws its own."""
+
+    def add(arrays: list[np.ndarray], deviation: float) -> None:
+        for array, part in zip(arrays, case.tensors(case.noise[number]).values(), strict=True):
+            array += deviation * part
+
+    return add
 
 
 def to_record(tensors: dict[str, np.ndarray]) -> Any:

@@ -224,8 +224,8 @@ class OuterAdamW(Outer):
     def fit(self, client):
         local, rate = dict(self.model), self.case.rates[self.number]
         own = self.workers.setdefault(client, {"step": 0, "mean": zeros(local), "square": zeros(local)})
-        for batch in self.case.batches(self.number, client):
-            grad = self.case.tensors(self.case.gradient(self.case.flat(local), batch.x, batch.y))
+        for few in self.case.batches(self.number, client):
+            grad = self.case.tensors(self.case.gradient(self.case.flat(local), few.x, few.y))
             if self.case.clip is not None:
                 length = np.sqrt(sum(float((part**2).sum()) for part in grad.values()))
                 grad = {name: part * min(1.0, self.case.clip / length) for name, part in grad.items()}
