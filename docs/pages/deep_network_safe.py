@@ -12,7 +12,9 @@
 # ReLU with no sample near a kink; and every sample must be visited about equally often. Convolutions of any stride
 # (odd kernels, padded by half of them), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
 # activations in front or behind, are covered too; max pooling is not, whose kinks are wherever two pixels are equal.
-# torch's `Softplus` is linear beyond its threshold, 20: that is its kink, which no sample may come near.
+# torch's `Softplus` is linear beyond its threshold, 20: that is its kink, which no sample may come near. A JAX function
+# `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
+# (`ntkfl.certify_network(f, params, problem)`): its layers are read from it.
 #
 # ## A checkpoint
 #

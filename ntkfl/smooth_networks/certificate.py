@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -20,8 +20,9 @@ from ntkfl.problem import Problem, checked_rows, require_problem
 from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_each
-from ntkfl.smooth_networks.layers import Layer, layers_of
+from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import passed
+from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual
 from ntkfl.smooth_networks.window import window as proved_window
 
@@ -185,8 +186,8 @@ def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
 
 
 def certify_network(
-    network: nn.Module | WideNetwork,
-    params: Mapping[str, Any] | None,
+    network: nn.Module | WideNetwork | Callable[..., Any],
+    params: Any,
     problem: Problem,
     *,
     visits: float = 1.0,
@@ -199,8 +200,9 @@ def certify_network(
         network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it, of any stride,
             AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
             Sigmoid, SiLU or ReLU, Unflatten first where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or
-            "conv:L:PHI". Parameters without requires_grad are not trained.
-        params: its parameters by name, arrays or tensors; None: those that the module has.
+            "conv:L:PHI". Parameters without requires_grad are not trained. Or a JAX function f(params, x), x of shape
+            (n, d), of products x @ W, biases, activations and residual sums, which are read from it.
+        params: its parameters by name, arrays or tensors; None: those that the module has. Of a JAX function its own.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
             eta and v eta; 1 for shuffled epochs; default 1.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from jaxtyping import Float
 from scipy.special import erf, expit, ndtr
 
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.problem import finite_array, require_kind
+from ntkfl.problem import finite_array
 
 if TYPE_CHECKING:
     from torch import nn
@@ -184,55 +183,8 @@ class Layer:
         return 0.0 if self.bias is None else self.bias_scale
 
 
-def layers_of(
-    network: nn.Module | WideNetwork, params: Mapping[str, Any] | None, features: int | None = None
-) -> tuple[Layer, ...]:
-    """The layers of a network, the input's first; the last has no activation, or is followed by one.
-
-    features: of an input, for a convolutional network of any width, whose images are square.
-
-    Raises:
-        ValueError: what has no such layers, with the first that is none; parameters that do not fit.
-    """
-    from torch import nn
-
-    from ntkfl.training.models.wide_networks import WideNetwork
-
-    if params is not None:
-        require_kind("params", params, Mapping, "dict(network.named_parameters())")
-    if isinstance(network, WideNetwork):
-        layers = _of_wide(network, params, features)
-    elif isinstance(network, nn.Sequential):
-        layers = _of_module(network, params, features)
-    else:
-        raise ValueError(
-            f"network is a {type(network).__name__}; it must be a torch Sequential, ntkfl.networks.wide('fc:...') or "
-            "ntkfl.networks.wide('conv:...'). The layers of a JAX function cannot be read: put its weights into a "
-            "Sequential"
-        )
-    if layers[-1].image is not None:
-        raise ValueError(f"layer {layers[-1].name} is a convolution; the last layer must be a Linear one")
-    for before, after in pairwise(layers):
-        if before.passes_on != after.takes:
-            raise ValueError(
-                f"layer {after.name} takes {after.takes} numbers; layer {before.name} gives {before.passes_on}"
-            )
-    aside: list[int] = []
-    for layer in layers:
-        aside += [layer.takes] * layer.opens
-        for _ in range(layer.closes):
-            before_block = aside.pop()
-            if before_block != layer.gives:
-                raise ValueError(
-                    f"the residual block that ends with layer {layer.name} takes {before_block} numbers and gives "
-                    f"{layer.gives}; they must be as many"
-                )
-    if not any(layer.trained for layer in layers):
-        raise ValueError("no layer of the network is trained: nothing can change")
-    return layers
-
-
-def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
+def of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
+    """The layers of a network of any width with these parameters."""
     from ntkfl.training.models.wide_networks import SIDE
 
     if params is None:
@@ -270,7 +222,8 @@ def _square(weight: np.ndarray, features: int | None) -> Image:
     return Image(edge, edge, side)
 
 
-def _of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
+def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
+    """The layers of a torch Sequential, with these parameters or its own."""
     from torch import nn
 
     own = dict(module.named_parameters())

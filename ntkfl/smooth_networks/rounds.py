@@ -5,7 +5,7 @@ Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proof
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,8 +27,8 @@ from ntkfl.problem import Problem, Setup, finite_array, require_problem, require
 from ntkfl.smooth_networks.certificate import LaterNetworks
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature
-from ntkfl.smooth_networks.layers import layers_of
 from ntkfl.smooth_networks.methods import MethodStart, method_start
+from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.window import Failed, Rounds, at_a_kink, largest_residual, smallest_ball, upper_end
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class RoundsCertificate(LaterNetworks):
 
 
 def certify_rounds(
-    network: nn.Module | WideNetwork,
-    params: Mapping[str, Any] | None,
+    network: nn.Module | WideNetwork | Callable[..., Any],
+    params: Any,
     problem: Problem,
     setup: Setup,
     *,

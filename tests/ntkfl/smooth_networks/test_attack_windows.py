@@ -10,8 +10,9 @@ from small_networks import convolutional, jacobian, network, outputs
 
 from ntkfl import Estimate, Problem
 from ntkfl.smooth_networks import window
-from ntkfl.smooth_networks.adversary import FloatNetwork, Windows, attack_network
+from ntkfl.smooth_networks.adversary import Windows, attack_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_layers
+from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import Image
 from ntkfl.smooth_networks.passes import passed
 

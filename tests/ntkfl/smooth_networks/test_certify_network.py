@@ -13,7 +13,7 @@ from ntkfl import Problem, certify_network
 from ntkfl.memory import TooLittleMemory
 from ntkfl.networks import wide
 from ntkfl.smooth_networks import checkpoint
-from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.training import Residual
 
 CERTIFIED = 2e-5
@@ -349,10 +349,7 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         (nn.Sequential(linear(4, 2)), "the network has 2 outputs; data has 1 labels a sample"),
         (nn.Sequential(nn.Flatten(0), linear(4, 1)), r"layer 0 is Flatten\(start_dim=0"),
         (linear(4, 1), "network is a Linear; it must be a torch Sequential"),
-        (
-            lambda x: x,
-            "network is a function; it must be a torch Sequential, .* layers of a JAX function cannot be read",
-        ),
+        (lambda p, x: x, "params have no array; give the function's parameters"),
         (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(1, 2), linear(4, 1)), "layer 2 must follow a Flatten"),
         (nn.Sequential(conv(1, 2), nn.Flatten(), linear(8, 1)), r"layer 0 takes images: put Unflatten\(1, "),
         (nn.Sequential(nn.Unflatten(1, (1, 2, 2)), conv(2, 2)), "layer 1 takes 2 channels; it gets 1"),

@@ -19,7 +19,7 @@ from ntkfl import certify_network
 from ntkfl.any_order.ntkfl_check import Refused
 from ntkfl.smooth_networks import ntkfl_check_network as script
 from ntkfl.smooth_networks.export import export_network
-from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.smooth_networks.reading import layers_of
 
 SLOPES = {
     "erf": lambda z: 2 / arb.pi().sqrt() * (-z * z).exp(),

@@ -14,7 +14,7 @@ from torch import nn
 
 from ntkfl import Estimate, Problem, Setup
 from ntkfl.smooth_networks import certify_rounds
-from ntkfl.smooth_networks.layers import layers_of
+from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.rounds import GROWN, Client, RoundStart, _work, inequalities
 from ntkfl.smooth_networks.window import Failed, Rounds
 
