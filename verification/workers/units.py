@@ -13,40 +13,41 @@ from verification.judging.families import families as judged_on
 # of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # of those left out of LONG
 LONG: dict[str, float] = {
-    "deep/centralised": 17,  # with the ladders of deep networks that four others share
+    "deep/centralised": 15,  # with the ladders of deep networks that four others share
     "fl-ntk/B.12": 10,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/Eq18": 13,  # with the ladder of widths that twenty others share
-    "deep/kinks": 10,
-    "alignment/conjecture": 6,
-    "fl-ntk/method-limits": 8,
+    "fl-ntk/Eq18": 12,  # with the ladder of widths that twenty others share
+    "deep/kinks": 8.5,
+    "deep/any-method": 7,
+    "fl-ntk/method-limits": 7,
+    "fl-ntk/B.3": 5,
+    "fl-ntk/Alg1-update": 5,
+    "alignment/conjecture": 5,
+    "fedgucci/X3": 4.5,
+    "fl-ntk/W-gram": 4,
+    "fl-ntk/X.13b": 4,
     "fl-ntk/C.7-error": 4,
-    "fl-ntk/B.3": 4,
-    "fl-ntk/Alg1-update": 6,
-    "fl-ntk/W-gram": 6,
-    "fedgucci/X3": 6,
-    "fl-ntk/X.13b": 5,
     "fl-ntk/any-order": 4,
-    "deep/linearised": 5,
-    "deep/centralised-steps": 3,
-    "fl-ntk/averaging-maps": 3,  # with two others on its cases
-    "fl-ntk/L6.1": 1,
-    "fl-ntk/client-divergence": 3,
-    "fl-ntk/convex-loss": 3,
+    "deep/linearised": 4,
     "fedgucci/F9": 3,
-    "deep/any-order": 3,
-    "deep/any-method": 20,
-    "deep/federated-rounds": 6,
-    "fl-ntk/block-conditioning": 3,
+    "deep/centralised-steps": 2.5,
+    "fl-ntk/averaging-maps": 2.5,  # with two others on its cases
+    "fl-ntk/convex-loss": 2,
+    "fl-ntk/client-divergence": 2,
     "fl-ntk/Eq3-4": 2,
-    "fl-ntk/B.3-certificate": 2,
-    "fl-ntk/B.3-unbounded-labels": 2,
-    "fl-ntk/C.11": 2,
-    "fl-ntk/drawn-memory": 10,  # most of it for its formula
-    "fl-ntk/mean-square": 3,  # with four others on its cases
-    "fl-ntk/outer-nesterov": 3,
-    "fl-ntk/any-method": 2.5,
-    "fl-ntk/server-momentum": 2.5,
-    "fl-ntk/shuffled-pass": 2,
+    "deep/federated-rounds": 2,
+    "fedgucci/X5": 1.5,
+    "fl-ntk/drawn-memory": 1.5,
+    "fl-ntk/block-conditioning": 1,
+    "fl-ntk/mean-square": 1,  # with four others on its cases
+    "fl-ntk/L6.1": 1,
+    "fl-ntk/C.11": 1,
+    "fl-ntk/B.3-certificate": 1,
+    "fl-ntk/B.3-unbounded-labels": 1,
+    "deep/any-order": 1,
+    "deep/kernel": 1,
+    "fl-ntk/outer-nesterov": 0.7,
+    "fl-ntk/any-method": 0.7,
+    "fl-ntk/server-momentum": 0.6,
 }
 
 
