@@ -14,12 +14,12 @@ from ntkfl import data
 from ntkfl.problem import Problem
 
 DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and seeds of a family
-MOST = 64  # samples of the user's data that are used: every output is a ball
+MOST = 64  # samples of the user's data at most: every output is a ball, which is slow
 WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
 
 
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
-    """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw."""
+    """M draws of a Gaussian initialisation; each client adds one move to every draw, and another to each."""
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 
     def entries(*shape: int) -> np.ndarray:

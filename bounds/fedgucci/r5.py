@@ -50,7 +50,7 @@ class LossTable(Case):
 
     @property
     def joint_failure(self) -> Fraction:
-        """The probability that one of K independent networks, one a client, fails for its client."""
+        """The probability that among K independent networks, one for each client, some network fails for its client."""
         return 1 - math.prod((1 - failure for failure in self.failures), start=Fraction(1))
 
     @property
@@ -73,7 +73,7 @@ class LossTable(Case):
 
 
 def _table(seed: int) -> LossTable:
-    """Up to five clients on 64 cells; most fail on cells of their own, where the mean loss is high too."""
+    """Up to five clients on 64 cells; most clients fail on cells of their own, where the mean loss is high as well."""
     rng = np.random.default_rng([seed, 5])
     clients, cells, level = int(rng.integers(2, 6)), 64, 10
     losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)

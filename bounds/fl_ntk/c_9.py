@@ -23,7 +23,7 @@ def _constants(case: FederatedRun) -> dict:
 
 
 def _long_row() -> FederatedRun:
-    """A row of norm 40: changes of the gradients carry the norm, the bound only sees it in lambda = 800."""
+    """A row of norm 40: the norm enters the changes of the gradients directly, and the bound only by lambda = 800."""
     return one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
 
 

@@ -27,8 +27,8 @@ class Timing:
         clock: median time by the clock, in seconds.
         processor: median time of the processors, in seconds.
         memory: largest resident, in bytes.
-        off: of its result from ours, relative to our largest entry.
-        skipped: why there is none.
+        off: distance of its result from ours, relative to our largest entry.
+        skipped: why it was not measured.
     """
 
     workload: str
@@ -59,7 +59,7 @@ def measured(
     progress: Progress = lambda line: None,
     peers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Timing]:
-    """The candidates' timings: in turn, one after the other, as often as asked for.
+    """The candidates' timings; they take turns, as often as asked for.
 
     Args:
         workload: the work, and who does it.
@@ -143,7 +143,7 @@ class _Process:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.first = self._answer()  # what the first time took, which as a rule is not measured
+        self.first = self._answer()  # duration of the first time, which is a warm-up as a rule
         self.died = "" if self.first else f"ended with status {process.wait()}"
         self.numbers: list[float] = self.first.get("numbers", [])
 

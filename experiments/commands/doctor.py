@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
-TITLES = {"plugins": "what other packages bring"}  # of groups that are called otherwise
+TITLES = {"plugins": "what other packages bring"}  # groups whose title is not their name
 NOT_LOADED = "jax and torch are installed, not loaded: `ntkfl doctor --load` imports them and names their devices"
 
 
@@ -44,7 +44,7 @@ def doctor(
 
 
 def _lines(items: "tuple[Item, ...]") -> list[str]:
-    """Each group with its title; a line a thing, and below it how a missing one is had."""
+    """Each group with its title and a line for each thing; below a missing one, how to get it."""
     width = max(len(item.name) for item in items) + 2
     lines: list[str] = []
     for group in GROUPS:

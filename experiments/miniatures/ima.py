@@ -25,7 +25,7 @@ COMMON: dict[str, Any] = {
     "rate_decay": 0.99,
 }
 IMA: dict[str, Any] = {"ima": True, "ima_window": 5}
-FIFTH: dict[str, Any] = {"ima_period": 15}  # of the rounds with averaging, 75; 20 of 100 in the paper
+FIFTH: dict[str, Any] = {"ima_period": 15}  # share of the rounds with averaging, 75; in the paper 20 of 100
 RELEASED: dict[str, Any] = {"ima_released": True}
 VARIATIONS: dict[str, Keys] = {
     "FedAvg": {},
@@ -58,7 +58,7 @@ OF_TABLE_3 = {
 
 
 def printed_of(method: str) -> dict[str, Keys]:
-    """Where the paper prints the method without IMA, in Table I, and with each decay, in Table III."""
+    """The place in the paper: Table I for the method without IMA, Table III with each decay."""
     decays: dict[str, Keys] = {
         name: {"table": "III", "method": f"{method}+IMA", "setting": f"Dir 0.1, IMA decay={decay}"}
         for name, decay in OF_TABLE_3.items()

@@ -5,7 +5,7 @@ import numpy as np
 UNIT = 2.0**-53  # relative error of one operation
 TINY = 1e-290  # more than all that underflow can lose: numbers are at most 1e50 or so, sums below 2^30 terms
 LOST = 1e-148  # at least the root of the sum of 2^30 squares that are all lost
-_BOUND = 1e-9  # of at most 2^22 operations on nonnegative numbers, with room
+_BOUND = 1e-9  # relative error of at most 2^22 operations on nonnegative numbers, with room
 
 
 def gamma(terms: int) -> float:

@@ -21,9 +21,9 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of
 from ntkfl.problem import require_size
 
-UNDERFLOW = 64 * SMALLEST  # of the few float64 operations on long precision, and of the error's own
-A_CROSSING = 450  # bytes that are held at most of a piece of the path, measured
-A_PAIR = 56  # bytes of a pair of sample and unit, for a loss whose path has no pieces
+UNDERFLOW = 64 * SMALLEST  # rounding of the few float64 operations after long precision, and of the error itself
+A_CROSSING = 450  # bytes for each piece of the path at most, measured
+A_PAIR = 56  # bytes for each pair of sample and unit, where the loss's path has no pieces
 TOLERANCE = 1e-10  # how closely a loss that is not a polynomial is to be bounded
 
 
@@ -342,7 +342,7 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     if loss is SQUARED:  # and squaring the pieces
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
-    if loss is ABSOLUTE:  # twice: a sign may change at a root's rounding from its true place
+    if loss is ABSOLUTE:  # twice, since a sign may change a root's rounding away from its true place
         return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
 

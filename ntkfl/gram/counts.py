@@ -20,12 +20,12 @@ from ntkfl.problem import Weights
 UNIT_ROUNDOFF = 2.0**-53
 UNDERFLOW = 2.0**-480  # added to |w|: with norms in [1e-100, 1e100] it exceeds all that underflow can lose
 LARGEST = 1e100
-_ENTRIES = 2**18  # of a block of distances: stays in cache; counts of a block are exact in float32
+_ENTRIES = 2**18  # neurons of a block: its distances stay in cache, and its counts are exact in float32
 
 
 @dataclass(frozen=True, eq=False)
 class InitialCounts:
-    """What one pass over the neurons finds."""
+    """Counts, outputs and distances from one pass over the neurons."""
 
     # at_least, at_most: bounds of #{r: w_r.x_i >= 0 and w_r.x_j >= 0}, (n, n), integers
     at_least: Float[np.ndarray, "n n"]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 OF_RANK_ONE = 2.0**-47  # of the gradient's norm: how far it may be from rank one; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them
-FORMED = 2**22  # numbers of the gradients that are formed at a time; at least those of one sample
+FORMED = 2**22  # numbers in the gradients formed at a time; at least those of one sample
 ROWS = 1024  # of a product's tile, whose two temporaries are small beside the result
-COPIES = 5  # of the gradients that are formed at a time, in float64
+COPIES = 5  # bytes of the gradients formed at a time, in float64
 
 
 def empirical(
@@ -139,7 +139,8 @@ class _Gradients:
         """The gradients at some samples, for each parameter: rows (b C, size), or a and b of b C rows.
 
         Raises:
-            ValueError: an output that is not finite; with its sample. _NotOfRankOne: so they are.
+            ValueError: an output that is not finite; with its sample.
+            _NotOfRankOne: gradients that are held as two vectors are not of rank one.
         """
         import torch
 
@@ -187,7 +188,7 @@ class _Gradients:
         return slice(self.outputs * start, self.outputs * (start + count))
 
     def _widths(self, name: str) -> tuple[int, ...]:
-        """How many numbers the vectors have that a gradient is held as: two, or one where it is not taken apart."""
+        """The lengths of the vectors that hold a gradient: two vectors, or one where it is whole."""
         sides = _sides(self.params[name])
         return sides if name not in self.whole and min(sides) > 1 else (self.params[name].numel(),)
 

@@ -13,7 +13,7 @@ from ntkfl import interruption
 if TYPE_CHECKING:
     from ntkfl.limit.linear_regime import LinearRegime
 
-EXHAUSTED = 1e-13  # of the image: what is less is rounding, and the space holds every later state
+EXHAUSTED = 1e-13  # share of the image: less than this is rounding, and the space then holds every later state
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class KrylovRounds:
     """Arnoldi's orthonormal basis V of v, M v, ..., M^(k-1) v for a round map M and the first state v of each output.
 
     The compressed map H = V^T M V gives M^t v = V H^t V^T v without error for t < k, and later ones as closely as the
-    eigenvalues of M that v sees are resolved.
+    space resolves those eigenvalues of M that matter for v.
     """
 
     maps: Float[np.ndarray, "C k k"]  # H
@@ -44,7 +44,7 @@ class KrylovRounds:
                 interruption.check()
                 image = regime.mapped(basis[:, k : k + 1])[:, 0]
                 size = float(np.linalg.norm(image))
-                for _ in range(2):  # once leaves what rounding has left of the others
+                for _ in range(2):  # one pass leaves rounding's share of the other vectors
                     parts = basis[:, : k + 1].T @ image
                     projected[: k + 1, k] += parts
                     image = image - basis[:, : k + 1] @ parts
@@ -59,5 +59,5 @@ class KrylovRounds:
         return cls(maps, first, roots)
 
     def seen(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
-        """What is as long as the residual, for each of such states side by side."""
+        """Vectors as long as the residual, one for each of these states side by side."""
         return (self.roots @ states).reshape(-1, states.shape[2])

@@ -28,7 +28,7 @@ fitted = partial(nearly_fitted, n=4)
 
 
 def promises(problem, setup, weights, certificate, rounds):
-    """Of the run in extended precision: worst |S^-1 r(t)| / (q^t z0), and the largest movement / need.
+    """The run in extended precision: its worst |S^-1 r(t)| / (q^t z0), and its largest movement / need.
 
     Each promise is given what the comparison itself rounds, so that a residual of 0 and a rate of 0 can be compared.
     """
@@ -86,7 +86,7 @@ SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
 
 @pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
 def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
-    """So that the tests above have something to keep: at eta_l = .9, where the a-priori theorem gives up."""
+    """The tests above are not empty: networks certify at eta_l = .9, where the a-priori theorem gives up."""
     setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
     problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
     certificate = stable_step_certificate(problem, setup, weights)
@@ -238,7 +238,7 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """Labels equal to the rounded outputs: what is left is their rounding, known to 1e-30 and not only bounded."""
+    """Labels equal to the rounded outputs: the residual is their rounding, known to 1e-30 and not only bounded."""
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():

@@ -1,4 +1,4 @@
-"""Case: networks of a cube around an anchor, and the region of low loss that d_epsilon is the size of, by sampling.
+"""Case: networks of a cube around an anchor, and the region of low loss, whose size is d_epsilon, by sampling.
 
 The labels are the anchor's own outputs, so that it is a minimiser of every client's loss, and Omega is a larger cube
 around it. Nothing of the region is known in closed form: shares of cubes carry Clopper-Pearson intervals.
@@ -21,7 +21,7 @@ from ntkfl.connectivity.paths.segment_loss_bounds import absolute_loss_bounds
 from ntkfl.estimate import Estimate
 
 CONFIDENCE = 0.999
-PILOTS = 40  # networks that epsilon is chosen by
+PILOTS = 40  # networks from whose losses epsilon is chosen
 DOMAIN = 4.0  # side of Omega
 
 
@@ -62,7 +62,7 @@ class LowLossCube(CubeNetworks):
         return binomial_share(min(hits), self.paths, CONFIDENCE)
 
     def probability(self) -> Estimate:
-        """P(D) of Lemma 3.3 for the mean loss: the share of low loss, and of some of these that with low segments."""
+        """P(D) of Lemma 3.3 for the mean loss: the share of low loss, times that of low segments among some."""
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]
         if not len(low):

@@ -54,9 +54,9 @@ def tune(
     Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server goes along the mean of the clients'
     displacements: plainly, with heavy-ball momentum, with Nesterov's, as DiLoCo does, or, where --outer names falling,
     plainly with a rate that falls by the same factor in every round. Batches are drawn without replacement,
-    independently in every step; shuffled passes are something else. What is compared is the expected mean
-    square error at the end of the budget. The search promises no optimum. The floor is what the error is at least with
-    any outer optimizer whose coefficients are set in advance, at the same K and eta_local; it does not count the noise.
+    independently in every step; shuffled passes are something else. The table compares the expected mean
+    square error at the end of the budget. The search promises no optimum. The floor bounds the error from below for
+    every outer optimizer that sets its coefficients in advance, at the same K and eta_local, without the noise.
     Steps may be such that training would diverge after the budget; the table says so. Exit status: 0 done, 2 bad input.
     """
     with bad_input():
