@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
 PRODUCTS, SEARCHED = 60, 40  # of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
+LONGEST = 1e60  # a round's response from which on squares of later products overflow
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
@@ -144,7 +145,7 @@ class MatrixFreeRegime(LinearRegime):
         The smallest is an interval from 0 where rounding or a search cut short leave it unknown.
         """
         response = self.round.response
-        if response is None or response.min() <= 0:
+        if response is None or response.min() <= 0 or not response.max() < LONGEST:
             return None
         root, n = np.sqrt(response), self.problem.n
 
@@ -275,6 +276,9 @@ class MatrixFreeRegime(LinearRegime):
         if response.min() <= 0:
             below = self.step_limits.eta_local
             return f"{steps} may be unstable for every server rate; eta_local < {below:.6g} lets clients contract"
+        if not response.max() < LONGEST:
+            below = self.step_limits.eta_local
+            return f"{steps} grows out of float64 within a few rounds; eta_local < {below:.6g} lets clients contract"
         if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
             return None
         return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
