@@ -13,7 +13,7 @@ from ntkfl.problem import finite_array
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer, Smooth
 
-SAMPLES = 2, 3  # at which it is read: the layers must be the same
+SAMPLES = 1, 2, 3, 1000  # at which it is read: the layers must be the same
 CLOSE = 1e-8  # what outputs and gradients, computed twice, may differ by, of the largest
 ADVICE = (
     "read are x @ W and x @ W.T, biases, tanh, sin, erf, sigmoid, silu, gelu(approximate=False) and maximum(., 0), "
@@ -47,7 +47,8 @@ def jax_layers(
     """The layers of f(params, x), x of shape (n, features); all parameters are trained.
 
     Divisions by a number are products with the float64 nearest its inverse. Outputs and gradients of what was read are
-    compared with the function's own at the probes.
+    compared with the function's own at the probes, at these parameters and at others nearby: a readout of zeros hides
+    all that is before it.
 
     Raises:
         ValueError: an operation that is not one of such layers, by its name; or the comparison fails.
@@ -61,6 +62,8 @@ def jax_layers(
         named = {_name(path): finite_array(f"the parameter {_name(path)!r}", value) for path, value in leaves}
         exact = jax.tree_util.tree_unflatten(tree, list(named.values()))
         x = np.random.default_rng(0).standard_normal((3, features)) if probes is None else probes
+        rng = np.random.default_rng(1)
+        nearby = {name: value + 0.1 * _size(value) * rng.standard_normal(value.shape) for name, value in named.items()}
         read = []
         for n in SAMPLES:
             try:
@@ -71,11 +74,18 @@ def jax_layers(
                     f"the function cannot be read at params and x of shape ({n}, {features}): {said}"
                 ) from error
             read.append(_Reader(n, features, named).layers(closed))
-        one, other = read
-        if [_identity(layer) for layer in one] != [_identity(layer) for layer in other]:
+        if any([_identity(layer) for layer in other] != [_identity(layer) for layer in read[0]] for other in read):
             raise ValueError("the function is another one for another number of samples")
-        _require_same(function, exact, one, x)
-    return one
+        _require_same(function, exact, read[0], x)
+        moved = jax.tree_util.tree_unflatten(tree, list(nearby.values()))
+        _require_same(function, moved, _Reader(n, features, nearby).layers(closed), x)
+    return read[0]
+
+
+def _size(value: np.ndarray) -> float:
+    """Root mean square of the entries; of zeros that of a drawn matrix."""
+    size = float(np.sqrt((value**2).mean()))
+    return size or max(value.shape, default=1) ** -0.5
 
 
 def _name(path: Any) -> str:
@@ -284,7 +294,7 @@ def _changed(name: str, params: Mapping[str, Any], of: _Parameter, number: float
     """A parameter that is transposed, multiplied or spread over samples; None: something else is done to it."""
     if name == "transpose" and of.value.ndim == 2 and tuple(params["permutation"]) == (1, 0):
         return replace(of, value=of.value.T)
-    if name in ("mul", "div") and number is not None:
+    if name in ("mul", "div") and number is not None and (number or name == "mul"):
         return replace(of, scale=of.scale * number if name == "mul" else of.scale / number)
     if name == "broadcast_in_dim" and of.value.ndim == 1 and tuple(params["broadcast_dimensions"]) == (1,):
         return replace(of, value=of.value[None])
@@ -305,7 +315,7 @@ def _peeled(tree: Tree) -> tuple[Tree, float]:
     """What is left of a tree without the numbers that multiply or divide all of it, and their product."""
     if len(tree) == 4 and tree[0] in ("mul", "div"):
         for inner, number in ((tree[2], tree[3]), (tree[3], tree[2]))[: 2 if tree[0] == "mul" else 1]:
-            if isinstance(number, float) and isinstance(inner, tuple):
+            if isinstance(number, float) and isinstance(inner, tuple) and (number or tree[0] == "mul"):
                 rest, factor = _peeled(inner)
                 return rest, factor * (number if tree[0] == "mul" else 1 / number)
     return tree, 1.0

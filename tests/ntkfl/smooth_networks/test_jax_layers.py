@@ -109,7 +109,17 @@ REFUSED = {
     "unused": (lambda p, x: x @ p["a"], "params have d, which the function does not use"),
     "shifted": (lambda p, x: jnp.tanh(x @ p["a"] + 1) @ p["d"], "operation tanh after layer a"),
     "negative": (lambda p, x: jnp.tanh(x @ p["a"] * -2) @ p["d"], "numbers must be positive"),
+    "divided by zero": (lambda p, x: jnp.tanh(x @ p["a"] / 0.0) @ p["d"], "operation tanh after layer a"),
+    "parameter by zero": (lambda p, x: x @ (p["a"] / 0.0) @ p["d"], "operation div"),
     "number of samples": (lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"] / len(x), "another one for another number of sam"),
+    "one sample": (
+        lambda p, x: (jnp.sin if len(x) == 1 else jnp.tanh)(x @ p["a"]) @ p["d"],
+        "another one for another number of sam",
+    ),
+    "many samples": (
+        lambda p, x: (jnp.sin if len(x) > 100 else jnp.tanh)(x @ p["a"]) @ p["d"],
+        "another one for another number of sam",
+    ),
     "single precision": (lambda p, x: jnp.tanh((x @ p["a"]).astype("float32")) @ p["d"], "after layer a"),
     "shapes": (lambda p, x: x @ p["a"].T @ p["d"], "cannot be read at params and x of shape"),
     "torch": (lambda p, x: torch.tanh(torch.tensor(x)), "cannot be read at params and x of shape"),
@@ -143,5 +153,7 @@ def test_what_was_read_is_compared_with_the_function(monkeypatch):
 
     trees = jax_layers._references()
     monkeypatch.setattr(jax_layers, "_references", lambda: trees | {"tanh": trees["sin"], "sin": trees["tanh"]})
-    with pytest.raises(ValueError, match="the outputs of the function are not those of the layers read from it"):
-        layers_of(lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"], drawn(a=(4, 3), d=(3, 1)), 4)
+    params = drawn(a=(4, 3), d=(3, 1))
+    for given in (params, params | {"a": 0 * params["a"], "d": 0 * params["d"]}):  # zeros alone hide all but the scale
+        with pytest.raises(ValueError, match="the outputs of the function are not those of the layers read from it"):
+            layers_of(lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"], given, 4)
