@@ -49,7 +49,10 @@ def rate(
     ] = None,
     participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     batch_size: Annotated[
-        int | None, typer.Option(help="samples of each local step, drawn anew, their sum scaled up (all unless given)")
+        int | None,
+        typer.Option(
+            help="samples of each local step, drawn anew, their sum scaled up (all of a client where it has fewer)"
+        ),
     ] = None,
     noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
     local_schedule: Annotated[
