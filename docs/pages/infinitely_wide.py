@@ -137,7 +137,7 @@ plt.show()
 #
 # The picture has what was measured at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). Tuned
 # methods were not run. FedDyn (alpha 5) with `dirichlet:0.3` was read from its `--state` file after ten of 100 rounds, with
-# some 310 s of processor for SCAFFOLD and FedDyn together and 29 minutes on the clock beside others: it leaves .591 of the
+# some 330 s of processor for SCAFFOLD and FedDyn together and 29 minutes on the clock beside others: it leaves .591 of the
 # labels (proved to 1.7e-4) and has .795 of the training images right (to .0040), where SCAFFOLD leaves .668 and has .741.
 #
 # Clients that are alike: `--partition iid --rounds 100` and four methods in one run took 21 minutes on the clock beside other
