@@ -136,9 +136,9 @@ plt.show()
 # ![Residual, training and test accuracy over the rounds at 60,000 images, by partition and method](../sixty_thousand.svg)
 #
 # The picture has what was measured at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). Tuned
-# methods were not run. FedDyn (alpha 5) with `dirichlet:0.3` was read from its `--state` file after ten of 100 rounds, with
-# some 330 s of processor for SCAFFOLD and FedDyn together and 29 minutes on the clock beside others: it leaves .591 of the
-# labels (proved to 1.7e-4) and has .795 of the training images right (to .0040), where SCAFFOLD leaves .668 and has .741.
+# methods were not run. FedDyn (alpha 5) with `dirichlet:0.3` was read from its `--state` file after 32 of 100 rounds, with
+# some 480 s of processor for SCAFFOLD and FedDyn together and 33 minutes on the clock beside others: it leaves .508 of the
+# labels (proved to 4.7e-4) and has .853 of the training images right (to .011), where SCAFFOLD leaves .594 and has .786.
 #
 # Clients that are alike: `--partition iid --rounds 100` and four methods in one run took 21 minutes on the clock beside other
 # programs on two cores, 1507 s of processor and 10.3 GB; `eta_local` .0217 for all:
