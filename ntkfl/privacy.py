@@ -398,9 +398,9 @@ def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> Dr
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
-    states = np.tile(start, runs)
-    need = 8 * 8 * kinds * runs * len(states) / n  # bytes a sample
+    need = 8 * 10 * kinds * runs * len(start) / n  # bytes a sample
     require("runs of drawn clients", lambda n: need * n, n=n)
+    states = np.tile(start, runs)
     clients = noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * noise.blocks.response(noise.pull)
     order, starts = np.concatenate(clients.members), np.cumsum([0, *map(len, clients.members[:-1])])
