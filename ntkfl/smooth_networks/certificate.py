@@ -201,7 +201,8 @@ def certify_network(
             AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
             Sigmoid, SiLU or ReLU, Unflatten first where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or
             "conv:L:PHI". Parameters without requires_grad are not trained. Or a JAX function f(params, x), x of shape
-            (n, d), of products x @ W, biases, activations and residual sums, which are read from it.
+            (n, d), of products x @ W, biases, activations and residual sums, which are read from it at four values of
+            n; what it does at others is taken to be the same.
         params: its parameters by name, arrays or tensors; None: those that the module has. Of a JAX function its own.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between

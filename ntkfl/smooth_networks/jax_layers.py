@@ -48,7 +48,7 @@ def jax_layers(
 
     Divisions by a number are products with the float64 nearest its inverse. Outputs and gradients of what was read are
     compared with the function's own at the probes, at these parameters and at others nearby: a readout of zeros hides
-    all that is before it.
+    all that is before it. A function that is another one only at some other number of samples is not found out.
 
     Raises:
         ValueError: an operation that is not one of such layers, by its name; or the comparison fails.
