@@ -9,6 +9,7 @@ from ntkfl.problem import require_size
 from ntkfl.ranges import RANGES, require_number
 
 INSIDE = {
+    "be 1 or more, and finite": (1, 1.5, 1e300),
     "be positive": (1e-300, 3, math.inf),
     "be 0 or more": (0, 1e-300, math.inf),
     "lie in [0, 1]": (0, 0.5, 1),
@@ -16,6 +17,7 @@ INSIDE = {
     "lie in (0, 1]": (0.5, 1),
 }
 OUTSIDE = {
+    "be 1 or more, and finite": (0.999, 0, -1, math.inf),
     "be positive": (0, -1),
     "be 0 or more": (-1e-300, -1),
     "lie in [0, 1]": (-1e-300, 1.5),
