@@ -15,7 +15,7 @@ within = sp.Symbol("W", real=True)
 
 
 def four_coins() -> SharedStarts:
-    """Four independent clients with outputs +-1: their mean has variance 1/4, one of them 1."""
+    """Four independent clients with outputs +-1: each output has variance 1, their mean 1/4."""
     problem = Problem(np.ones((1, 1)), np.ones(1), name="one sample")
     return SharedStarts(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [-1.0]]]), clients=4)
 
@@ -28,13 +28,14 @@ STATEMENTS = (
         source=Source(
             IMA,
             "section 5.3.3 and appendix C",
-            note="said twice, in 5.3.3 and after Corollary 2, where averaging more clients is called useless. Derived "
-            "again from the text: for clients of one law with one covariance C between any two, Var of the mean is "
-            "Var/K + (1 - 1/K) C, which is Var only if C = Var, that is if the outputs agree almost surely. "
-            "Identically distributed clients are said to have Var = Cov, so that variance and covariance add up "
-            "to the variance of one model. Equal laws give equal variances; Cov = Var needs equal outputs "
-            "(correlation 1). Independent ones have Cov = 0 and variance Var/K. With a shared start Cov = Var E(f | "
-            "start), and averaging gains (1 - 1/K) E Var(f | start), all that the start does not explain",
+            note="stated twice, in 5.3.3 and after Corollary 2, where the paper calls averaging more clients useless. "
+            "Derived again from the text: if all clients have one law and every two of them the covariance C, their "
+            "mean has the variance Var/K + (1 - 1/K) C. This is Var only if C = Var, and then the outputs agree almost "
+            "surely. The paper says that identically distributed clients have Var = Cov, so that variance and "
+            "covariance add up to the variance of one model. Equal laws give equal variances; Cov = Var needs equal "
+            "outputs (correlation 1). Independent clients have Cov = 0, and their mean the variance Var/K. With a "
+            "shared start Cov = Var E(f | start), and averaging gains (1 - 1/K) E Var(f | start), the part of Var that "
+            "the start does not explain",
         ),
         forms={
             Form.STATED: Claim(
@@ -44,7 +45,7 @@ STATEMENTS = (
                 witness=four_coins,
                 reading="twice alike, in section 5.3.3 and in appendix C",
                 consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
-                "the part that their common start explains; that the gain flattens with K stands.",
+                "the part that their common start explains. The claim that the gain flattens with K stands.",
             ),
             Form.REPAIRED: Claim(single - (1 - 1 / K) * within),
         },

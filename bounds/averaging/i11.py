@@ -1,4 +1,4 @@
-"""Eq (5): how many global models the moving average (IMA) needs, and how much of a quadratic's noise it leaves."""
+"""Eq (5): how many global models the moving average (IMA) needs, and the variance it leaves on a quadratic."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,11 +20,11 @@ from ntkfl.estimate import Estimate
 window = sp.Symbol("P", positive=True)
 contraction = sp.Symbol("rho", positive=True)
 
-WIDEST = 6  # window: P^2 unknowns in rationals
+WIDEST = 6  # largest window P; the equation for S has P^2 unknowns, in rationals
 
 
 def _left_over(models: sp.Expr) -> sp.Expr:
-    """Stationary variance of the mean of so many models.
+    """Stationary variance of the mean of the last P = `models` models.
 
     All covariances of w_t and w_{t-j}, 1 <= j <= P, are equal, g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1; the
     variance of the mean is g / rho.
@@ -51,7 +51,7 @@ class NoisyQuadratic(Case):
 
     @property
     def averaged_models(self) -> float:
-        """How many models w_(t-i), i = 0..P-1, Eq (5) takes the mean of."""
+        """Number of models w_(t-i), i = 0..P-1, that Eq (5) averages."""
         return float(len({-i for i in range(self.window)}))
 
     @property
@@ -94,11 +94,12 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Eq (5), section 6.2",
-            note="(5) averages w_t .. w_(t-P+1); the models to store are printed as tau = t-P..t, which are P+1, and "
-            "called P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in round t = t_s, "
-            "before any has been formed; w^(t_s - 1) is meant, and sent here. It needs t >= max(t_s, P-1). The second "
-            "part is a consequence that tells windows of different P apart: on a quadratic where w_t = rho w_IMA(t-1) "
-            "+ noise, Var w_IMA = 1/((P + rho)(1 - rho)): docs/proofs/linear_methods.md#noise-in-a-window",
+            note="(5) averages w_t .. w_(t-P+1). The paper prints the models to store as tau = t-P..t, which are P+1 "
+            "models, and calls them P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in "
+            "round t = t_s, before any average has been formed; the paper means w^(t_s - 1), which is sent here. The "
+            "average needs t >= max(t_s, P-1). The second part follows from (5), and tells windows of different P "
+            "apart: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)): "
+            "docs/proofs/linear_methods.md#noise-in-a-window",
         ),
         forms={
             Form.STATED: Claim(

@@ -1,4 +1,4 @@
-"""Eqs (24) to (27): how far apart two networks drawn in the cube see an input."""
+"""Eqs (24) to (27): the distance of two networks' hidden layers, both drawn in the cube, on an input."""
 
 import numpy as np
 import sympy as sp
@@ -33,7 +33,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The mean over the inputs, and their largest."""
+    """The mean of |(U_2 - U_1) x| over the inputs, and the largest."""
     apart = distance_of_sides(case)
     mean = mean_of(apart)
     return mean, Estimate.stacked([mean, apart[int(np.argmax(apart.value))]])
@@ -49,9 +49,10 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (24) to (27)",
-            note="(27) prints an equality though |x| < b; it is an upper bound. Right for one fixed input, 2 l "
-            "variables a row and a union over h rows. New: no logarithm and no failure, for the mean over the "
-            "inputs by their second moment (x uniform in the ball: largest eigenvalue b^2/(l+2)), and for each input",
+            note="(27) prints an equality though |x| < b; it is an upper bound. It is right for one fixed input, with "
+            "2 l variables a row and a union bound over h rows. The new bounds have no logarithm and no failure "
+            "probability: one for the mean over the inputs, by their second moment (x uniform in the ball: largest "
+            "eigenvalue b^2/(l+2)), and one for each input",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={

@@ -43,7 +43,7 @@ class SampleLadder(Case):
 
     @property
     def sizes(self) -> np.ndarray:
-        """n, as the data allow it."""
+        """The n of every sample, which the user's data may limit."""
         return np.array([sample.problem.n for sample in self.samples], float)
 
     @property
@@ -70,7 +70,7 @@ def _ladder(source: SphereDistribution | UserData, steps: tuple[int, ...], seed:
     return SampleLadder(source, Loss(slope=slope), seed, steps)
 
 
-# Of any distribution on a sphere and any 1-Lipschitz loss with values in [0, 1].
+# Ladders of any distribution on a sphere and any 1-Lipschitz loss with values in [0, 1].
 SMALL_LADDERS = st.builds(
     SampleLadder,
     source=distributions(),
@@ -95,7 +95,7 @@ def sample_ladder_families(options: Options) -> tuple[Family, ...]:
     return (Family(f"{name}, infinite width", _ladder, SMALL_LADDERS, (source, steps), trials),)
 
 
-SAMPLES = attrgetter("samples")  # of a ladder, one for each n
+SAMPLES = attrgetter("samples")  # the samples of a ladder, one for each n
 
 
 def _constants(case: SampleLadder) -> dict:
@@ -106,7 +106,7 @@ def _constants(case: SampleLadder) -> dict:
 
 
 def constant_loss() -> SampleLadder:
-    """A linear target, learnt the better the more samples there are, and the loss that is 1 whatever is answered."""
+    """A linear target, which more samples teach better, and the loss that is 1 whatever the output is."""
     return SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0)
 
 
@@ -118,10 +118,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem 4.3",
-            note="the informal version of Theorem C.11, and one fault with it: l(y,y) = 0 is nowhere assumed. For the "
+            note="the informal version of Theorem C.11, with the same fault: l(y,y) = 0 is nowhere assumed. For the "
             "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant mends "
-            "it. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data and is "
-            "therefore no property of a distribution; Definition C.1 has H_inf, used here. Repaired: as C.11",
+            "the claim. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data "
+            "and is therefore no property of a distribution; Definition C.1 has H_inf, which is used here. The repair "
+            "is that of C.11",
         ),
         hypotheses=(
             FAILURE_PROBABILITY,

@@ -1,4 +1,4 @@
-"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs, from networks that are never held."""
+"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs of networks never held whole."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.initialisation import blocks
 from ntkfl.problem import Problem
 
-RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}  # networks at each width
+RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}  # width: number of networks
 SEEDS = st.integers(0, 2**31)
 
 
@@ -34,7 +34,7 @@ class InitialLadder(Rungs):
 
     problem: Problem  # data; the labels are not used
     sigma: float  # standard deviation of the weights
-    # widths, counts: the widths and how many networks there are of each; none share neurons
+    # widths, counts: the widths and the number of networks of each; no two networks share neurons
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int  # the first seed
@@ -61,7 +61,7 @@ class InitialLadder(Rungs):
 
 
 def _ladder(options: Options, widths: tuple[int, ...], counts: tuple[int, ...], seed: int) -> InitialLadder:
-    """The ladder whose first seed is this one, on six points or on the user's data."""
+    """The ladder whose first seed is `seed`, on six points or on the user's data."""
     if options.data is None:
         problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
     else:

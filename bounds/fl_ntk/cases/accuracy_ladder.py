@@ -19,12 +19,12 @@ from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
-FIRST_LOSS = 20.0  # the other ladders have this L(u(0)), well above 1
+FIRST_LOSS = 20.0  # L(u(0)) of all ladders but `more_samples`, well above 1
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStart:
-    """The kernel regime started at y(0) = 0, and what the claims ask of it."""
+    """The kernel regime started at y(0) = 0, and its quantities in the claims."""
 
     problem: Problem
     setup: Setup
@@ -32,7 +32,7 @@ class KernelStart:
 
     @cached_property
     def regime(self) -> KernelRegime:
-        """Its exact run, by `kernel_regime`."""
+        """The exact run, by `kernel_regime`."""
         return kernel_regime(self.problem, self.setup)
 
     @cached_property
@@ -60,7 +60,7 @@ class Target:
 
     @cached_property
     def rounds(self) -> Estimate:
-        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded, so one round more or less."""
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded: an error of one round."""
         share = np.sqrt(2 * self.run.problem.n_clients * self.eps) / np.linalg.norm(self.run.problem.y)
         return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
 
@@ -69,7 +69,7 @@ class Target:
 class AccuracyLadder(Case):
     """Targets along which one parameter of the claim goes to a limit.
 
-    `sizes` grow without bound along it. `other` is a ladder along the same parameter over other data, if any.
+    `sizes` grow without bound along the targets. `other`, if any, makes a ladder of the same parameter on other data.
     """
 
     name: str
@@ -129,7 +129,7 @@ def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 4)
 
 
 def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
-    """eps = e^-s, s = 4, 8, ..., 128, with the slowest labels there are: the slowest direction of the round map."""
+    """eps = e^-s, s = 4, 8, ..., 128, with labels in the slowest direction of the round map."""
     values, vectors = np.linalg.eig(_start(problem, steps).regime.round_map)
     slowest = replace(problem, y=vectors[:, int(np.argmax(values.real))].real, x_test=None, y_test=None)
     start, sizes = _start(scaled_to_start(slowest), steps), 4 * POWERS
@@ -162,7 +162,7 @@ LADDERS = (towards_zero, more_clients, more_samples, smaller_angles)
 
 
 def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -> AccuracyLadder:
-    """The ladder of one seed, of eight points on the sphere or of the user's data."""
+    """The ladder of one seed, on eight points of the sphere or on the user's data."""
     return build(data.sphere(8, 8, seed=seed) if options.data is None else federated_families(options)[0].problem(seed))
 
 
@@ -179,7 +179,7 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_families(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder, three times where data are drawn; on the user's data each kind that they allow, once."""
+    """Every kind of ladder, three times where it draws data; on the user's data, each kind that these allow, once."""
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:

@@ -23,7 +23,7 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory
 
 LOSSES = (LOGISTIC, SQUARES)
-ROUNDINGS = 256  # of what is summed: between two orders of few neurons chance may hide some
+ROUNDINGS = 256  # of the summed quantity, since two orders of few neurons may agree by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class ConvexRun(Case):
 
     @cached_property
     def _runs(self) -> tuple[tuple[Trajectory, Trajectory], ...]:
-        """On each loss, with the neurons in two orders."""
+        """Two runs on each loss, with the neurons in two orders."""
         from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
         from ntkfl.training.methods import fl_ntk
         from ntkfl.training.objectives import HalfSquares, LogisticLoss
@@ -81,11 +81,11 @@ class ConvexRun(Case):
         return Estimate(value, np.full(value.shape, error), "two summation orders")
 
     def largest_output(self, loss: int) -> float:
-        """The largest output of the clients' own models, which above a step's limit grow and cancel in the mean."""
+        """The largest output of the clients' own models; above a step's limit these grow, and cancel in the mean."""
         return float(np.abs(self._runs[loss][0].local_outputs).max())
 
     def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
-        """alpha^T H alpha and F(f_0 + H alpha) near the alpha at which their sum, as the bound weighs it, is least."""
+        """alpha^T H alpha and F(f_0 + H alpha) near the alpha that minimises their weighted sum in the bound."""
         setup, h, y = self.setup, self.gram.value, self.problem.y
         ridge = self.problem.n_clients / (setup.eta_local * setup.eta_global * setup.local_steps * setup.rounds)
 
@@ -101,7 +101,7 @@ class ConvexRun(Case):
         return Estimate(size, rounding * size, "rounding"), Estimate(left, rounding * (left + 1), "rounding")
 
     def slopes(self, loss: ConvexLoss) -> Estimate:
-        """Sum over the local steps of a round from f(t) of l' at the outputs that each client sees, (n, T)."""
+        """l' at the outputs that each client sees, summed over the local steps of a round from f(t), (n, T)."""
         outputs, y = self.outputs(LOSSES.index(loss)), self.problem.y[:, None]
         own = self.gram.value * (self.problem.owner[:, None] == self.problem.owner)
         seen, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
@@ -152,7 +152,7 @@ def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
 def _convex_runs(draw: DrawFn) -> ConvexRun:
     """Small runs on any data with labels -1 and +1, steps on both sides of the limit.
 
-    The engine decides by rounding whether a neuron at its kink is active, and H(0) exactly: no neuron is there.
+    The engine decides by rounding whether a neuron at its kink is active, H(0) exactly: no drawn neuron is at one.
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))

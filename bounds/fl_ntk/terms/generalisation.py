@@ -1,4 +1,4 @@
-"""The leading term of the generalisation bounds, what they ask for, and the values of their symbols on a sample."""
+"""The leading term of the generalisation bounds, the width they need, and the values of their symbols on a sample."""
 
 import numpy as np
 import sympy as sp
@@ -9,7 +9,7 @@ from bounds.symbols import delta, lam, m, n
 quadratic, index = sp.symbols("Q i", positive=True)
 MAIN = sp.sqrt(2 * quadratic / n)
 
-PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, its powers of logarithms left out
+PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, without its powers of logarithms
 
 
 def constants(case: TrainedOnSample) -> dict:
