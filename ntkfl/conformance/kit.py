@@ -54,13 +54,17 @@ SCHEMA: dict[str, Any] = {
         limit={"type": "string", "description": "what must hold exactly; empty in cases that are no limit"},
         model={"enum": list(SHAPES)},
         loss={"enum": ["mean", "sum"], "description": "over the samples of a batch"},
-        clients={"type": "integer", "minimum": 1, "description": "how many there are"},
+        clients={"type": "integer", "minimum": 1, "description": "number of clients"},
         local=_object(
             momentum={"type": "number", "minimum": 0},
             weight_decay={"type": "number", "minimum": 0},
             clip={"type": ["number", "null"], "description": "largest norm of a gradient"},
         ),
-        tensors={"type": "array", "items": {"type": "string"}, "description": "of the model, in the order of vectors"},
+        tensors={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "tensors of the model, in the order of vectors",
+        },
         rounds={"type": "array", "items": ROUND, "minItems": 1},
     ),
 }
@@ -72,11 +76,11 @@ TEXT = f"""# A conformance kit for federated methods
 Every folder METHOD/CASE has
 
 * `case.json`, as `{SCHEMA_FILE}` describes it;
-* `case.npz`: x, y, owner (the client of each sample), start/NAME, the tensors of the first model, and where the method
-  adds noise, noise, a standard normal vector a round, parameters in the order of `tensors`;
+* `case.npz`: x, y, owner (the client of each sample), start/NAME (the tensors of the first model) and, where the method
+  adds noise, noise (a standard normal vector a round, parameters in the order of `tensors`);
 * `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ... (for `lora` those of
-  `weight`); beside them vectors that the method keeps, parameters in the order of `tensors`; names that begin with
-  `client_` have a row a client.
+  `weight`), and the vectors that the method keeps, parameters in the order of `tensors`. An array whose name begins
+  with `client_` has a row for each client.
 
 All real numbers are float64, and no file has pickles. `{INDEX}` lists the cases.
 
@@ -84,23 +88,23 @@ Models, with the loss of a sample:
 
 * `line`: w.x, (w.x - y)^2 / 2.
 * `logistic`: head.weight x + head.bias, cross-entropy of the softmax with class y.
-* `lora`: weight x, the same cross-entropy, weight = base.weight + lora_B lora_A; base.weight is not trained. Factors
-  are not unique, so that only `weight` is compared.
+* `lora`: weight x, the same cross-entropy, weight = base.weight + lora_B lora_A; base.weight is not trained. The
+  factors are not unique, so that only `weight` is compared.
 * `network`: head.weight tanh(body.0.weight x + body.0.bias) + head.bias, the same cross-entropy.
 
-A local step: the gradient g of the batch's loss, a mean or a sum as `loss` says, with what the method adds to it;
-clipped to the norm `clip`; plus `weight_decay` w; v <- `momentum` v + g, v = 0 when the round begins; w <- w - rate v.
-`diloco-adamw` takes steps of AdamW in their place, on the clipped g, with decoupled weight decay rate `weight_decay` w;
-each client keeps moments and count from round to round.
+A local step takes the gradient g of the batch's loss (a mean or a sum, as `loss` says), adds what the method adds,
+clips g to the norm `clip`, and adds `weight_decay` w. Then v <- `momentum` v + g, with v = 0 when the round begins, and
+w <- w - rate v. `diloco-adamw` takes steps of AdamW instead, on the clipped g, with decoupled weight decay rate
+`weight_decay` w; each client keeps its moments and its count of steps from round to round.
 
-An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest of its round,
-or 1. In float32: {MARGIN} times what the reference loses when it is run in float32. Where `limit` says something, it
-holds exactly.
+An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest number of its
+round, or times 1 if that is larger. In float32 the limit is {MARGIN} times what the reference loses when it is run in
+float32. What `limit` says holds exactly.
 """
 
 
 def write(out: Path, methods: Collection[str] | None = None) -> int:
-    """Write the kit, or some methods' part of it, into a new or empty folder; how many cases it has.
+    """Write the kit, or its part for some methods, into a new or empty folder; return the number of cases.
 
     Args:
         out: a new or empty folder.

@@ -1,7 +1,7 @@
-"""pfl-research on the kit: its algorithms, local steps and simulated backend; cohorts and batches are the cases'.
+"""pfl-research on the kit: algorithms, local steps and simulated backend are pfl's, cohorts and batches the cases'.
 
-Its differences of models are always float32, so that all is run in float32. The server's step is an optimizer of torch,
-as its users choose one: SGD for FedAvg and FedAvgM, Adam for FedAdam.
+In pfl differences of models are always float32, so that everything runs in float32. The server's step is an optimizer
+of torch, as pfl's users choose one: SGD for FedAvg and FedAvgM, Adam for FedAdam.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 
 PACKAGES = ("pfl", "torch")
-EVALUATION = 10**6  # samples in a batch: tells evaluation from training
+EVALUATION = 10**6  # batch size that tells evaluation from training
 BY_SIZE = ("fedavg", "fedavgm", "fedprox", "fedadam")
 
 
@@ -58,12 +58,12 @@ class Network(torch.nn.Module):
         return losses.sum() if self.reduction == "sum" else losses.mean()
 
     def metrics(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
-        """One that nobody reads: the first round is always evaluated."""
+        """A metric that nobody reads: pfl always evaluates the first round."""
         return {"samples": Weighted(len(x), len(x))}
 
 
 class Planned(Dataset):
-    """A client's samples in one round, in the batches of the case: each call gives the next pass."""
+    """A client's samples in one round, in the batches of the case: each call of `iter` gives the next pass."""
 
     def __init__(self, case: Any, number: int, client: int) -> None:
         super().__init__(tuple(map(tensor, case.samples(client))), user_id=str(client))
@@ -75,7 +75,7 @@ class Planned(Dataset):
         self.next = 0
 
     def iter(self, batch_size: int | None) -> Iterator[Any]:
-        """The batches of the next pass; all samples where no size is asked for, or for evaluation."""
+        """The batches of the next pass; for evaluation, or where no size is asked for, all samples in one batch."""
         if batch_size in (None, EVALUATION):
             yield self.raw_data
             return
@@ -84,7 +84,7 @@ class Planned(Dataset):
 
 
 class Rate(HyperParam, TrainingProcessCallback):
-    """The local rate of the round, and the models after each."""
+    """The local rate of each round, and the model after it."""
 
     def __init__(self, case: Any) -> None:
         self.case, self.number = case, 0
@@ -155,7 +155,7 @@ def chosen(case: Any, counts: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def local_optimizer(case: Any) -> Any:
-    """SGD as the case has it, from parameters and a rate."""
+    """A function that makes the case's SGD from parameters and a rate."""
 
     def make(parameters: Any, lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr, momentum=case.momentum, weight_decay=case.weight_decay)
@@ -164,7 +164,7 @@ def local_optimizer(case: Any) -> Any:
 
 
 def central_optimizer(case: Any, network: torch.nn.Module) -> torch.optim.Optimizer:
-    """The server's."""
+    """The optimizer of the server."""
     given = case.options
     if case.method == "fedadam":
         decays = given["first"], given["second"]
@@ -173,10 +173,10 @@ def central_optimizer(case: Any, network: torch.nn.Module) -> torch.optim.Optimi
         return torch.optim.Adam(network.parameters(), given["server_rate"], betas=decays, eps=given["tau"])
     momentum, nesterov = given.get("momentum", 0.0), given.get("nesterov", False)
     if nesterov and not momentum:
-        nesterov = False  # torch has none without momentum, where it changes nothing
+        nesterov = False  # without momentum it changes nothing, and torch refuses it
     return torch.optim.SGD(network.parameters(), given["server_rate"], momentum=momentum, nesterov=nesterov)
 
 
 def tensor(array: np.ndarray) -> torch.Tensor:
-    """In float32, or whole numbers."""
+    """The array as a tensor: float32, or int64 for whole numbers."""
     return torch.tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64)
