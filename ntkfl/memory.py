@@ -1,4 +1,4 @@
-"""Memory is asked for before the work: what this process can still take, and a refusal of what needs more."""
+"""Memory is asked for before the work: how much this process can still take; work that needs more is refused."""
 
 import os
 import resource
@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NEGLIGIBLE = 2**25  # bytes that are there wherever this program has started: not worth the question
+NEGLIGIBLE = 2**25  # bytes that are free wherever this program has started: not worth asking for
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
 V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 V2 = "memory.max", "memory.current", "inactive_file"
 
 
 class TooLittleMemory(ValueError, MemoryError):
-    """Work that needs more memory than there is; the message says how much, the limit, and what would fit."""
+    """Work that needs more memory than there is; the message gives both numbers, and what would fit."""
 
 
 def require(what: str, needs: Callable[..., float], limit: float | None = None, hint: str = "", **sizes: int) -> None:
@@ -25,7 +25,8 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
     can still take is the limit.
 
     Raises:
-        TooLittleMemory: with the figure, the limit, and for each size how large it may be with the others as they are.
+        TooLittleMemory: the work needs more than the limit. The message gives both numbers, and for each size how large
+            it may be with the other sizes as they are.
     """
     needed = needs(**sizes)
     limit = left_for(needed) if limit is None else limit
@@ -42,7 +43,7 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
 
 
 def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
-    """The largest size below this one that needs no more than the limit; 0 where none does.
+    """The largest size below `below` that needs no more than the limit; 0 where none does.
 
     `needs` gives the bytes for one size and grows with it.
     """
@@ -50,7 +51,7 @@ def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
 
 
 def shown(count: float) -> str:
-    """A number of bytes, three digits of it."""
+    """A number of bytes in three digits, with its unit."""
     power = 0
     while count >= 999.5 and power < len(UNITS) - 1:
         count, power = count / 1000, power + 1
@@ -58,14 +59,14 @@ def shown(count: float) -> str:
 
 
 def left_for(needed: float) -> float:
-    """`available()`, which takes a tenth of a millisecond, where so much may be missing; else inf."""
+    """`available()`, which takes a tenth of a millisecond, where `needed` is not negligible; else inf."""
     return available() if needed > NEGLIGIBLE else float("inf")
 
 
 def available() -> float:
-    """Bytes that this process can still take: of the machine, its control groups and its address space, the least.
+    """Bytes that this process can still take: the least that machine, control groups and address space leave it.
 
-    Where the system does not say what is free, as elsewhere than on Linux, the whole memory of the machine counts.
+    Where the system does not say what is free, as outside Linux, the whole memory of the machine counts.
     """
     return min(_of_machine(), _of_address_space(), *_of_groups(), float("inf"))
 
@@ -92,7 +93,7 @@ def _of_address_space() -> float:
 
 
 def _of_groups() -> Iterator[float]:
-    """What is left to the process's group and to each group around it, of either version; the page cache counts."""
+    """Bytes left to the process's control group and to each around it, of either version; page cache counts as left."""
     with suppress(OSError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -11,9 +11,9 @@ from ntkfl.algorithm1.compiled_once import compiled_once
 class Passes(NamedTuple):
     """Compiled functions; they release the interpreter. Arrays are (chunks, samples, lanes), signs (chunks, lanes).
 
-    pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, where neuron r is active on sample i; if `anew`, to 0.
-    look(z, start, signs, frozen, on): the sums over r of s_r relu(z_ir), (samples,), having added `start` to z if that
-    has chunks. Unless `frozen`, sets the patterns `on`: z >= 0. A NaN counts as active, so that the outputs show it.
+    pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, or to 0 if `anew`, where r is active on sample i.
+    look(z, start, signs, frozen, on): adds `start` to z if `start` has chunks; returns the sums over r of s_r
+    relu(z_ir), (samples,). Unless `frozen`, sets the patterns `on` to z >= 0. A NaN counts as active: outputs show it.
     """
 
     pulled: Callable[..., None]

@@ -1,4 +1,4 @@
-"""How many clients are trained together, in which space, and what a run without movements leaves behind."""
+"""How many clients train together and in which space, and the outputs of a run without movements."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,11 @@ from ntkfl.memory import require
 
 
 class Outputs(NamedTuple):
-    """What a run of N clients with c samples each leaves behind.
+    """The outputs of a run of N clients with c samples each.
 
-    local: every sample's output by its own client's model, before and after each local step, (T, K+1, N, c). last: by
-    the global model at the end, (N, c). kept: hidden weights at the rounds asked for, (rounds, m, d). device: where.
+    local: every sample's output by its own client's model, before and after each local step, (T, K+1, N, c). last:
+    every sample's output by the global model at the end, (N, c). kept: hidden weights at the rounds asked for,
+    (rounds, m, d). device: the device of the run.
     """
 
     local: np.ndarray
@@ -21,14 +22,14 @@ class Outputs(NamedTuple):
 
 
 def in_weight_space(samples: int, d: int) -> bool:
-    """Whether a client of so many samples is faster in weight space: by operations from 2 d on, by the clock later."""
+    """Whether a client of `samples` samples is faster in weight space: in operations from 2 d on, in time later."""
     return samples >= 4 * d
 
 
 def clients_at_once(
     n_clients: int, per_client: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
 ) -> int:
-    """The number of clients whose arrays fit, beside four numbers for each weight of the global network.
+    """The number of clients whose arrays fit in memory beside four numbers for each weight of the global network.
 
     Raises:
         ValueError: one client alone does not fit.
@@ -42,7 +43,7 @@ def clients_at_once(
 
 
 def numbers_held(samples: int, d: int) -> int:
-    """How many numbers for a neuron XLA was measured to hold at most for a client: four a sample, and its change."""
+    """Most numbers that XLA was measured to hold for a neuron and a client: four a sample, and the neuron's change."""
     return 4 * samples + (d if in_weight_space(samples, d) else 0)
 
 

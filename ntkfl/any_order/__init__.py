@@ -10,40 +10,43 @@ point nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - 
 projection of x_i (x) e_r on V, the span of the rows.
 
 Theorem. Let w*_r.x_i > D kappa_ri where s_ri = 1, and -w*_r.x_i > D kappa_ri where s_ri = 0, for every pair off A.
-(1) Every step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, from a W with W - W* in V and |W - W*| <= D gives such a W
-again, with |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, E = diag(sqrt eta_i) and J the
-rows g_i(W), i in B. So from W0 on, whatever the batches, their order, the clients and the numbers of local steps are,
-|W - W*| never grows. A mean of such models, with weights p_c that sum to 1, is such a model too (convexity), so that
+(1) Let W - W* be in V and |W - W*| <= D. A step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, gives such a W again,
+with |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, E = diag(sqrt eta_i) and J the rows
+g_i(W), i in B. So from W0 on |W - W*| never grows, whatever the batches, their order, the clients and the numbers of
+local steps are. A mean of such models, with weights p_c that sum to 1, is such a model too (convexity), so that
 server steps in [0, 1] are covered: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
 (2) The sum over all steps of eps eta_i r_i^2 is at most D^2, where a client's steps count with their weight g p_c.
-(3) If eps > 0 is fixed, every sample is visited again and again with steps above a fixed number, and every client that
-trains in a round counts in its mean with a weight above a fixed number, all residuals tend to 0 and the weights
-converge.
+(3) Let eps > 0 be fixed, let every sample be visited again and again with steps above a fixed number, and let every
+client that trains in a round count in the mean of the round with a weight above a fixed number. Then all residuals tend
+to 0 and the weights converge.
 (4) |f_W(x) - f_W*(x)| <= |a| D |x| for every later W, and |f_W(x) - f_W0(x)| <= 2 |a| D |x|.
 
 The proof is on the page named below. Its core: <g_i(W), W* - W> = r_i exactly, by homogeneity, as long as W has the
 signs of W* off A; and steps stay in V, where no sign off A can change within D of W*.
 
-Several outputs, a_r in R^C: the signs do not depend on the output. Rows phi_io = (a_ro s_ri x_i)_r for each sample and
-output, n C + |A| rows in all; gradients of all outputs of a batch are in V, and the identity holds for each with W*.
-Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's norm in (4).
+Several outputs, a_r in R^C: the signs do not depend on the output. There is a row phi_io = (a_ro s_ri x_i)_r for each
+sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V, and the identity holds for
+each output with W*. Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's
+norm in (4).
 Held pairs cost one row each, as before: w*_r.x_i = 0 holds them for all outputs.
 
 Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is off by
-sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i, of either sign and quadratic in the distance, which does not fall with r_i: the
-zero-loss set is curved, and the distance to a point of it grows along most runs. Nor momentum or control variates after
-the checkpoint (`certify_method` has those, for one method with given steps), server steps above 1, or frozen biases as
-features (a frozen bias is covered by the same proof with w*_r.x_i + b_r for w*_r.x_i, but not implemented).
+sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i. This sum has either sign, is quadratic in the distance, and does not fall with
+r_i: the zero-loss set is curved, and the distance to a point of it grows along most runs. Not covered either:
+momentum or control variates after the checkpoint (`certify_method` has those, for one method with given steps), server
+steps above 1, and frozen biases as features (the same proof covers a frozen bias, with w*_r.x_i + b_r for w*_r.x_i, but
+this is not implemented).
 
 Huber's loss, squared hinges and squares with a band have a theorem of their own: docs/proofs/losses_in_any_order.md.
 
-What is certified is a statement of real arithmetic on the stored floats; rounding of the training itself is not in it.
+A certificate is a statement of real arithmetic on the stored floats; it leaves out the rounding of the training.
 
-Rounding: C C' and all products are bounded entry by entry. With lam > 0 a certified lower bound of the smallest
-eigenvalue of C C' the rows are independent, so W* exists; the computed point W~ = W0 + C' a has C W~ = C W* - d with d
-enclosed, hence |W~ - W*| <= |d| / sqrt(lam), which is added to D's reach. Norms of projections come from
-k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h, true for every h, so that a computed h gives both ends. Pairs with
-|w_r.x_i| > 2 D |x_i| meet the condition as kappa <= |x_i| and |w*_r - w_r| <= D; only the others are looked at.
+Rounding: C C' and all products are bounded entry by entry. Let lam > 0 be a certified lower bound of the
+smallest eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point W~ = W0 + C' a has
+C W~ = C W* - d with d enclosed, hence |W~ - W*| <= |d| / sqrt(lam); this bound is added to D's reach. Norms of
+projections come from k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h. This is true for every h, so that a computed h
+gives both ends. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, as kappa <= |x_i| and |w*_r - w_r| <= D; only the
+other pairs are looked at.
 
 Memory: (n C + |A|)^2 and n m / 8 bytes of patterns.
 Source: docs/proofs/any_order.md#the-theorem.

@@ -1,6 +1,6 @@
 """Losses along the line through two models that can only be evaluated: curves, and barriers on a grid.
 
-Of torch modules, `TorchNetwork` has the points of the line: `lambda alpha: loss(between(first, second, alpha))`.
+For torch modules, `TorchNetwork` makes the models on the line: `lambda alpha: loss(between(first, second, alpha))`.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from ntkfl.problem import finite_array
 
 @dataclass(frozen=True, eq=False)
 class GridBarrier:
-    """The largest excess on a grid: a lower bound on the barrier, which between the points may be higher.
+    """The largest excess on a grid: a lower bound on the barrier, which may be higher between the points.
 
     Args:
         value: largest excess over the line between the ends.
-        at: its alpha.
+        at: the alpha of this excess.
         points: number of points of the grid.
     """
 
@@ -32,7 +32,7 @@ class GridBarrier:
 
 @dataclass(frozen=True, eq=False)
 class GridMean:
-    """A mean over the segment by the trapezoidal rule on a grid: nothing bounds how far it is from the integral."""
+    """A mean over the segment by the trapezoidal rule on a grid, without a bound on its error."""
 
     value: float
     points: int
@@ -47,13 +47,13 @@ def interpolation_curve(
     second: Float[np.ndarray, " S"],
     alphas: Float[np.ndarray, " p"],
 ) -> Float[np.ndarray, " p"]:
-    """evaluate(alpha first + (1 - alpha) second) at every alpha; these may lie outside of [0, 1].
+    """evaluate(alpha first + (1 - alpha) second) at every alpha; alphas may lie outside of [0, 1].
 
     Args:
         evaluate: the function of one vector of weights.
         first: the point at alpha = 1, shape (S,).
         second: the point at alpha = 0, shape (S,).
-        alphas: where it is evaluated.
+        alphas: the values of alpha, shape (p,).
 
     Raises:
         ValueError: points of different shapes.

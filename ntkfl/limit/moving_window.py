@@ -16,12 +16,12 @@ from ntkfl.limit.linear_round import LinearRound, Memory, Vectors
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """The mean of the last models, as in training; no more models than there are.
+    """The mean of the last `size` models, as in training; of all models while there are fewer.
 
     Args:
-        size: how many.
+        size: number of models.
         start: rounds after which the mean takes the model's place.
-        fed_back: whether it is sent out and what the next round starts from; else it is evaluated only.
+        fed_back: whether the mean is sent out and the next round starts from it; else the mean is evaluated only.
 
     Raises:
         ValueError: a size below 1, a start below 0.
@@ -40,13 +40,13 @@ class MovingWindow:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowedRegime(LinearRegime):
-    """A linear method under a moving window. Spectrum, rate and limits are those of rounds with a full window.
+    """A linear method under a moving window.
 
-    Where the mean is evaluated only, they are the method's own.
+    Spectrum, rate and limits are those of rounds with a full window, or the method's where the mean is evaluated only.
 
     Args:
         inner: the method's own round.
-        window: of the models that it computes.
+        window: the window over the models of this round.
 
     Source: IMA, eq. 5; docs/proofs/linear_methods.md#state-maps.
     """
@@ -59,8 +59,8 @@ class WindowedRegime(LinearRegime):
         """A regime's method under the window.
 
         Args:
-            regime: without a window.
-            window: the models whose mean is sent out.
+            regime: the method, without a window.
+            window: the window over the models of the method.
         """
         own = regime.round
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
@@ -71,11 +71,11 @@ class WindowedRegime(LinearRegime):
 
     @property
     def modes(self) -> None:
-        """None: what is reported, or sent out, is a mean of models."""
+        """None, since a mean of models is reported or sent out."""
         return None
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        plain = replace(self, round=self.inner)  # whose memory is the method's own
+        plain = replace(self, round=self.inner)  # its memory is the method's own
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model
@@ -97,9 +97,10 @@ class WindowedRegime(LinearRegime):
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """A round from the mean of the last `size` models to the next such mean.
 
-    What is remembered is the method's own memory and u_j, the last models but one each less their mean. Where the
-    method remembers nothing and has the factor l = 1 - nu, z^Q = (l/Q) (1 + z + ... + z^(Q-1)). On the unit circle that
-    has a real l at l = 1 and l = -Q only, so that it is stable for -Q < l < 1.
+    The round remembers the method's own memory and u_j: the last Q = `size` models without the oldest, each less the
+    mean of all Q. Where the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round
+    satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). For z on the unit circle l is real at l = 1 and l = -Q only: the
+    round is stable for -Q < l < 1.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

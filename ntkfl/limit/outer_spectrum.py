@@ -1,15 +1,15 @@
 """The outer eigenvalues of a round that remembers one vector: zeros of a symmetric matrix function, none missed.
 
-The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Without the residual n rows are left: z is an
-eigenvalue where
+The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Eliminating the residual leaves n rows: z is
+an eigenvalue where
 
     T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
 
 is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D.
 
 Beyond `radius` every eigenvalue of the round map is real, and T has as many negative eigenvalues at z > radius,
-or positive ones at z < -radius, as the round map has beyond that z. Whether there are any is what a Cholesky
-factorisation tells. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
+or positive ones at z < -radius, as the round map has beyond that z. A Cholesky factorisation tells whether
+there are any. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues.
 """
 
@@ -25,15 +25,15 @@ from ntkfl.limit.complex_pairs import pair_radius
 from ntkfl.limit.round_modes import ClientModes
 
 CLOSE = 1e-15  # how closely the eigenvalue is enclosed, relative where w is above 1; 1 - z may be as small as 1e-10
-ROUNDING = 1e-14  # relative, of the two sides of b - p: where they cancel its root decides the radius
-MARGIN = 1e-9  # an eigenvalue that is no farther beyond `radius` is left to others
-NEAR = 1e-3  # of the interval, above its lower end: where a factor is tried next
+ROUNDING = 1e-14  # relative, of b and of p: where b - p cancels, its root decides the radius
+MARGIN = 1e-9  # an eigenvalue at most this far beyond `radius` is not looked for here
+NEAR = 1e-3  # the next factor is tried at this share of the interval above its lower end
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
 
 
 @dataclass(frozen=True, eq=False)
 class OuterSpectrum:
-    """T of a round, by its functions' values at the clients' eigenvalues."""
+    """T of a round, given by s, p and b at the clients' eigenvalues."""
 
     scale: Float[np.ndarray, " n"]  # s, (n,)
     zero: Float[np.ndarray, " n"]  # p, (n,)
@@ -41,12 +41,12 @@ class OuterSpectrum:
 
     @property
     def known(self) -> bool:
-        """Whether s, p and b are as T needs them, which they may not be at local steps beyond the clients' limit."""
+        """Whether s, p and b are as T needs them; they may not be at local steps beyond the clients' limit."""
         numbers = np.stack([self.scale, self.zero, self.pole])
         return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
-        """All eigenvalues of the round map that are larger are real."""
+        """A radius beyond which all eigenvalues of the round map are real."""
         lost = ROUNDING * (self.pole + self.zero)
         discs = np.sqrt(self.pole * np.maximum(self.pole - self.zero + lost, 0))
         largest = float((1 - self.pole + discs).max())
@@ -54,7 +54,7 @@ class OuterSpectrum:
             return largest
         product = (1 - self.pole[0]) * self._between_roots(turned)
         product[np.diag_indices(len(product))] += self.zero
-        trace = float(np.trace(product))  # no less than its norm
+        trace = float(np.trace(product))  # no less than the norm of the product
         least = lapack.smallest_eigenvalue(np.asfortranarray(product))
         least -= len(product) * np.finfo(float).eps * trace
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
@@ -63,8 +63,8 @@ class OuterSpectrum:
         """The spectral radius of the round map; None where it is not proved.
 
         Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
-        roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z; where H is singular,
-        1 - z has no correct digit.
+        roundings of H would, or as a dense solver's. Near 1 this is some n eps cond(H) of 1 - z; where H is
+        singular, 1 - z has no correct digit.
         """
         if not self.known:
             return None
@@ -72,7 +72,7 @@ class OuterSpectrum:
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 edge = 1 + MARGIN + self.radius(turned)
-                positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: none is above 1
+                positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: no eigenvalue is above 1
                 edge = edge if positive is None else 2 + positive
                 negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
             except (OverflowError, LinAlgError):
@@ -106,7 +106,7 @@ def _last_zero(
 ) -> float | None:
     """The largest w > low where matrix + diag(values(w)), which is increasing there, is singular; None: there is none.
 
-    At the upper end of what encloses it there is a Cholesky factor; at the lower end there is none, or a Rayleigh
+    At the upper end of the enclosing interval there is a Cholesky factor; at the lower end there is none, or a Rayleigh
     quotient is 0.
 
     Raises:
@@ -152,7 +152,7 @@ def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def _rayleigh_zero(
     matrix: np.ndarray, values: Callable[[float], np.ndarray], vector: np.ndarray, low: float, high: float
 ) -> float:
-    """Where between them the vector's Rayleigh quotient is 0; `low` where it is positive there already."""
+    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if there is no change from - to +."""
     constant, weights = vector @ matrix @ vector, vector**2
 
     def quotient(w: float) -> float:
@@ -160,6 +160,6 @@ def _rayleigh_zero(
 
     if not quotient(low) < 0 < quotient(high):
         return low
-    from scipy.optimize import brentq  # here because it takes a third of a second
+    from scipy.optimize import brentq  # imported here, as the import takes a third of a second
 
     return float(brentq(quotient, low, high, xtol=CLOSE / 100))

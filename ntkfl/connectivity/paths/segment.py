@@ -1,4 +1,4 @@
-"""The outputs along the segment between two networks: each sample's is quadratic between the kinks it crosses.
+"""Outputs along the segment between two networks: on each sample quadratic between the kinks that it crosses.
 
 At alpha w_1 + (1 - alpha) w_2 unit i sees g_i = alpha a_i + (1 - alpha) c_i with a = U_1 x and c = U_2 x, and adds
 (alpha v_1i + (1 - alpha) v_2i) relu(g_i). So f is a quadratic in alpha between the points -c_i / (a_i - c_i) at which
@@ -19,7 +19,7 @@ from ntkfl.connectivity.paths.long_sums import LONG, long_product, long_product_
 from ntkfl.gram.error_free import SMALLEST
 
 EPS = np.finfo(float).eps
-BELOW_ONE = 1 - EPS / 2  # the largest float that is
+BELOW_ONE = 1 - EPS / 2  # the largest float below 1
 CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
 MOST_EXPONENT = 150.0  # beyond it norms of outputs overflow
 HELD = 2**24  # units times samples whose products are kept, 32 bytes each
@@ -57,7 +57,7 @@ class Segment:
 
     @property
     def crossings_in_all(self) -> int:
-        """Pairs of sample and unit that cross, but for rounding; a pass over few samples at a time."""
+        """Number of pairs of sample and unit that cross, up to rounding; a pass over few samples at a time."""
         rows = max(1, CHUNK // len(self.first.hidden))
         return sum(
             int(np.count_nonzero((part @ self.first.hidden.T >= 0) != (part @ self.second.hidden.T >= 0)))
@@ -72,9 +72,9 @@ class Segment:
         return part
 
     def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
-        """The segment on few enough inputs at a time that their pieces can be held, and their labels.
+        """The segment on so few inputs at a time that their pieces fit in memory, and their labels.
 
-        heavy: how many times more than their pieces is held of them.
+        heavy: memory held for an input, as a multiple of its pieces.
         """
         width = self.first.hidden.shape[0]
         if len(self.x) * width <= HELD:
@@ -95,12 +95,12 @@ class Segment:
 
     @cached_property
     def crossings(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where units change their sign on each sample, ascending, (n, k), and the units; 1 where there is no more.
+        """Alphas where units change their sign on each sample, ascending, (n, k), and the units; 1 after the last.
 
         k is the largest number of crossings that a sample has.
         """
         a, c = self._sides
-        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: it is on, or off, all the way
+        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: the unit is on, or off, on the whole segment
         points = np.ones(c.shape)
         points[crosses] = np.minimum(c[crosses] / (c[crosses] - a[crosses]), BELOW_ONE)
         most = int((points < 1).sum(axis=1).max())
@@ -108,7 +108,7 @@ class Segment:
         return np.take_along_axis(points, unit, axis=1), unit
 
     def coefficients(self, channel: int) -> np.ndarray:
-        """f of one output on the pieces of each sample, (n, k + 1, 3), constant term first, long precision.
+        """Coefficients of one output on the pieces of each sample, (n, k + 1, 3), constant term first, long precision.
 
         Piece p of a sample lies between its crossings p - 1 and p; pieces after the last crossing are empty.
         """
@@ -143,7 +143,7 @@ class Segment:
 
     @cached_property
     def crossing_error(self) -> np.ndarray:
-        """Bound on how far a crossing of each sample may be from its place before it is rounded, (n,)."""
+        """Bound on the error of each sample's crossings before they are rounded, (n,)."""
         a, c = self._sides
         near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # an end that cannot be told from 0
         may_cross = (np.sign(a) * np.sign(c) < 0) | near_zero
@@ -186,15 +186,15 @@ class Segment:
     def output_error(self) -> np.ndarray:
         """Bound on the error of the outputs' pieces, (n, C), at any alpha.
 
-        It has three parts: the products U x; the sums over the units; and edges that are rounded to float64, between
-        which and the true crossing the wrong piece is off by at most |v| |a - c| times their distance.
+        It has three parts: the products U x; the sums over the units; and edges that are rounded to float64. Between
+        an edge and the true crossing the wrong piece is off by at most |v| |a - c| times their distance.
         """
         largest = np.maximum(*(np.abs(v) for v in self._readouts))
         (a, c) = self._sides
         may_be_on = np.maximum(a, c) > -self._product_error
         products = 4 * (self._product_error * may_be_on) @ largest.T
         sums = 16 * running_sum_error(a.shape[1])
-        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # of these bounds themselves, which are float64
+        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # of these bounds, which are float64
         return np.asarray(products + (sums + 2 * EPS) * self.absolute_terms + underflow, float)
 
     @cached_property
@@ -204,7 +204,7 @@ class Segment:
 
 
 def _terms(a: np.ndarray, c: np.ndarray, one: np.ndarray, two: np.ndarray) -> Iterator[np.ndarray]:
-    """(alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c), the coefficients of alpha^0, alpha^1, alpha^2."""
+    """Coefficients of alpha^0, alpha^1, alpha^2 in (alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c)."""
     rise, more = a - c, one - two
     yield two * c
     yield two * rise + more * c
