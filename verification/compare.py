@@ -12,7 +12,7 @@ from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
 
-COARSE = 0.2  # an exponent known less well than this does not tell -1/2 from -1/4 or -3/4: not resolved
+COARSE = 0.2  # an exponent with a larger error does not tell -1/2 from -1/4 or -3/4: unresolved
 
 IDENTITIES = (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE)
 
@@ -24,7 +24,7 @@ class Comparison:
     """The outcome of one trial, its most telling entry, and how tight it was.
 
     `left`, `right`: the entry that decided (the worst one). `tightness`: the largest left/right (for an equality, the
-    largest |difference| relative to the scale). `margin_in_errors`: how many errors lie between the sides, at least.
+    largest |difference| relative to the scale). `margin_in_errors`: least distance of the sides, in errors.
     """
 
     outcome: Outcome
@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def errors_apart(self) -> float:
-        """By how many of their errors the two sides that decided differ; infinite where neither has an error."""
+        """Distance of the two sides that decided, over the sum of their errors; infinite where neither has an error."""
         apart, error = abs(float(self.left.value) - float(self.right.value)), float(self.left.error + self.right.error)
         return apart / error if error > 0 else np.inf
 
@@ -46,14 +46,14 @@ def compare(
     """Compare a measured left side with a right side, entry by entry; the worst entry decides.
 
     Args:
-        kind: of the claim: which side may be the larger.
+        kind: the kind of the claim, which says which side may be the larger.
         left: values of the left side, a number or an array.
         right: values of the right side.
         lower: the right side of the inequality from below, for two-sided claims; default none.
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
-        ValueError: neither shape is the common one, as of a column and a row, or the sides have no entry.
+        ValueError: neither side has their common shape (as with a column and a row), or the sides have no entry.
 
     Example:
         >>> from bounds import Kind
@@ -86,7 +86,7 @@ def compare(
         else:
             holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
             codes = np.where(holds, 0, np.where(violated, 3, np.where(_fine(error, size), 1, 2)))
-            codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)  # two overflows are in no order
+            codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)  # two infinite values have no order
             nearness = ratios(kind, l_value, r_value)
             margins = np.where(error > 0, np.abs(gap) / error, np.inf)
     if not gap.size:
@@ -103,10 +103,10 @@ def compare(
 
 
 def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How near the sides are, in their shape: left/right; of an identity the difference over the largest entry.
+    """How near the sides are, in their shape: left/right; for an identity, the difference over the largest entry.
 
     Args:
-        kind: of the claim.
+        kind: the kind of the claim.
         left: values of the left side, a number or an array.
         right: values of the right side.
     """
@@ -143,11 +143,11 @@ def judge(
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        case: where; it is taken to meet the hypotheses.
-        formula: in place of the form's own, as a mutant's.
-        known: what `statement.measured` gave on this case, where it has been asked already; default asked here.
-        right: what the formula gave, part by part, where it has been evaluated already; default evaluated here.
-        reverse: turn its inequality round, as a mutant does.
+        case: the case; it is assumed to meet the hypotheses.
+        formula: a formula in place of the form's own, such as a mutant's; default the form's own.
+        known: the result of `statement.measured` on this case, if it is known; default measured here.
+        right: the values of the formula, part by part, if they are known; default evaluated here.
+        reverse: claim the opposite inequality, as a mutant does.
 
     Raises:
         ValueError: the formula has another number of parts than the left side.
@@ -166,7 +166,7 @@ def judge(
 
 
 def _worst(parts: list[Comparison]) -> Comparison:
-    """The part that decides; its sides are as near each other as those of the nearest part."""
+    """The part that decides, with the smallest margin of all parts."""
     worst, nearest = max(parts, key=_severity), min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 
@@ -176,10 +176,10 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
-    """An O(.) claim: along the ladder, left/right must not grow; its exponent's interval must reach 0 or below.
+    """Judge an O(.) claim: left/right must not grow along the ladder; its exponent's interval must reach 0 or below.
 
     Where the right side is 0 and the left surely is not, no constant makes the claim true: one case decides. Where the
-    left side may itself be 0, what seems to grow may be its error, and the claim is not refuted.
+    left side may itself be 0, the growth may be that of its error, and the claim is not refuted.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

@@ -1,4 +1,4 @@
-"""The stored case of a form that is violated, as a counterexample that a file can keep."""
+"""The stored case of a violated form, as a counterexample for a replay file."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from verification.verdict_page import witness_text
 
 
 def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
-    """What `written` keeps of a form's stored case.
+    """The counterexample that `written` keeps of a form's stored case.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
 
     Raises:
-        ValueError: it has no stored case, or that does not violate it.
+        ValueError: the form has no stored case, or its stored case does not violate it.
     """
     if statement.forms[form].witness is None:
         raise ValueError(f"{statement.id} {form.value} has no stored case; it needs a witness")
@@ -31,7 +31,7 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
 
 
 def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:
-    """The case judged as `verify` judges the stored one, where it is that; else None."""
+    """The case judged as `verify` judges the stored case, if the two are equal; else None."""
     witness = statement.forms[form].witness
     try:
         if witness is None or encode(witness()) != encode(case):

@@ -1,4 +1,4 @@
-"""`ntkfl connectivity-table`: Theorem 3.5, R1, the sure bound and R2 beside the exact truth."""
+"""`ntkfl connectivity-table`: Theorem 3.5, R1, the sure bound and R2 beside the exact values."""
 
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from experiments.connectivity_rows import BoundsRow
 
 HEADER = ("networks", "d", "Theorem 3.5", "R1", "sure", "R2", "largest gap", "barrier", "accuracy barrier")
-WIDTH = 140  # of the table, wherever it is printed
+WIDTH = 140  # characters a line of the table, wherever it is printed
 CLASSES = 10
 
 
@@ -24,25 +24,26 @@ def connectivity_table(
     samples: Annotated[int, typer.Option(min=CLASSES, help="images, half of them for each client")] = 400,
     width: Annotated[int, typer.Option(min=1, help="hidden units of the trained networks")] = 32,
     steps: Annotated[
-        int, typer.Option(min=1, help="steps of gradient descent; of the federated rows, local steps over all rounds")
+        int, typer.Option(min=1, help="steps of gradient descent; in the federated rows, local steps over all rounds")
     ] = 300,
     clients: Annotated[int, typer.Option(min=2, help="clients of the federated rows")] = 4,
     rounds: Annotated[int, typer.Option(min=1, help="rounds of the federated rows")] = 10,
     weight: Annotated[float, typer.Option(min=0, help="weight of the connectivity loss")] = 1.0,
     delta: Annotated[float, typer.Option(help="failure probability of Theorem 3.5 and R1")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="of networks and data")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="seed of networks and data")] = 0,
 ) -> None:
     """Bounds on the barrier between two networks, beside the exact barrier.
 
     The bounds are FedGuCci's Theorem 3.5, and R1, the sure bound and R2, which are proved here (`ntkfl show
-    fedgucci/R1`, `fedgucci/R2`). First come networks drawn in cubes of side d, the largest values of five draws. Then
-    trained networks, both layers: even against odd classes (logistic loss) and ten classes (cross-entropy, every bound
-    times sqrt 2). "alone" and "connected" are trained on halves of the images from different starts, without and with
-    the connectivity loss to an anchor trained on all images. "FedAvg" and "FedGuCci" are the two clients of the last
-    round with the largest accuracy barrier, of data split by Dirichlet(0.3); the anchor is the global network that the
-    round began with. d is then the side of the smallest cube around the anchor that holds both. Trained networks are no
-    uniform draws from this cube: for them Theorem 3.5 and R1 are only for comparison, while the sure bound and R2 hold.
-    Theorem 3.5 is taken at d itself; its d_epsilon is smaller than d by at most the factor (1 - delta)^(1/S).
+    fedgucci/R1`, `fedgucci/R2`). The first rows are networks drawn in cubes of side d: the largest values of five
+    draws. The other rows are networks with both layers trained, on even against odd classes (logistic loss) and on ten
+    classes (cross-entropy, every bound times sqrt 2). The networks "alone" and "connected" are trained on halves of the
+    images from different starts, "alone" without and "connected" with the connectivity loss to an anchor trained on all
+    images. "FedAvg" and "FedGuCci" are the two clients of the last round with the largest accuracy barrier, the data
+    split by Dirichlet(0.3); their anchor is the global network that the round began with. Here d is the side of the
+    smallest cube around the anchor that holds both networks. Trained networks are no uniform draws from this cube: for
+    them Theorem 3.5 and R1 are only for comparison, while the sure bound and R2 hold. Theorem 3.5 is taken at d; its
+    d_epsilon is smaller than d by at most the factor (1 - delta)^(1/S).
     """
     from rich.text import Text
 

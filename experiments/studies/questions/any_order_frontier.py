@@ -1,14 +1,15 @@
 """Any-order frontier: from which round on is convergence proved for every order, and what ends the proof's reach?
 
-Digits, trained with the tuned heavy ball at the server; every few rounds the network is judged by the any-order
-certificate and by X.11 and X.12; at the start by X.11, at a step so short that it asks for no shorter one. And at the
-start: the largest distance D at which the certificate would hold, were the labels that near. What ends it is a chain
-reaction in D itself. Of m n pairs some q = sqrt(2/pi) m n kappa D lie within kappa D of their kinks and are held, kappa
-about sqrt(few/m). A neuron that is held at the kink of x_i may move by D |G_ij| at the kink of x_j, G = x x^T, so that
-q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|: they add gamma D^4 to D^2, gamma =
-(2/pi) m n kappa sum_j |G_ij|^3 / 3. D_0^2 = D^2 - gamma D^4 has a solution up to D = (2 gamma)^(-1/2), which goes with
-m^(-1/4) and about 1/n. In the cells that we have measured, training that goes on comes below it: what ends the reach in
-a given number of rounds is a network so narrow that its residual falls too slowly.
+Networks train on digits with the tuned heavy ball at the server. Every few rounds the any-order certificate, X.11 and
+X.12 judge the network. X.11 also judges the start, at a step so short that X.11 asks for no shorter one. A further
+quantity of the start is the largest distance D at which the certificate would hold, were the labels that near. A chain
+reaction in D limits this distance. Of m n pairs of neuron and sample some q = sqrt(2/pi) m n kappa D lie within kappa D
+of their kinks and are held, kappa about sqrt(few/m). A neuron that is held at the kink of x_i may move by D |G_ij| at
+the kink of x_j, G = x x^T. So q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|: they add
+gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a solution up to
+D = (2 gamma)^(-1/2), which goes with m^(-1/4) and about 1/n. In the cells that we have measured, training that goes on
+brings D below this limit. What ends the reach in a given number of rounds is a network so narrow that its residual
+falls too slowly.
 """
 
 from collections.abc import Iterable
@@ -28,14 +29,14 @@ from ntkfl.problem import Problem, Setup, Weights
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit
-SHORT = 1e-4  # of that step: for X.11, whose need then no longer depends on it
+SHORT = 1e-4  # of that step, for X.11: what X.11 needs no longer depends on a step so short
 NEVER = ("round", "round_x", "held")  # quantities without a value where nothing certifies
-WIDE = 500  # neurons from which on the power of the width is looked at
+WIDE = 500  # neurons: the power of the width is fitted from here on
 SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
-    """First rounds that certify, NaN where none does; what the any-order certificate finds there; its reach."""
+    """First rounds that certify (NaN where none does), what the any-order certificate has there, and its reach."""
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.clients()]
@@ -63,7 +64,7 @@ def chain_reaction(x: np.ndarray, width: int) -> float:
 
 
 def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
-    """`round`, `held`, `distance`, `residual`; `round_x`, the first that X.11 or X.12 certifies; `left` at the end."""
+    """`round`, `held`, `distance`, `residual`; `round_x`, that of X.11 or X.12; `left`, |y - f| at the end."""
     at = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
     for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):
         at["left"] = float(np.linalg.norm(problem.y - weights.outputs(problem.x)))
@@ -80,7 +81,7 @@ def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
 
 
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
-    """Whether X.11 or X.12 certifies; balls look only where float64 expects it."""
+    """Whether X.11 or X.12 certifies; balls are used only where float64 expects it."""
     if not expected(problem, setup, weights).promising:
         return False
     later_first = reversed(tuple(THEOREMS.values()))  # X.12 is expected to certify
@@ -89,7 +90,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
 
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
-    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # what the start does not depend on
+    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # axes on which the start does not depend
     start = (cells.edge / cells.chain).isel(once)
     wide = start.sel(width=start.width >= WIDE)
     widths = wide.width.to_numpy().astype(float)
@@ -130,10 +131,10 @@ def charts(cells: Cells) -> Iterable[Chart]:
     yield Chart(
         "any-order-frontier",
         f"Digits, medians over clients, partitions, K and {cells.sizes[SEED]} seeds; tuned momentum at the server, "
-        f"a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that is certified; cells "
+        f"judged after every {EVERY} of at most {ROUNDS} rounds. Left: the first round that is certified; cells "
         "without one count as later than all others. Middle: the largest distance to W* at which the network of "
-        "the start would certify, and where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs "
-        "held.",
+        "the start would be certified, and the D above which held pairs make D grow without end, (2 gamma)^(-1/2). "
+        "Right: the pairs held.",
         "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
         (
             panel("first round certified", rounds, "round", "round_x", "bound", "X.11/X.12"),
@@ -144,7 +145,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
-    """Samples and medians over everything but n and the width, where they are numbers."""
+    """Samples, and medians over everything but n and the width, where the medians are finite."""
     values = (
         cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
     )

@@ -1,8 +1,8 @@
 """Image limits: where does federated training of wide networks on images leave its infinitely wide limit?
 
-A cell is one network with ten readouts, trained on Fashion-MNIST by the engine, beside the limit of its method, by
-tiles of the Gram matrix. What the network gives before training is added to the labels and taken from its outputs: both
-start from 0.
+A cell compares one network with ten readouts, trained on Fashion-MNIST by the engine, with the limit of its method,
+computed by tiles of the Gram matrix. The network's outputs before training are added to the labels and subtracted from
+its outputs: network and limit both start from 0.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ from ntkfl.problem import Problem, Setup
 
 SAMPLES, TESTED, CLIENTS, PARTITION = 2000, 2000, 20, "dirichlet:0.3"
 SETUP = Setup(local_steps=2, rounds=4)
-APART = 0.01  # test accuracies of two limits whose order counts
-SHARE = 1.0  # of 1 / max_c |H_cc|, the clients' step
+APART = 0.01  # least difference of two limits in test accuracy at which their order counts
+SHARE = 1.0  # the clients' step, as a share of 1 / max_c |H_cc|
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
 QUANTITIES = {
@@ -62,7 +62,7 @@ def curves(method: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def right(outputs: np.ndarray) -> float:
-    """The share of test images whose largest output is their class's."""
+    """The share of test images whose largest output is that of their class."""
     labels = problem().y_test
     assert labels is not None
     return float((outputs.argmax(axis=1) == labels.argmax(axis=1)).mean())

@@ -1,4 +1,4 @@
-"""Which code measures: a hash of the files that a cell's numbers may depend on, and of the libraries' versions."""
+"""The version of the code: a hash of the files that a cell's numbers may depend on, and of the libraries' versions."""
 
 import ast
 import hashlib
@@ -14,7 +14,7 @@ from experiments.studies import SUFFIX, module_file, modules_of_studies
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
-WITHOUT_NUMBERS = (  # of `experiments`: what shows, asks and compares
+WITHOUT_NUMBERS = (  # parts of `experiments` that show, ask and compare
     *("commands", "console", "report", "formulas", "pictures", "benchmarks", "miniatures"),
     "studies/running/width_charts.py",
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
@@ -23,7 +23,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "jax", "jaxlib", "torch", "sympy"
 
 
 class OtherCode(RuntimeError):
-    """A worker's code is not that of the run."""
+    """A worker's code differs from that of the run."""
 
 
 @cache
@@ -41,15 +41,15 @@ def version_of(spec: str) -> str:
 
 
 def placed(spec: str) -> str:
-    """The same study wherever the process stands: the user's file by its absolute path."""
+    """The study's name, valid in every working folder: a user's file by its absolute path."""
     return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
 
 
 def require(spec: str, wanted: str) -> None:
-    """Nothing, if this process has that version of the code.
+    """Check that this process has the wanted version of the code.
 
     Raises:
-        OtherCode: it has another.
+        OtherCode: this process has another version.
     """
     here = version_of(spec)
     if here != wanted:
@@ -79,7 +79,7 @@ def _files_of_the_packages() -> list[Path]:
 
 
 def _modules(start: Path) -> set[tuple[str, Path]]:
-    """A study's file, under no name, and the user's files that it imports, each with the name it is imported by."""
+    """A study's file, with an empty name, and the user's files that it imports, each with its name in the import."""
     modules, left, seen = {("", start)}, [start], {*PACKAGES}
     while left:
         new = _imported(left.pop()) - seen
@@ -91,7 +91,7 @@ def _modules(start: Path) -> set[tuple[str, Path]]:
 
 
 def _imported(file: Path) -> set[str]:
-    """The packages, or modules in none, that a file's statements import."""
+    """The packages, and the modules outside packages, that a file imports."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
@@ -99,7 +99,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """The file of a module, or all of a package; none of the interpreter's and of libraries, which have versions."""
+    """The files of a module or package, but none of the interpreter or of libraries, which have versions."""
     spec = find_spec(name)
     if spec is None:
         return
