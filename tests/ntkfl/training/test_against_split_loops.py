@@ -39,7 +39,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def lacking_classes():
-    """Ragged clients of which three lack a class, that of sample 0 (which padding repeats) among them."""
+    """Clients of different sizes; two lack a class, one of them the class of sample 0 (which padding repeats)."""
     labels = [[0, 1, 2, 0], [1, 2], [0, 0, 1, 2, 2], [0, 0, 2]]
     y, owner = np.concatenate(labels), np.repeat(np.arange(4), [len(own) for own in labels])
     x = np.random.default_rng(5).standard_normal((len(y), 4)) + y[:, None]
@@ -64,7 +64,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
         for name, value in kept.items():
             if name == "anchors":
                 assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
-            else:  # what clients keep
+            else:  # values that clients keep
                 (own,) = state.clients["rule"].values()
                 seen = state.seen.numpy()
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
