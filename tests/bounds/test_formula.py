@@ -90,7 +90,7 @@ def test_scalar_expressions(expression, values):
     assert contains(evaluated, value)
     finer = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)), bits=1024)
     assert contains(finer, value)
-    if abs(value) > 1e-30:  # with bits enough nothing but the rounding to float64 is left
+    if abs(value) > 1e-30:  # with enough bits only the rounding to float64 is left
         assert finer.error <= 2**-52 * abs(finer.value)
 
 
@@ -98,7 +98,7 @@ def test_scalar_expressions(expression, values):
 @given(
     expression=EXPRESSIONS,
     values=st.tuples(*[st.floats(0.5, 2)] * 3),
-    errors=st.tuples(*[st.just(0.0) | st.floats(1e-9, 0.3)] * 3),  # below, a corner's float may round out of the ball
+    errors=st.tuples(*[st.just(0.0) | st.floats(1e-9, 0.3)] * 3),  # smaller errors may round a corner out of the ball
     seed=st.integers(0, 2**20),
 )
 def test_errors_of_inputs_are_carried(expression, values, errors, seed):
@@ -223,7 +223,7 @@ def test_what_a_formula_may_not_contain():
     with pytest.raises(TypeError, match="a formula may not contain sin"):
         evaluate(sp.sin(lam), {lam: 1.0})
     with pytest.raises(NotFinite, match="the formula is zoo whatever its symbols are: it has no value"):
-        evaluate((1 / (1 - lam)).subs(lam, 1), {})  # a mutant's: 1 put in a symbol's place
+        evaluate((1 / (1 - lam)).subs(lam, 1), {})  # as in a mutant that puts 1 in a symbol's place
     with pytest.raises(ValueError, match="a matrix has whole powers only"):
         evaluate(H**K, {H: np.eye(2), K: 0.5})
     with pytest.raises(ValueError, match="a matrix formula takes scalar constants"):
@@ -318,7 +318,7 @@ def test_parts_share_the_matrices_they_have_in_common(monkeypatch):
     monkeypatch.setattr("bounds.formula._inverse", lambda matrix: inversions.append(matrix) or matrix.inv())
     h, k = (sp.MatrixSymbol(name, 3, 3) for name in "hk")
     formula = Formula((h**-1 + sp.Identity(3), h**-1 * k))
-    for scale in (1.0, 2.0):  # of other constants nothing is kept
+    for scale in (1.0, 2.0):  # nothing is kept for other constants
         values = {h: scale * np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]]), k: np.ones((3, 3))}
         parts = formula.evaluate(values)
         assert [part.value.tolist() for part in parts] == [evaluate(e, values).value.tolist() for e in formula.parts]

@@ -1,4 +1,4 @@
-"""The strategies deliver what they claim, reach what they are for, and shrink to small examples."""
+"""The strategies draw what they promise, reach the cases they are made for, and shrink to small examples."""
 
 import mpmath
 import numpy as np
@@ -29,12 +29,12 @@ def find(strategy, condition):
 
 
 def first(strategy, condition):
-    """The first example with this property that is drawn, not shrunk."""
+    """The first drawn example with this property, not shrunk."""
     return hypothesis_find(strategy, condition, settings=settings(REPEATABLE, phases=[Phase.generate]))
 
 
 def exact_angle(x, y) -> mpmath.mpf:
-    """At 60 digits, for the float64 numbers given."""
+    """The angle between two float64 vectors, in 60 digits."""
     with mpmath.workdps(60):
         x, y = mpmath.matrix(x.tolist()), mpmath.matrix(y.tolist())
         x, y = x / mpmath.norm(x), y / mpmath.norm(y)

@@ -1,4 +1,4 @@
-"""What the tests of exact linear limits share: the methods with their options, and problems of ragged clients."""
+"""What the tests of exact linear limits share: the methods with their options, and problems of unequal clients."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps
 
 
 def ragged(sizes, d=4, seed=0, repeated=False):
-    """Unit rows of clients of these sizes; repeated: the last row is the first, and H is singular."""
+    """Unit rows of clients of these sizes; if `repeated`, the last row equals the first, and H is singular."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((sum(sizes), d))
     x[-1] = x[0] if repeated else x[-1]

@@ -1,7 +1,7 @@
 """The distributions: built from the tree, installed into an environment of their own, used where no checkout is.
 
-No network is needed: the dependencies are those of the environment that runs the tests, on the path of the new one;
-the checkout that is installed there (editable) is not, since .pth files of folders on the path are not read.
+No network is needed: the new environment has the packages of the one that runs the tests on its path. It does not have
+the checkout that is installed there (editable), since Python does not read .pth files of folders on the path.
 """
 
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def done(*command, cwd, env=None, status=0):
-    """The output of a command that must end so."""
+    """The output of a command, which must exit with this status."""
     process = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True)
     assert process.returncode == status, process.stdout + process.stderr
     return process.stdout

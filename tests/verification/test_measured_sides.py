@@ -1,4 +1,4 @@
-"""A side whose error is measured, on a run that is enclosed: when it may confirm a violation."""
+"""When a side with a measured error, on an enclosed run, may confirm a violation."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ RUNS = {  # each was once called a violation: a residual far below the outputs, 
 def test_rounding_is_not_a_violation(identifier, name):
     statement, run = get(identifier), RUNS[name]
     seen = judge(statement, Form.NEW, run.plain())
-    if seen.outcome is Outcome.VIOLATED:  # of float64 without an error bound
+    if seen.outcome is Outcome.VIOLATED:  # by float64, which has no error bound here
         assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
 
 
@@ -94,5 +94,5 @@ def test_sides_without_an_entry_are_not_compared():
     "identifier", ["fl-ntk/X.5", "fl-ntk/averaging-maps", pytest.param("fl-ntk/state-maps", marks=pytest.mark.slow)]
 )
 def test_a_search_finds_nothing_against_what_is_proved(identifier):
-    """Each was once called violated: a second round, or labels far above the residual."""
+    """Each statement was once called violated, for a second round or for labels far above the residual."""
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).found is None

@@ -49,7 +49,7 @@ def folder(exported, tmp_path):
 
 
 def answer(folder, capsys):
-    """What the script says last, and its exit status."""
+    """The last line that the script prints, and its exit status."""
     status = ntkfl_check.main([str(folder)])
     return capsys.readouterr().out.splitlines()[-1], status
 
@@ -61,7 +61,7 @@ def refused(folder, capsys):
 
 
 def change(folder, name, edit, checksum=True):
-    """Edit an array of the folder, and its checksum unless that is to stay."""
+    """Edit an array of the folder and, if asked, renew its checksum."""
     values = np.fromfile(folder / f"{name}.f64", "<f8")
     edit(values)
     (folder / f"{name}.f64").write_bytes(values.tobytes())
@@ -89,7 +89,7 @@ def test_the_script_proves_what_the_certificate_says(exported):
 
 
 def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
-    """In float64: the products of the gradients with the held pairs projected out, and with any slopes there."""
+    """In float64: the gradients' products, with the held pairs projected out, and with any slopes on these pairs."""
     folder, certificate, _ = exported
     claimed = json.loads((folder / "certificate.json").read_text())["claim"]["eigenvalue"]
     (problem, network), rng = network_of(folder), np.random.default_rng(0)
@@ -207,7 +207,7 @@ def test_a_missing_file_is_refused(folder, capsys):
 
 
 def test_what_is_not_certified_is_not_confirmed(tmp_path):
-    """The inequality (3) decides: the folder of a network whose training may still cross kinks is refused by it."""
+    """Inequality (3) decides: it refuses the folder of a network whose training may still cross kinks."""
     problem, weights = fitted(3, distance=0.5, width=64)
     certificate = certify_any_order(problem, weights, most_held=0)
     assert not certificate.certified and certificate.distance.hi < np.inf
@@ -225,7 +225,7 @@ def test_a_sample_that_is_there_twice_is_exported(tmp_path):
 
 
 def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multiples(tmp_path):
-    """Against the eigenvalues of J J' of every sample, the multiples among them, of each client and of all."""
+    """Against the largest eigenvalue of J J' over each client's samples and over all, multiples included."""
     problem, weights = fitted(2, distance=1e-3, width=64, unit=False, outputs=2)
     factors, of = np.array([1, 1, 1, 0.125, 8, 4]), np.array([0, 1, 2, 0, 0, 2])
     x, y = factors[:, None] * problem.x[of], factors[:, None] * problem.y[of]
@@ -242,7 +242,7 @@ def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multipl
 
 
 def test_a_class_is_final_only_beyond_all_neurons_that_may_become_active(tmp_path):
-    """Inputs whose margin is between the two errors, with and without the neurons just beyond their kink: open."""
+    """A class is open if its margin lies between the errors without and with the neurons just beyond their kink."""
     problem, weights = fitted(2, distance=0.01, width=64, outputs=2, unit=False)
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(0).standard_normal((4000, problem.d))
@@ -266,7 +266,7 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
 
 
 def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
-    """One input of 500 has the smallest float; the others are not written in its units, and all classes stay."""
+    """One of 500 inputs has the smallest float: the others are not written in its units, and their classes stay."""
     problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
     inputs = np.random.default_rng(0).standard_normal((500, problem.d))
     folder, seconds = tmp_path / "folder", []
@@ -361,7 +361,7 @@ def test_a_folder_that_is_not_empty_is_kept(exported, tmp_path):
 
 
 def network_of(folder):
-    """The network and data in a folder, as they stand there."""
+    """The network and the data that a folder stores."""
     sizes = json.loads((folder / "certificate.json").read_text())
     arrays = {name: np.fromfile(folder / f"{name}.f64", "<f8") for name in ("hidden", "readout", "x", "y")}
     m, n, outputs = arrays["hidden"].size // sizes["features"], len(sizes["owner"]), sizes["outputs"]
@@ -384,7 +384,7 @@ ARRAYS = ("hidden", "readout", "x", "y", "solution", "inverse_root")
     seed=st.integers(0, 3),
 )
 def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
-    """A bit of any array is flipped, with its checksum: what the script still accepts holds in balls of 300 bits."""
+    """A bit of an array is flipped, its checksum renewed: what the script accepts holds in balls of 300 bits."""
     folder = tmp_path_factory.mktemp("flipped") / "folder"
     certificate = certify_any_order(*fitted(seed, distance=0.01, width=16))
     if not certificate.certified:

@@ -1,4 +1,4 @@
-"""The configuration of a run: defaults that depend on other keys, and what is refused, in words that help."""
+"""The configuration of a run: defaults that depend on other keys, and refused values, with messages that help."""
 
 import pytest
 

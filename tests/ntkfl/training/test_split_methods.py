@@ -1,4 +1,4 @@
-"""MOON, FedRoD and FedFA in the limits where they are FedAvg, and what each keeps, by hand."""
+"""MOON, FedRoD and FedFA equal FedAvg in their limits; what each keeps equals a computation by hand."""
 
 from dataclasses import replace
 
@@ -218,7 +218,7 @@ def test_fed_fa_s_clients_without_a_class_damp_its_anchor_unless_only_those_pres
         ]
         expected = own[0] / 4 + anchors[0] / 2 + own[1] / 4 if choice == "size" else (own[0] + own[1]) / 2
         assert (last.server["anchors"][0] - expected).abs().max() < 1e-14
-        assert (last.server["anchors"][2] - anchors[2]).abs().max() < 1e-14  # nobody has it
+        assert (last.server["anchors"][2] - anchors[2]).abs().max() < 1e-14  # no client has class 2
 
 
 @pytest.mark.method("fedfa")
