@@ -171,9 +171,9 @@ plt.show()
 #
 # The test accuracy is proved to .0004 at round 10 and to .012 at round 100; of round 1000 the bound says nothing.
 #
-# Four methods in one run on the same clients, at the same `eta_local`. The run was stopped in round 68 and gone on with
-# from its `--state` files, which both parts together paid with a second build: 1588 s of processor and 105 minutes on the clock beside
-# some fifteen other programs on two cores, 10.1 GB:
+# Four methods in one run on the same clients, at the same `eta_local`. The run was stopped in round 68 and continued from
+# its `--state` files, for which the tiles were built a second time. Both parts together took 1588 s of processor, 105
+# minutes on the clock beside some fifteen other programs on two cores, and 10.1 GB:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | that of the accuracy |
 # |---|---|---|---|---|---|---|---|---|
@@ -186,7 +186,7 @@ plt.show()
 # round 10 it leaves less and has fewer of them right, and the bounds prove both.
 #
 # SCAFFOLD and FedDyn with `dirichlet:0.3` and the `eta_local` of FedAvg there, in one run of two parts. Up to round 35:
-# some 480 s of processor, 33 minutes on the clock beside some fifteen other programs. The rest, gone on with from the
+# some 480 s of processor, 33 minutes on the clock beside some fifteen other programs. The rest, continued from the
 # `--state` files and a file of tiles: 636 s of processor, 11 minutes on the clock beside one other program on two cores,
 # 9.9 GB:
 #
