@@ -58,9 +58,9 @@ def privacy(
     most any update is clipped at all, and while none is, mean and variance of the residual are exact.
     --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
     dp-accounting. With --participation a round draws clients without replacement, which the budget counts; the clip is
-    then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6. The steps
-    and rounds are chosen by looking at the data, which the budget does not count. Exit status: 0 done, 1 no training
-    within the budget lowers the expected error, 2 bad input.
+    then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6 for each
+    choice of steps and rounds that is compared. These are chosen by looking at the data, which the budget does not
+    count. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
