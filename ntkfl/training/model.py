@@ -27,8 +27,9 @@ class Model:
         head: (params, z) -> outputs (b, C), or (b,) for one output.
         head_names: the parameters that `head` uses and `features` does not.
         remark: what reports say of it besides its name, a sentence; "" for nothing.
-        stacked: outputs of parameters with leading axes, (..., b) or (..., b, C), at x (..., b, d), by one product for
-            all of them; None: torch.func maps `outputs`, which costs a small model more than the products.
+        stacks: whether `outputs` also takes parameters with leading axes and x (..., b, d), and gives (..., b) or
+            (..., b, C). Where it does not, torch.func maps it over clients, which costs a small model more than the
+            products; default False.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Model:
     head: Callable[[Params, Tensor], Tensor]
     head_names: tuple[str, ...] = ()
     remark: str = ""
-    stacked: Callable[[Params, Tensor], Tensor] | None = None
+    stacks: bool = False
 
     def outputs(self, params: Params, x: Tensor) -> Tensor:
         """f(params, x).

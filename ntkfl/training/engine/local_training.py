@@ -183,10 +183,9 @@ class LocalTraining:
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
         """Every client's loss by the products of all at once, where model and objective have these."""
-        stacked = self.model.stacked
-        if not self.mapped or stacked is None or type(objective) is not HalfSquares:  # a subclass may be another loss
+        if not self.mapped or not self.model.stacks or type(objective) is not HalfSquares:  # a subclass may differ
             return None
-        return lambda params, batch, step: objective.of_rows(stacked, params, batch)
+        return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""

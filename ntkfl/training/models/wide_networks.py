@@ -148,7 +148,7 @@ class WideNetwork:
         require_parameters(name, sum(math.prod(size) for size in sizes.values()), dtype, device)
         inside = self.inner_scales(width)
         drawn = {key: scale if self.standard else 1.0 for key, scale in scales.items()}
-        window = (SIDE - 1) // 2
+        window, rows = (SIDE - 1) // 2, len(shape) == 1
 
         def initial(seed: int) -> Params:
             generator = torch.Generator().manual_seed(seed)
@@ -156,32 +156,27 @@ class WideNetwork:
             return {key: (drawn[key] * value).to(device, dtype) for key, value in draws.items()}
 
         def features(params: Params, x: Tensor) -> Tensor:
-            h = x.flatten(1) if self.kind == "fc" else x.reshape(len(x), *_image(tuple(x.shape[1:])))
+            if self.kind == "conv":
+                h = x.reshape(len(x), *_image(tuple(x.shape[1:])))
+            else:
+                h = x if rows else x.flatten(1)
             for layer in range(1, self.depth):
                 weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
                 w = params[weight]  # larger than its product, which is therefore what is scaled
-                h = inside[weight] * (h @ w.T if self.kind == "fc" else functional.conv2d(h, w, padding=window))
+                h = inside[weight] * (h @ w.mT if self.kind == "fc" else functional.conv2d(h, w, padding=window))
                 if self.bias:
                     b = inside[bias] * params[bias]
-                    h = h + (b if self.kind == "fc" else b[:, None, None])
+                    h = h + (b[..., None, :] if self.kind == "fc" else b[:, None, None])
                 h = phi(h)
             return h if self.kind == "fc" else h.mean((-2, -1))
 
         def head(params: Params, z: Tensor) -> Tensor:
-            return inside[READOUT] * (z @ params[READOUT].T if outputs else z @ params[READOUT])
+            readout = params[READOUT]
+            if outputs:
+                return inside[READOUT] * (z @ readout.mT)
+            return inside[READOUT] * (z @ readout if readout.ndim == 1 else (z @ readout[..., None])[..., 0])
 
-        def stacked(params: Params, x: Tensor) -> Tensor:
-            h = x
-            for layer in range(1, self.depth):
-                weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
-                h = inside[weight] * (h @ params[weight].mT)
-                h = phi(h + inside[bias] * params[bias][..., None, :] if self.bias else h)
-            readout = params[READOUT].mT if outputs else params[READOUT][..., None]
-            z = inside[READOUT] * (h @ readout)
-            return z if outputs else z[..., 0]
-
-        whole = stacked if self.kind == "fc" and len(shape) == 1 else None
-        return Model(name, initial, features, head, (READOUT,), stacked=whole)
+        return Model(name, initial, features, head, (READOUT,), stacks=self.kind == "fc" and rows)
 
     def step_factors(self, width: int) -> dict[str, float]:
         """By which the step of each parameter is multiplied so that training takes the functions that a plain step

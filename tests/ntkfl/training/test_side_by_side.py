@@ -42,16 +42,18 @@ def test_each_copy_is_trained_as_alone(spec, method):
             assert not torch.equal(value, start[name])
 
 
-def test_outputs_are_those_of_each_copy_from_seeds_of_its_own():
-    network = WideNetwork.named("fc:2:relu")[0].model((3,), 5)
+@pytest.mark.parametrize("stacks", [True, False])
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_outputs_are_those_of_each_copy_from_seeds_of_its_own(outputs, stacks):
+    network = replace(WideNetwork.named("fc:3:relu:bias=0.2")[0].model((3,), 5, outputs), stacks=stacks)
     model, x = side_by_side(network, 4), torch.randn(6, 3, dtype=torch.float64, generator=torch.manual_seed(0))
     params = model.initial(2)
-    outputs = model.outputs(params, x)
-    assert outputs.shape == (6, 4)
+    found = model.outputs(params, x)
+    assert found.shape == (6, 4) if outputs is None else (6, 4, 2)
     for copy in range(4):
         own = {name: value[copy] for name, value in params.items()}
         assert torch.equal(own["readout.weight"], network.initial(8 + copy)["readout.weight"])
-        torch.testing.assert_close(outputs[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
+        torch.testing.assert_close(found[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
@@ -65,14 +67,14 @@ def test_products_of_all_clients_at_once_train_as_mapped_ones(spec, outputs, red
         shape = (problem.n,) if columns is None else (problem.n, columns)
         labelled = replace(problem, y=np.random.default_rng(0).standard_normal(shape))
         ends = []
-        for model in (network, replace(network, stacked=None)):
+        for model in (network, replace(network, stacks=False)):
             run = network_federation(labelled, SETUP, model, method=build("fedavg", HalfSquares(reduction)))
             run = replace(run, at_once=3)
             state = run.start(network.initial(1))
             for _ in range(SETUP.rounds):
                 state = run.round(state).state
             ends.append(state.model)
-        assert network.stacked is not None
+        assert network.stacks
         for name, value in ends[0].items():
             torch.testing.assert_close(value, ends[1][name], rtol=0, atol=1e-13)
             assert not torch.equal(value, network.initial(1)[name])
@@ -88,7 +90,7 @@ class Doubled(HalfSquares):
 def test_a_loss_derived_from_halved_squares_is_the_one_that_is_trained():
     problem = data.sphere(7, 4, seed=2, clients=3)
     network = WideNetwork.named("fc:2:erf")[0].model((problem.d,), 6)
-    assert network.stacked is not None
+    assert network.stacks
 
     def trained(objective, eta):
         setup = replace(SETUP, eta_local=eta)
