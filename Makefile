@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STAMP := .venv/.complete
 
-.PHONY: verify verify-thorough test test-slow docs docs-execute check proofs artifact format clean
+.PHONY: verify verify-thorough test test-slow test-all docs docs-execute check proofs artifact format clean
 
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
@@ -14,13 +14,18 @@ verify-thorough: $(STAMP)
 # One thread a worker: more than cores would only wait for each other. Bytecode is kept, though the shell may forbid it:
 # each of some hundred processes that the tests start would compile the packages again. Files go to the workers in the
 # order of tests/conftest.py, the longest first: the plugin's own order began a test of 212 s when all others were done.
-test test-slow: export OMP_NUM_THREADS := 1
-test test-slow: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-all: export OMP_NUM_THREADS := 1
+test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	$(PYTEST) -m slow
+
+# Both at once, as .ci/run does: tests are collected once, and the quick files at the end leave no worker waiting.
+test-all: $(STAMP)
+	$(PYTEST)
 
 # The pages, read at docs/_build/html/index.html; docs-execute runs the code on them again (PAGES=name for some).
 docs: $(STAMP)

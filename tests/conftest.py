@@ -41,9 +41,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)  # when what is not asked for is gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order in which files go to workers: the longest, then those of most tests, so that all end together."""
+    """The order in which files go to workers: the longest, those of most slow tests, those of most tests.
+
+    So all workers end together: in a run of all tests the last files are of seconds.
+    """
     tests, places = Counter(item.path for item in items), {path: place for place, path in enumerate(LONGEST)}
-    items.sort(key=lambda item: (places.get(item.path, len(places)), -tests[item.path]))
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (places.get(item.path, len(places)), -slow[item.path], -tests[item.path]))
 
 
 @pytest.fixture(autouse=True)
