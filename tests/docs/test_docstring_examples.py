@@ -7,11 +7,12 @@ import pytest
 from reference_names import PACKAGES
 from test_docstrings import documented
 
+PROMPT = ">>> "
 EXAMPLES = {
     place.split(": ")[1]: ast.get_docstring(node)
     for package in PACKAGES
-    for place, is_named, node in documented(package)
-    if is_named and ">>> " in ast.get_docstring(node)
+    for place, is_named, node in documented(package, PROMPT)
+    if is_named and PROMPT in ast.get_docstring(node)
 }
 
 

@@ -55,11 +55,17 @@ def section(text: str | None, name: str) -> str:
     return re.split(r"\n\n|\n(?=\S)", f"\n{text or ''}".partition(f"\n{name}:\n")[2])[0]
 
 
-def documented(package: str) -> Iterator[tuple[str, bool, ast.ClassDef | ast.FunctionDef]]:
-    """Every definition of a package that has a docstring: what to call it, whether the reference names it, itself."""
+def documented(package: str, having: str = "") -> Iterator[tuple[str, bool, ast.ClassDef | ast.FunctionDef]]:
+    """Every definition of a package that has a docstring: what to call it, whether the reference names it, itself.
+
+    Files without the text `having` are passed over.
+    """
     for path in sorted((ROOT / package).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if having not in text:
+            continue
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for name, node in definitions(ast.parse(path.read_text(encoding="utf-8")).body):
+        for name, node in definitions(ast.parse(text).body):
             if ast.get_docstring(node):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}", (module, name) in named(), node
 
