@@ -27,8 +27,8 @@ _outside: list[int] = []  # the precision before the first block, while there is
 def precision(bits: int = PRECISION) -> Iterator[None]:
     """Run a block with balls of this many bits, or of more while another thread asks for more.
 
-    flint keeps one precision for the whole process. While several threads are in such blocks it is the largest that one
-    of them asked for: none computes with less than it asked for, and after the last it is what it was before the first.
+    flint keeps one precision for the whole process. While several threads are in such blocks the precision is the
+    largest that one of them asked for. After the last block it is what it was before the first.
     """
     thread = threading.get_ident()
     with _CHANGING:

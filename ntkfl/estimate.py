@@ -39,15 +39,16 @@ class Rigour(IntEnum):
 class Estimate:
     """A value known to lie within `error` of `value`, elementwise, and how that is known.
 
-    Sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates, and of Estimates
-    with numbers and arrays, which are taken exactly, carry the errors along, those of their own rounding included.
+    Sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates carry their errors
+    along, and add the rounding of the operation. Numbers and arrays may be combined with Estimates, and count as exact.
 
     Args:
         value: a number or an array.
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
         method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders", "Clopper-Pearson
-            95%", ...; words for people, on which nothing is decided.
-        rigour: how far the error may be trusted. Where nothing is said it is measured; `exact` says that it is exact.
+            95%", ...; for people to read: no decision depends on it.
+        rigour: how far the error may be trusted. Where nothing is said it is measured; the classmethod `exact` sets it
+            to exact.
 
     Raises:
         NotFinite: a NaN value or error. ValueError: a negative error, or shapes that do not agree.

@@ -121,45 +121,46 @@ def kernel_regime(
 
     Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
-    convex `loss` is exact too, by a recursion in place of a matrix, and below a bound that no round is run for; then
-    the warning is of steps beyond those that the bound covers. Every training is asked the same questions, those of
-    `KernelRegime`; one that has no answer is an AttributeError that says why, and what has one.
+    convex `loss` is exact too, by a recursion in place of a matrix. It also has a bound that needs no round run; the
+    warning then is about steps that the bound does not cover. Every regime is asked the same questions, those of
+    `KernelRegime`. A question without an answer is an AttributeError, which says why, and which regime has an answer.
 
     Args:
         problem: data; labels may have several outputs.
         setup: eta_local, eta_global, local_steps and rounds are used. eta_local is a step on sums of squares, and
             eta_global the server_rate of any method that has one (docs/glossary.md#steps).
-        gram: H, (n, n), such as a finite network's H(0), or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, of
-            which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`. Of several outputs
-            that are not independent H is (n C, n C), sample-major, and the problem `problem.per_output()`; a kernel
-            then takes the samples themselves, and gives that of one output or of all.
+        gram: H, (n, n), such as a finite network's H(0); or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, which
+            gives H and the values at other points for predictions. Default: `ntkfl.gram.infinite`. For several outputs
+            that are not independent, H is (n C, n C), sample-major, and the problem is `problem.per_output()`; a kernel
+            then takes the samples themselves, and gives the kernel of one output or of all outputs.
         method: its name, or a file of yours; default fl-ntk.
-        options: of the method, as in training; server_rate in place of eta_global.
+        options: of the method, as in training, with server_rate in place of eta_global; default the method's own.
         momentum: of the clients' steps, begun anew in each round, as in training; default 0.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
-        step_factors: of eta_local in the first, second, ... local step, the last one for all that follow;
-            default all 1.
+        step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
+            steps; default all 1.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
             default squares, solved in closed form.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
-        memmap: a file that holds the tiles in place of memory. Its room is taken before the work; a file of the same
-            samples, kernel and entries is gone on with after a kill, and read when it is whole; one row in 256 is
-            computed again, to see that the kernel is the same.
-        cluster: a `distributed.Client` of a Dask cluster whose workers hold the tiles, each some rows, in place of this
-            process; the numbers are the same to the bit if each has as many BLAS threads as this process (Dask's
-            default is 1). Workers that die are replaced by the others.
+        memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. A
+            file of the same samples, kernel and entries is continued after a kill, and only read when it is complete;
+            one row in 256 is computed again, to see that the kernel is the same.
+        cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process, each
+            some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS threads
+            as this process (Dask's default is 1). Workers that die are replaced by the others.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
-            window on a method whose clients train in turn; a Gram matrix of the wrong size, not finite, not symmetric
-            or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
-            averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
-            beside a server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss
-            together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a window, a
-            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a worker).
+            window on a method whose clients train in turn. A Gram matrix of the wrong size, not finite, not symmetric
+            or not positive semi-definite; both are tested to 1e-12 of its largest entry and its norm, and a smaller
+            asymmetry is averaged out. An unknown method or option; a method that is not linear in the weights (and
+            why); eta_global beside a server_rate, or for a method without one. An unknown loss, labels that it does not
+            take, a loss together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a
+            window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a
+            worker).
         ClusterStopped: a cluster that is lost, or has no workers or others' code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
@@ -228,10 +229,10 @@ def of_method(
     step_factors: Sequence[float] | None = None,
     blocks: Blocks | None = None,
 ) -> LinearRegime:
-    """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
+    """The regime of another method with the same data, Gram matrix and steps; the decomposition is used again.
 
     `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
-    mean over the draws of clients. What `blocks` a round is made of is said where they are not those of these steps.
+    mean over the draws of clients. `blocks` says how a round is composed where its steps are not those of `regime`.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
@@ -316,37 +317,37 @@ def random_rounds(
 ) -> RandomRegime:
     """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
 
-    A round draws its clients without replacement; a local step draws its batch without replacement, independently of
-    the other steps, and takes n_c/b times the gradient of the batch's sum of squares: in the mean that of the client.
-    Where passes are `shuffled`, it takes all samples in batches of a random order, each with such a step. Warns
-    (UnstableSteps) when the mean square grows.
+    A round draws its clients without replacement. A local step draws its batch without replacement, independently of
+    the other steps, and takes n_c/b times the gradient of the batch's sum of squares, whose mean is the client's
+    gradient. Where passes are `shuffled`, a local step is a pass over all samples in batches of a random order, with
+    such a step for each batch. Warns (UnstableSteps) when the mean square grows.
 
     Args:
         problem: data.
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, or a file of yours whose
-            linear round brings its `server`; also scaffold, and without noise feddyn.
+        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn (without
+            noise), or a file of yours whose linear round brings its `server`.
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
         batch_size: samples a local step, at most; None: all of the client's.
         shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
-            order; of fl-ntk, fedavg and fedavgm, and exact for clients of up to some twelve samples.
+            order. For fl-ntk, fedavg and fedavgm; exact for clients of up to some twelve samples.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; 0. It needs each
             displacement to be below the norm at which private training clips; default 0.
         eta_local: a schedule in place of the setup's, by round, the last one for all that follow.
         eta_global: likewise; default the setup's.
-        cohorts: the clients of round 0, 1, ..., by number (one of them, or several), in place of drawn ones, again from
-            the first when all have had their turn.
+        cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
+            first has its turn again. Default: clients are drawn.
 
     Raises:
-        ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or one that is not there, or come
-            with a participation; a schedule that is empty or holds what is no step; a method whose server remembers the
-            noise, whose clients train one after the other, or do more than plain steps; a participation outside
-            (0, 1], a batch_size below 1, a noise that is negative or not finite; shuffled passes without a batch_size,
-            of another method, in batches that do not divide a client's samples, or with too many orders to be counted;
-            more samples than the moments have memory for, which `sampled_rounds` takes.
+        ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown one, or come with a
+            participation; a schedule that is empty or has a value that is no step. A method whose server remembers the
+            noise, whose clients train one after the other, or do more than plain steps. A participation outside (0, 1],
+            a batch_size below 1, a noise that is negative or not finite. Shuffled passes without a batch_size, with
+            another method, in batches that do not divide a client's samples, or with too many orders to be counted.
+            More samples than the moments have memory for; `sampled_rounds` takes them.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 

@@ -132,7 +132,7 @@ def _sha256(source: bytes) -> str:
 
 
 def _executed(path: Path, name: str, source: bytes) -> ModuleType:
-    """The file as a module; no bytecode is written beside it, so that what runs is what was read."""
+    """The file as a module; no bytecode is written beside it, so that the code that runs is the code that was read."""
     called = PREFIX + path.stem
     spec = spec_from_file_location(called, path)
     assert spec is not None, "a file that ends in .py has a loader"

@@ -31,7 +31,7 @@ VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method with the steps of the fewest rounds that were found at this number of local steps.
+    """A method and its steps: those that need the fewest rounds at this number of local steps.
 
     Args:
         label: its name in tables.
@@ -39,15 +39,15 @@ class Tuned:
         options: of the method, as `kernel_regime` takes them.
         local_steps: K.
         eta_local: of the clients.
-        rate: the factor by which a round lowers the residual in the long run, the spectral radius; where H is singular,
-            of the part that can fall; None where that is not told apart: of scaffold, feddyn and cyclic where H is
-            singular, and of all where the Gram matrix is in tiles.
-        rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000; in tiles,
-            not in 1000.
+        rate: the spectral radius, the factor by which a round lowers the residual in the long run; where H is singular,
+            of the part that can fall. None where that part is not told apart: for scaffold, feddyn and cyclic where H
+            is singular, and for all methods where the Gram matrix is in tiles.
+        rounds: until the residual is eps times its value at outputs 0; None where it never is, or not within 100,000
+            rounds, or in tiles not within 1000.
         vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
         left: the residual after the budget of rounds over that at the start; None without a budget.
-        left_error: what tiles and rounding have done to it, at most; None with a whole Gram matrix, or where no bound
-            is proved for these steps.
+        left_error: the largest effect that tiles and rounding may have had on it; None with a whole Gram matrix, or
+            where no bound is proved for these steps.
     """
 
     label: str
@@ -70,11 +70,11 @@ class Fastest:
         eps: of the first residual.
         tuned: one for each method and number of local steps that has a stable step.
         condition: the least condition number that any client-local response can give H, `least_condition`.
-        floor: rounds to eps by the best momentum at that condition for the worst labels; None where H is singular. No
-            bound for the labels at hand, which may take fewer rounds.
+        floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
+            singular. It does not bound the rounds for the labels at hand, which may be fewer.
         budget: rounds of `Tuned.left`, for which the steps are tuned.
-        tiles: what the tiles of the Gram matrix are stored in; None: it is whole. In tiles the condition and the floor
-            are not resolved, and `condition` is infinite.
+        tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. In tiles the
+            condition and the floor are not resolved, and `condition` is infinite.
     """
 
     eps: float
@@ -114,38 +114,40 @@ def fastest(
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
     All train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are chosen for
-    the fewest rounds to eps from these labels, by Nelder and Mead's search from the three best of some fifty settings;
-    those of fedavg, fedprox and fedavgm are the best ones in closed form for parts of the spectrum of H P. A method
-    is never slower than what it contains: fedavg than server rate 1, fedprox and fedavgm than fedavg. Beyond that no
-    optimum is promised. On random problems of up to 24 samples dense grids had at most 15% and one round fewer for
-    averaging and cyclic training, a quarter for scaffold; for feddyn and momentum, whose residual may dip below eps for
-    a moment and rise again, now and then less than half. Where H is singular and part of the residual stays, the fewest
-    rounds to eps of the rest are looked for.
+    the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty settings.
+    For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H P. A method
+    is never slower than its special case: fedavg than server rate 1, fedprox and fedavgm than fedavg. No further
+    optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round fewer for
+    averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip below eps
+    for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is singular
+    and part of the residual stays, the target is eps times the part that can fall.
 
-    Of more than 150 samples, steps are searched for on 60 where they need more than one decomposition, of each client
-    the same share, and from the best ones some six for each number are tried on all. There rounds that are no functions
-    of one symmetric matrix are compared in the Krylov space of 160 of them. What the best steps take is counted
-    exactly, on all samples.
+    With more than 150 samples, steps that need more than one decomposition are searched for on 60 of them, with the
+    same share of each client; then some six settings near the best ones are tried on all samples for each number of
+    local steps. In that search rounds that are no functions of one symmetric matrix are compared in the Krylov space of
+    160 samples. The rounds at the best steps are counted exactly, on all samples.
 
-    With `matrix_free` nothing is decomposed: steps are searched for in the Krylov space of the labels, some 40 products
-    for each local step and number of them, and each method's best setting is then run, round by round, for the numbers
-    of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of three. The rounds
-    of scaffold, feddyn and cyclic are no functions of one symmetric matrix: every setting is run, on 1000 of the
-    samples where there are more, and from the best one on some ten are run on all. While steps are compared, rounds to
-    eps are extrapolated from 256; steps are refused if the residual rises in as many rounds again.
+    With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
+    products for each local step and each number of local steps; then each method's best setting is run, round by round,
+    for the numbers of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of
+    three. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric matrix, so every setting is run,
+    on at most 1000 of the samples; then some ten settings near the best one are run on all samples. While steps are
+    compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the residual rises within the 256
+    rounds after these.
 
     Args:
         problem: data.
-        gram: H, (n, n), or its kernel; default that of infinite width.
+        gram: H, (n, n), or its kernel; default the kernel of infinite width.
         local_steps: the K to try; default (1, 2, 5, 10, 20).
-        eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a
-            client alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|: there only the
-            product of the two counts.
+        eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client
+            alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the product of
+            the two steps counts.
         eps: what is left of the residual; default 1e-06.
-        budget: rounds after which the least residual is looked for instead; default no budget.
+        budget: a number of rounds after which the residual shall be least, in place of the fewest rounds to eps;
+            default no budget.
         progress: told the method that begins; default nobody.
-        methods: labels of those to compare, as the table has them; default: all.
-        refine: search from the three best beginnings; without it the best of the some fifty settings is taken.
+        methods: labels of the methods to compare, as in the table; default: all.
+        refine: search from the best three settings; without it the best of the some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
         answered: told the best of each method as soon as it is known; default nobody.
 
@@ -217,8 +219,8 @@ def fastest(
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     """Below it no symmetric positive P, block-diagonal over the clients, brings kappa(H P).
 
-    (M - nu) / ((M - 1) nu), nu the least eigenvalue of H_D^-1 H and M the number of clients, rounded up to an even one;
-    attained for two clients. inf where H is singular, up to rounding.
+    It is (M - nu) / ((M - 1) nu), where nu is the least eigenvalue of H_D^-1 H and M the number of clients, rounded up
+    to an even one. Two clients attain it. inf where H is singular, up to rounding.
 
     Args:
         problem: data.

@@ -113,7 +113,7 @@ def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
 def _trained(
     problem: Problem, weights: Weights, tuned: Tuned, regime: LinearRegime, most: int, eps: float
 ) -> tuple[int | None, float, int, float]:
-    """Rounds of the network to eps, at most so many; how far off the regime it is; rounds run; what is left."""
+    """Rounds of the network to eps, its distance from the regime, the rounds run, the residual left."""
     from ntkfl.training.methods import build  # torch is slow to load
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation
@@ -139,6 +139,6 @@ def _trained(
 
 
 def _bytes(problem: Problem, width: int) -> float:
-    """The clients' networks with gradients, corrections and what a step makes of them; their pre-activations."""
+    """Bytes of the clients' networks with all arrays of a step, and of their pre-activations."""
     padded = problem.n_clients * int(np.bincount(problem.owner).max())
     return 8 * width * (problem.d * (12 + 10 * problem.n_clients) + 6 * padded)

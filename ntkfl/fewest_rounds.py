@@ -65,7 +65,7 @@ class Search:
     aim: Callable[[LinearRegime, float], float]  # the number that the search makes small
     eta_local: float | None = None  # None: searched for
     refine: bool = True  # search on from the best starts
-    rounds: int | None = None  # where the aim is what so many rounds leave; None: the aim counts rounds
+    rounds: int | None = None  # the aim: the residual after so many rounds; None: the number of rounds
     least: float = NEVER
     best: Setting | None = None
 

@@ -96,7 +96,7 @@ _installed = Interruption()  # of no signals, as long as nothing is installed
 def install(own: Interruption | None = None) -> None:
     """Handle SIGINT and SIGTERM from here on; a second one ends the process at once. Called in the main thread.
 
-    Nothing is raised but in a block that is `released`: before and after a command there is nothing to stop.
+    An interrupt is raised only within a block that is `released`: before and after a command there is nothing to stop.
 
     own: handles its signals instead, and no thread is started.
     """
@@ -167,7 +167,7 @@ def _holding(held: bool) -> Iterator[None]:
 
 @contextmanager
 def instead(act: Callable[[], None]) -> Iterator[None]:
-    """Within it an interrupt calls `act` and raises nothing; so does Ctrl-C where nothing is installed."""
+    """Within the block an interrupt calls `act` and raises nothing; so does a Ctrl-C without `install`."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -199,7 +199,7 @@ def blocked() -> Iterator[None]:
 
 
 def end_with(other_end: int) -> None:
-    """End this process when the other end of this pipe or socket is closed: nobody is left to work for.
+    """End this process when the other end of this pipe or socket is closed, since its work has no receiver any more.
 
     Where it leads a group of processes, the group ends with it.
     """

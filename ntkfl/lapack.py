@@ -1,8 +1,9 @@
 """Factorisations and eigenvalues of LAPACK during which other threads run, as they do not during scipy's.
 
 scipy keeps the lock of the interpreter until LAPACK returns: minutes in which the thread that hears signals
-(`ntkfl.interruption`) would be deaf. These are the routines that scipy calls, with its arguments: the same bits. numpy
-lets others run as well; here is what it has not, or has not in place.
+(`ntkfl.interruption`) would be deaf. These are the routines that scipy calls, with scipy's arguments, so that the
+results have the same bits. numpy lets other threads run as well; this module has the routines that numpy lacks, or does
+not have in place.
 """
 
 import ctypes

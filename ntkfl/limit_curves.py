@@ -131,9 +131,9 @@ def limit_curves(
             default nobody.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are none; a `keep` of another run, or in no folder; a
-            participation outside (0, 1], or below 1 with a method whose mean over draws is not this; a cluster with
-            a file of tiles.
+        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in no
+            folder; a participation outside (0, 1], or below 1 with a method whose mean over the draws has no such
+            curve; a cluster with a file of tiles.
         ClusterStopped: as `ntkfl.kernel_regime`; `keep` has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
@@ -187,7 +187,8 @@ def several_limit_curves(
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
         keep: as in `limit_curves`; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
-        progress: is told what is done of all methods together, of how much; the second number stays; default nobody.
+        progress: is called with the rounds, or terms of a series, done for all methods together, and with their total,
+            which stays; default nobody.
 
     Raises:
         ValueError: as `limit_curves`; no method.
@@ -270,9 +271,9 @@ def _regime(
     regime = cast(MatrixFreeRegime, of_method(base, method, options, cohort=some, client_steps=client_steps))
     if some is not None and regime.round.server is None:
         raise ValueError(
-            f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "
-            f"the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), not of {regime.method}: "
-            "ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
+            f"participation is {participation:g}; with drawn clients only methods whose server takes the mean "
+            f"displacement alone have curves (fl-ntk, fedavg, fedprox, fedavgm, fednova), and {regime.method} "
+            "is none of them: ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
         )
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")

@@ -25,8 +25,8 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
     can still take is the limit.
 
     Raises:
-        TooLittleMemory: the work needs more than the limit. The message gives both numbers, and for each size how large
-            it may be with the other sizes as they are.
+        TooLittleMemory: the work needs more than the limit. The message gives both numbers, and says for each size how
+            large it may be if the other sizes stay.
     """
     needed = needs(**sizes)
     limit = left_for(needed) if limit is None else limit

@@ -21,12 +21,13 @@ FORMS = "network = ntkfl.network(...), module = a torch module, or apply and par
 def network(given: Any, params: Any = None, *, name: str | None = None) -> Model:
     """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
 
-    A torch module is copied and converted to float64. Its parameters as they are belong to seed 0; for another seed
-    every part that has any must have `reset_parameters`. Those with `requires_grad` False are not trained. Buffers are
+    A torch module is copied and converted to float64. Seed 0 means its parameters as they are; for another seed every
+    part with parameters must have `reset_parameters`. Those with `requires_grad` False are not trained. Buffers are
     constants: batch norm and dropout are taken in eval mode, and refused in training mode.
 
-    A JAX function is `apply(params, x)`, with its parameters, any pytree of real arrays, converted to float64; a
-    function of the seed in their place gives others for other seeds. It is computed by JAX, on the processor.
+    A JAX function is `apply(params, x)`. Its parameters, any pytree of real arrays, are converted to float64; in their
+    place a function of the seed may be given, so that other seeds give other parameters. It is computed by JAX, on the
+    processor.
 
     Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. What the
     network does is tried when it first sees data: `Model.checked_outputs`.
@@ -34,7 +35,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     Args:
         given: a torch module, a JAX function, or a `Model`, which comes back as it is.
         params: of a JAX function; default none.
-        name: what reports call it; default: that of its class or function.
+        name: its name in reports; default: the name of its class or function.
 
     Raises:
         ValueError: `given` is no network, has no parameters, or has integer ones; a torch module in training mode
@@ -70,7 +71,7 @@ def from_file(path: str | os.PathLike[str]) -> Model:
         path: of the Python file.
 
     Raises:
-        ExtensionError: there is no such file, it fails, or defines none or several of these names.
+        ExtensionError: there is no such file, it fails, or it defines none or several of these names.
         ValueError: as `network`.
     """
     import torch

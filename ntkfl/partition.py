@@ -21,9 +21,9 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
         kind: "iid": a uniformly random split whose sizes differ by at most one. "dirichlet:ALPHA": each class draws
             client probabilities from the symmetric Dirichlet(ALPHA) distribution and each of its samples a client from
             those. While some client is empty, the lowest-numbered empty one takes the first sample of the largest one
-            (the lowest-numbered, where several are). "shards:S": the samples, in random order within each class, are
+            (the lowest-numbered, where several are). "shards:S": the samples are put in random order within each class,
             lined up by class and cut into S * clients shards whose sizes differ by at most one; every client is dealt S
-            of them at random. "given" is for data that bring their owners, and is refused here.
+            shards at random. "given" is for data that bring their owners, and is refused here.
         y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards look at them: they need classes, that is at
             most 100 distinct values, not all different where there are more than two samples.
         clients: number N of clients, at most n.

@@ -2,8 +2,9 @@
 
 A round clips the displacement of every client that takes part at the norm S, takes their plain mean, and adds Gaussian
 noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is as small as
-the chance of clipping allows. Where all clients take part the displacements are Gaussian and that chance has a bound by
-their moments; where some are drawn they are not, and S is what none passes in so many runs that the chance is known.
+the chance of clipping allows. Where all clients take part the displacements are Gaussian, and their moments bound the
+chance of clipping. Where some are drawn the displacements are not Gaussian, and S is a norm that none exceeds in so
+many simulated runs that the chance of clipping is known.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
     Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
     bound is exact: some rounds of Gaussian noise tell as much as one round with less noise. Where a cohort is drawn
-    without replacement, the smaller of two multipliers that suffice, up to one percent: by how often a client is drawn,
-    which holds if the cohorts are known too; and by the accountant for such draws, which hides the cohorts, and whose
-    neighbours differ in all that a client sends.
+    without replacement, the result is the smaller of two multipliers that suffice, up to one percent. One counts how
+    often a client is drawn, and holds if the cohorts are known too. The other is dp-accounting's for such draws; it
+    needs hidden cohorts, and its neighbours differ in everything that a client sends.
 
     Args:
         epsilon: positive.
@@ -104,7 +105,8 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
-    """Delta where it is known who is drawn: the mean over how often a client is, of that of so many rounds."""
+    """Delta where the cohorts are known: the mean, over the number of rounds in which a client is drawn, of delta after
+    that number of rounds."""
     counts = np.arange(1, rounds + 1)
     s = multiplier / np.sqrt(counts)
     first, second = log_ndtr(0.5 / s - epsilon * s), epsilon + log_ndtr(-0.5 / s - epsilon * s)
@@ -234,7 +236,7 @@ class Plan:
         clip: the norm S.
         noise: standard deviation of the noise on every weight of the mean.
         mean_square: E |y - f(T)|^2 / n over the training samples; infinite where no clip is known to be inactive.
-        moved: what the noise may add to a displacement, over the clip; where it is 1 or more there is no clip.
+        moved: the most that the noise may add to a displacement, over the clip; where it is 1 or more there is no clip.
     """
 
     rounds: int
@@ -496,8 +498,8 @@ def private_settings(
         gram: as `ntkfl.kernel_regime`.
         local_steps: numbers of local steps to try; default (1, 5, 20).
         rounds: most rounds; default 100.
-        falls: shares of the server rate, in (0, 1], to which it falls until the last of these rounds, by the same
-            factor in every round; 1: it stays; default (1.0,).
+        falls: shares of the server rate, in (0, 1]: the rate falls to this share until the last of these rounds, by the
+            same factor in every round; 1: it stays; default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1].
         clipped: as `private_rounds`; default 0.01.
         progress: is told what is run; default nobody.

@@ -163,7 +163,8 @@ class Problem:
         """The kernel of all rows from a kernel of `samples`: equal for each output, and 0 between two outputs.
 
         Args:
-            kernel: (p, n), of one output; or already (p C, n C), sample-major, which comes back as it is.
+            kernel: the kernel of one output, (p, n); or of all outputs, (p C, n C), sample-major, which is returned
+                unchanged.
         """
         kernel = finite_array("kernel", kernel)
         of_one = self.outputs > 1 and kernel.ndim == 2 and kernel.shape[1] * self.outputs == self.n

@@ -14,7 +14,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 def require_number(what: str, value: float, must: str) -> None:
-    """Refuse a number outside its range, in none of which NaN lies, and what is no real number.
+    """Refuse a number outside its range, and a value that is no real number; NaN lies in no range.
 
     Raises:
         ValueError: "momentum is 1; it must lie in [0, 1)", say.

@@ -20,7 +20,7 @@ def added(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray
 
 
 def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a * b, elementwise; nothing is rounded where a factor is exactly 0, 1 or -1, as those of a mask are."""
+    """a * b, elementwise, without rounding error where a factor is exactly 0, 1 or -1, such as an entry of a mask."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value = a * b
         error = np.abs(a) * b_error + np.abs(b) * a_error + a_error * b_error + UNIT * np.abs(value)

@@ -1,4 +1,4 @@
-"""What a run leaves behind: outputs of every round and local step, movements, flips, and where it all came from."""
+"""The record of a run: outputs of every round and local step, movements, flips, and its provenance."""
 
 import platform
 from collections.abc import Mapping
@@ -20,19 +20,18 @@ class Trajectory:
         y: the labels, (n,) or (n, C).
         n_clients: N, which the loss divides by.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
-        local_outputs: y^{(k)}(t): sample i as seen by its own client's model after k local steps, (T, K+1, n[, C]);
-            None where clients train in turn, and each begins at another model.
+        local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of its own client's model after k local
+            steps; None where clients train in turn, and each begins at another model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
         total_movement: |U(t) - U(0)|_F, (T+1,); of another network over all parameters.
         flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
-        weights: at the rounds that were asked for, hidden weights u(t), (m, d); of another network its parameters by
-            name.
+        weights: the hidden weights u(t), (m, d), of the rounds asked for; another network's parameters by name.
         provenance: seeds, versions, dtype, device.
 
-    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None, as of networks that are not
-    FL-NTK's; so are they, and `total_movement`, in a run that was not asked to record them.
+    `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks that
+    are not FL-NTK's. These four and `total_movement` are None in a run that was not asked to record them.
     """
 
     y: np.ndarray

@@ -155,7 +155,8 @@ def tune_outer(
 def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
     """A lower bound of E |r(T)|^2 for every outer optimizer that sets its combinations of displacements in advance.
 
-    It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is what the mean displacement adds.
+    It is min |p(A) r(0)|^2 over polynomials of degree T with p(0) = 1, where A r is the change by the mean
+    displacement.
 
     Args:
         regime: of averaging, with the local steps.

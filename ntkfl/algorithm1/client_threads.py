@@ -1,9 +1,9 @@
 """Algorithm 1 without the record of movements, on the host's cores.
 
 A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
-in the spaces of `client_groups`. Arrays are (chunks, rows, LANES), neurons dealt out to chunks, and are gone through in
-pieces that stay in cache: products by BLAS, what lies between two of them in one compiled pass. Sums are taken in the
-order of pieces and of clients, so that the result does not depend on the number of threads.
+in the spaces of `client_groups`. Neurons are dealt out to chunks, and arrays are (chunks, rows, LANES). They are gone
+through in pieces that stay in cache: BLAS forms the products, and one compiled pass does the work between two products.
+Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -98,8 +98,8 @@ class Group(NamedTuple):
 class Room(NamedTuple):
     """Arrays of one group at a time, which the next one overwrites.
 
-    on: patterns. change: of the weights, or the coefficients. start: pre-activations of the global network, where they
-    are needed: by coefficients.
+    on: activation patterns. change: the change of the weights, or the coefficients. start: pre-activations of the
+        global network, used only where a run goes by coefficients.
     """
 
     on: np.ndarray

@@ -1,8 +1,8 @@
 """The neurons of `neurons.py` in compiled passes: each does all that is asked of a chunk of neurons while in cache.
 
-Arrays are (chunks, N c, LANES), so that what a chunk needs lies together and the compiler handles several neurons by
-one instruction; sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons
-of weight and sign 0, which do nothing.
+Arrays are (chunks, N c, LANES): the data of a chunk lie together, and the compiler handles several neurons by one
+instruction. Sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons of
+weight and sign 0, which do nothing.
 """
 
 from collections.abc import Callable

@@ -20,8 +20,8 @@ from ntkfl.problem import Problem, Setup, Weights
 class NeuronKinds:
     """Neurons that must have moved alike, a partition that only ever gets finer; at the start by their signs.
 
-    A step moves neuron r by a_r times a sum over the samples it is active on. So whatever moves a kind is computed once
-    for all of it, and kinds part where the patterns of their neurons do.
+    A step moves neuron r by a_r times a sum over the samples it is active on. So the movement of a kind is computed
+    once for all its neurons, and a kind is split when the patterns of its neurons differ.
 
     of: the kind of each neuron, (m,). first: a neuron of each kind. counts: how many neurons each has.
     """
@@ -32,7 +32,7 @@ class NeuronKinds:
     def part(self, active: Bool[np.ndarray, "n m"]) -> Int[np.ndarray, " kinds"] | None:
         """Split the kinds whose neurons differ in these patterns.
 
-        Returns, for each kind that there is then, the one it was part of; None where none was split.
+        Returns, for each kind after the split, the old kind that it comes from; None if no kind was split.
         """
         if (active == active[:, self.first][:, self.of]).all():
             return None
@@ -125,8 +125,8 @@ EXTENDED, DOUBLE = _floats("extended precision", np.longdouble), _floats("float6
 class PlainRun:
     """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there.
 
-    `local_flips` beside them: of each sample, how many patterns after k local steps of its client are other than at the
-    start, (T, K+1, n).
+    It has `local_flips` besides, (T, K+1, n): for each sample, the number of neurons whose pattern after k local steps
+    of its client differs from the pattern at the start.
     """
 
     outputs: Estimate
@@ -173,7 +173,8 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
     z0 = x @ u0.T
     start, kinds = arithmetic.active(z0), NeuronKinds(signs)
     kinds.part(start)
-    # By kind, (kinds, d): u - u(0), what a client adds to it, and the sum of that over the clients so far.
+    # For each kind of neurons, (kinds, d): u - u(0), the change by the current client, and the sum of the changes by
+    # all clients so far.
     moved = drift = change = u0[kinds.first] * 0
 
     def forward(away, members):

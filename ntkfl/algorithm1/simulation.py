@@ -1,8 +1,8 @@
 """Algorithm 1 (FedAvg on a two-layer ReLU network), all clients at once, in pre-activation space; or in groups.
 
-Every weight vector the algorithm visits is u_r(0) + sum_i C_ir x_i, so the run is carried by the coefficients C and the
-pre-activations Z = X u^T = Z(0) + G C, G = X X^T: nothing of size (clients, width, d) is ever formed, and movements are
-quadratic forms of C, free of the cancellation in u(t) - u(0). Clients of different sizes are padded with zero rows,
+Every weight vector of the run is u_r(0) + sum_i C_ir x_i, so the run keeps only the coefficients C and the
+pre-activations Z = X u^T = Z(0) + G C, G = X X^T. No array of size (clients, width, d) is formed. Movements are
+quadratic forms of C, without the cancellation in u(t) - u(0). Clients of different sizes are padded with zero rows,
 whose output, residual and gradient are exactly zero.
 """
 
@@ -63,8 +63,9 @@ def simulate(
             fit into `memory` otherwise.
 
     Raises:
-        ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
-            float32, of several devices or of groups, a run that does not fit into `memory`, or into this machine's.
+        ValueError: several outputs, weights that do not fit, a round to keep beyond the last one, movements together
+            with float32, several devices or groups, a run that does not fit into `memory`, or into this machine's
+            memory.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see fl-ntk/Alg1-update).

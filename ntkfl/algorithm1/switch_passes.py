@@ -18,9 +18,10 @@ def near_entry(dtype: str) -> np.dtype:
     """A neuron that may switch on a sample within the round, and where it is in the client's training.
 
     sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
-    switch before the sample's reach exceeds this. extra: the coefficient less that of a neuron which does not switch.
-    shift: what all `extra` of the neuron within the client add to the pre-activation, but for the sign. next: the next
-    entry of the neuron within the client, in a circle. switched: whether the pattern is not that of the start.
+    switch before the sample's reach exceeds this number. extra: the neuron's coefficient less the coefficient of a
+    neuron that does not switch. shift: what all `extra` of the neuron within the client add to the pre-activation,
+    without its sign. next: the neuron's next entry within the client; its last entry names its first. switched:
+    whether the pattern differs from the one at the start.
     """
     numbers = [(name, dtype) for name in ("start", "safe", "extra", "shift")]
     places = [(name, "i4") for name in ("client", "sample", "neuron", "next")]
@@ -31,16 +32,16 @@ class Passes(NamedTuple):
     """Compiled functions; they release the interpreter. z is (samples, LANES), of samples from `first` on.
 
     look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`; unless `frozen`, sets the
-        bits `words` (2, n) of active neurons: z >= 0, or NaN, which must not go unseen. Returns #{|z| < reach}. A
-        neuron without a sign is not there.
-    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes these from `at` on as entries; the
-        chunk starts with this neuron, and `heads` (LANES,) keeps for each lane an entry of its latest client, -1 at
-        first. Samples of a client follow one another.
+        bits `words` (2, n) of active neurons, those with z >= 0. A NaN counts as active, so that outputs show it.
+        Returns #{|z| < reach}. A neuron of sign 0 is skipped.
+    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to `entries`,
+        from position `at` on. `neuron` is the number of the chunk's first neuron; `heads` (LANES,) keeps for each lane
+        an entry of its latest client, -1 at first. Samples of a client follow one another.
     spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
-    step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; to `sums` of
-        neurons that do not switch it adds what those that do add or take.
+    step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; `sums` has the
+        neurons that do not switch, and the step corrects it for those that do.
     correct(entries, signs, neuron, x, total): adds the entries' `extra` to `total` (chunks, d, LANES), whose first
-        neuron this is.
+        neuron has the number `neuron`.
     """
 
     look: Callable[..., int]
@@ -128,7 +129,7 @@ def passes(dtype: str) -> Passes:
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            if entry.switched:  # on, having been off: its coefficient grows, the others' stays; or the reverse
+            if entry.switched:  # off before, on now: its coefficient grows, the others' stays; or the reverse
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more
                 other = e

@@ -6,12 +6,12 @@ samples j, G_ij p_j(t) lies between the sum of its negative terms and the sum of
 neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of sample i,
 sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2.
 
-Neurons with |z_ir(0)| beyond the reach do not switch. As s_r^2 = 1, their outputs follow from the number of neurons
-that are active on both samples, N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by
-sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are called entries; their
-pre-activations are computed in every step in which the neuron may have switched. A round takes two products with all
-samples, one before and one after its local steps, and holds a bit for each neuron and sample. Nothing is approximated:
-the results are those of Algorithm 1 up to rounding.
+Neurons with |z_ir(0)| beyond the reach do not switch. As s_r^2 = 1, the outputs of the neurons that do not switch
+follow from N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of them that are active on both samples: the sum of s_r
+relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are called
+entries; their pre-activations are computed in every step in which the neuron may have switched. A round takes two
+products with all samples, one before and one after its local steps, and holds a bit for each neuron and sample. Nothing
+is approximated: the results are those of Algorithm 1 up to rounding.
 """
 
 from collections.abc import Callable
@@ -37,9 +37,9 @@ MARGIN = 1.25  # next round's reach over this round's: beyond it the round is do
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
     """The share of entries up to which tracking is faster than products; where it is not positive, it never is.
 
-    It follows from measured nanoseconds for each neuron, sample and round, in float64: products take 1/15 a
-    multiplication and 1.2 a step, half of it in float32; counting pairs takes c/200; an entry takes 50, and 12 + c/7
-    a step, since some are computed in every step, in float32 too.
+    It follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take 1/15 for
+    each multiplication and 1.2 for each step, and half of both in float32. Counting pairs takes c/200. An entry takes
+    50, and 12 + c/7 for each step, in float32 too.
 
     `samples` counts those of one client, `itemsize` the bytes of a number.
     """
@@ -60,8 +60,8 @@ def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
 class Start(NamedTuple):
     """What a pass over the neurons finds at the start of a round.
 
-    sums: sum_r s_r relu(z_ir), (n,). entries: of each piece. share: entries over all pairs of neuron and sample, in the
-    piece where that is largest; where the share is too large, `entries` lacks some.
+    sums: sum_r s_r relu(z_ir), (n,). entries: the entries of each piece. share: the largest share, among the pieces, of
+        entries in all pairs of neuron and sample; where it is too large to be worth while, `entries` is incomplete.
     """
 
     sums: np.ndarray

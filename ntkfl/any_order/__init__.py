@@ -10,11 +10,11 @@ point nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - 
 projection of x_i (x) e_r on V, the span of the rows.
 
 Theorem. Let w*_r.x_i > D kappa_ri where s_ri = 1, and -w*_r.x_i > D kappa_ri where s_ri = 0, for every pair off A.
-(1) Let W - W* be in V and |W - W*| <= D. A step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, gives such a W again,
-with |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, E = diag(sqrt eta_i) and J the rows
-g_i(W), i in B. So from W0 on |W - W*| never grows, whatever the batches, their order, the clients and the numbers of
-local steps are. A mean of such models, with weights p_c that sum to 1, is such a model too (convexity), so that
-server steps in [0, 1] are covered: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
+(1) Let W - W* be in V and |W - W*| <= D. A step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, leads to a W with both
+properties again, and |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, where E = diag(sqrt
+eta_i) and J has the rows g_i(W), i in B. So from W0 on |W - W*| never grows, whatever the batches, their order, the
+clients and the numbers of local steps are. A mean of such models, with weights p_c that sum to 1, has both properties
+too, by convexity. This covers server steps g in [0, 1]: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
 (2) The sum over all steps of eps eta_i r_i^2 is at most D^2, where a client's steps count with their weight g p_c.
 (3) Let eps > 0 be fixed, let every sample be visited again and again with steps above a fixed number, and let every
 client that trains in a round count in the mean of the round with a weight above a fixed number. Then all residuals tend
@@ -41,12 +41,12 @@ Huber's loss, squared hinges and squares with a band have a theorem of their own
 
 A certificate is a statement of real arithmetic on the stored floats; it leaves out the rounding of the training.
 
-Rounding: C C' and all products are bounded entry by entry. Let lam > 0 be a certified lower bound of the
-smallest eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point W~ = W0 + C' a has
-C W~ = C W* - d with d enclosed, hence |W~ - W*| <= |d| / sqrt(lam); this bound is added to D's reach. Norms of
-projections come from k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h. This is true for every h, so that a computed h
-gives both ends. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, as kappa <= |x_i| and |w*_r - w_r| <= D; only the
-other pairs are looked at.
+Rounding: C C' and all products are bounded entry by entry. Let lam > 0 be a certified lower bound of the smallest
+eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point W~ = W0 + C' a has C W~ = C
+W* - d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound. Norms of projections come
+from k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h, which holds for every h: a computed h gives a lower and an upper
+end. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, as kappa <= |x_i| and |w*_r - w_r| <= D. Only the other pairs
+are checked one by one.
 
 Memory: (n C + |A|)^2 and n m / 8 bytes of patterns.
 Source: docs/proofs/any_order.md#the-theorem.

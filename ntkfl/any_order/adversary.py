@@ -37,13 +37,13 @@ class Attack:
     """What a search has found.
 
     Args:
-        broken: what the last round of `order` does although the theorem excludes it: it raises |W - W*|, or
-            takes |y - f(W)| above |a| |X| D. None: nothing was found.
-        order: from the checkpoint on; empty if nothing was found.
+        broken: how the last round of `order` contradicts the theorem: it raises |W - W*|, or takes |y - f(W)| above |a|
+            |X| D. None: nothing was found.
+        order: the rounds, from the checkpoint on; empty if nothing was found.
         before: |W - W*| before the last round, or the most that |y - f(W)| may be.
-        after: |W - W*| after the last round, or |y - f(W)| as it is.
+        after: |W - W*| after the last round, or the value of |y - f(W)|.
         trials: steps looked at.
-        kept: the largest |W+ - W*| / |W - W*| of all other steps.
+        kept: the largest |W+ - W*| / |W - W*| among the steps that contradict nothing.
     """
 
     broken: Claim | None
@@ -74,10 +74,10 @@ def attack_any_order(
 ) -> Attack:
     """Look for an order of training that breaks what the theorem of `ntkfl.any_order` promises.
 
-    Every run starts at the checkpoint. Its first rounds push one neuron over a kink that W* has not crossed, or raise
-    |W - W*| or |y - f|; its later rounds raise |W - W*|. Batches and their weights are drawn, and the best draw is
-    changed as long as that helps. A step's weights are the largest that the patterns allow, or smaller. Where the
-    network is not certified, W* is that of no held pairs.
+    Every run starts at the checkpoint. In its first rounds one neuron is pushed over a kink that W* has not crossed, or
+    |W - W*| or |y - f| is raised; its later rounds raise |W - W*|. Batches and their weights are drawn, and the best
+    draw is changed as long as that helps. A step's weights are the largest that the patterns allow, or smaller. Where
+    the network is not certified, W* is the point without held pairs.
 
     Args:
         certificate: of the network that is attacked, certified or not.

@@ -379,17 +379,18 @@ def certify_any_order(
     Args:
         problem: data, labels (n,) or (n, C); rows of any norm. Clients decide only which batches a step limit is for.
             Samples that are equal up to a power of two count once.
-        weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout; or
-            an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: it is subtracted from y.
-        loss: whose sum is trained on: squares, hinge (the squared one; labels -1 and +1, of each output), huber:DELTA,
-            band:WIDTH (squares of what |y - f| is above the width); default squares.
+        weights: hidden (m, d) and signs (m,), for f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, with any
+            readout; or an AffineTwoLayer, whose hidden biases are trained and whose output bias is not: the output bias
+            is subtracted from y.
+        loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
+            band:WIDTH (the square of what |y - f| exceeds the width by); default squares.
         memory: bytes that may be taken; default 8e+09.
         most_held: pairs that A may have; fewer where memory allows no more; default 2000.
 
     Raises:
-        ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
-            needed than may be taken; the message says how much, and nothing has begun. A most_held that is no number
-            of pairs. A loss without minimiser, or one that does not take these labels.
+        ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50. More memory
+            needed than `memory`: the message says how much, and no work has begun. A most_held that is no number of
+            pairs. A loss without minimiser, or one that does not take these labels.
 
     Example:
         >>> import ntkfl
@@ -431,7 +432,7 @@ def certify_any_order(
         _limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
         try:
             targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
-        except Unreachable as error:  # so are the labels, each of which is in its interval
+        except Unreachable as error:  # the labels are unchanged too: each lies in its interval
             refused = _certified(part, given, _Kept(problem, loss, kept), memory, most_held)
             return replace(refused, why=str(error))
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)

@@ -30,11 +30,12 @@ def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.
         folder: where to; a new one, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`,
-        `eigenvalue` (no later J J' has a smaller one, multiples of a sample counted once), `final`.
+    Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `eigenvalue` (a
+        lower bound of the eigenvalues of every later J J', multiples of a sample counted once), `final`.
 
     Raises:
-        ValueError: a certificate that does not hold; the checker cannot confirm it, and what it says.
+        ValueError: the certificate does not hold, or the checker cannot confirm it; the message has the checker's
+            words.
         OSError: the folder is not empty, or cannot be written.
     """
     content, arrays = _content(certificate, x_test)

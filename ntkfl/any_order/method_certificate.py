@@ -230,24 +230,25 @@ def certify_method(
     remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float = MEMORY,
 ) -> MethodCertificate:
-    """Whether a linear method, begun at these weights, fits every label, and at which rate.
+    """Whether a linear method that begins at these weights fits every label, and at which rate.
 
     Args:
-        problem: data, labels (n,) or (n, C), on full batches of each client; no two samples of one direction.
+        problem: data, labels (n,) or (n, C); each client trains on full batches. No two samples may have one direction.
         weights: as `certify_any_order` takes them.
-        setup: eta_local, on sums of squares, local_steps and eta_global, the server_rate of a method that has one.
+        setup: eta_local, on sums of squares, local_steps and eta_global, which is the server_rate of the methods that
+            have one.
         method: fl-ntk, fedavg, fedavgm (momentum or Nesterov's at the server), fedprox, scaffold or feddyn;
             default fl-ntk.
         options: of the method, as in training; default the method's own.
-        remembered: what server and clients remember at the beginning, default nothing: coefficients b of the gradients
-            g_i of the outputs at these weights, shape (n,) or (n, C) as the labels. FedAvgM's velocity is sum_i b_i
-            g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the mean of these;
-            FedDyn's dual of client c is sum_{i in c} b_i g_i.
+        remembered: coefficients b of what server and clients remember at the beginning, shape (n,) or (n, C) as the
+            labels; default nothing. They multiply g_i, the gradients of the outputs at these weights. FedAvgM's
+            velocity is sum_i b_i g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the
+            mean of these; FedDyn's dual of client c is sum_{i in c} b_i g_i.
         memory: bytes that may be taken; default 8e+09.
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, a method that is not covered, an option that it
-            does not have, something remembered by a method without memory, or more memory needed than may be taken.
+            does not have, `remembered` for a method without memory, or more memory needed than `memory`.
     Source: docs/proofs/any_method.md#the-theorem
 
     Example:
@@ -331,7 +332,7 @@ def linear_method(name: str, options: Mapping[str, Any] | None, setup: Setup) ->
 
 
 def first_memory(name: str, problem: Problem, given: np.ndarray | None) -> np.ndarray:
-    """beta_0, (p,), of a method that remembers; else nothing, (0,)."""
+    """beta_0, (p,), for a method that remembers; otherwise empty, (0,)."""
     if given is None:
         return np.zeros(problem.y.size if name in REMEMBER else 0)
     if name not in REMEMBER:

@@ -1,25 +1,29 @@
 """Checks an any-order certificate in exact integers, with Python's standard library alone.
 
-`python ntkfl_check.py FOLDER`, FOLDER from `ntkfl certify --any-order --export FOLDER`; its network and data alone are
-believed. The last line is `certified` (exit status 0), or `refused` and the first thing that is wrong (exit status 1).
+`python ntkfl_check.py FOLDER`, FOLDER from `ntkfl certify --any-order --export FOLDER`. Nothing in the folder is
+believed but its network and data. The last line is `certified` (exit status 0), or `refused` and the first thing that
+is wrong (exit status 1).
 
 What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
 sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held. s_ri is 1 where w_r.x_i >= 0
 and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r
-for each held pair: (c_ur x_i)_r in both cases. W* is the point nearest W with C W* = t, which is y_io sqrt(q), or 0 for
-a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository): if |W - W*| <= D, and every other pair has
-w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|, then all further
-training with steps below the limits printed here, in any order of batches and clients, with means of clients' models,
-stays within D of W*; the matrix J J' of all gradients' products, multiples of a sample counted once, has no smaller
-eigenvalue than is printed. Residuals tend to 0 if every sample comes again and again, with steps above one fixed number
-and below another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
+for each held pair: both have the form (c_ur x_i)_r. W* is the point nearest W with C W* = t, which is y_io sqrt(q), or
+0 for a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository): let |W - W*| <= D, and let every pair that
+is not held have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|.
+Train on with steps below the limits printed here, in any order of batches and clients, with means of clients' models.
+Then W stays within D of W*, and J J', the matrix of the gradients' products with multiples of a sample counted once,
+has no smaller eigenvalue than is printed. Residuals tend to 0 if three things hold: every sample comes again and again,
+its steps stay above one fixed number and below another that is less than the limits, and each client that trains has at
+least some fixed weight in its mean.
 
 How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
-eigenvalues of Y K Y' are at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With
-e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D is sqrt(a'K a) and twice that: P may stand for W* in
-(3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0,
-if M >= |J J'| entry by entry. (5) J J' >= S, S^-1 the block of K^-1 of the samples, so J J' >= g / |Z|, Z that block of
-Y'Y, |Z| by (4). Units: x, b, W, Y may be multiplied by powers of two, y and a by those that follow: all are integers.
+eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the rest of its row by g: so K^-1 <= Y'Y /
+g. (2) With e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D is the sum of sqrt(a'K a) and twice this
+distance; with this D, P may stand for W* in (3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4)
+|J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that is at least |J J'| entry by entry. (5) J J' >= S, where S^-1
+is the block of K^-1 that belongs to the samples; so J J' >= g / |Z|, where Z is the same block of Y'Y and |Z| is
+bounded as in (4). Units: x, b, W and Y are scaled by powers of two, and y and a by the powers that follow from these:
+all are integers.
 """
 
 import hashlib
@@ -157,7 +161,7 @@ def check(folder):
             far = reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
             need(far, f"(3) fails: neuron {r} may cross the kink of sample {i}")
 
-    # (4): a gradient is its row of C and those of its sample's held pairs, times |b_or| at most: J = L C.
+    # (4): a gradient is its row of C plus its sample's held rows, each times at most |b_or|: J = L C.
     own = [[(u == v) << b_bits for v in range(len(samples))] for u in range(len(samples))]
     loose = [row + [(j == i) * abs(b[o][r]) for r, j in held] for row, (i, o) in zip(own, samples, strict=True)]
     most = list(product(loose, transposed(product(loose, [list(map(abs, row)) for row in inner]))))

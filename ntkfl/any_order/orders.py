@@ -118,9 +118,9 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    The aim "any" takes a random batch; the other aims take, out of `tries` random batches, the one after which |W -
-    W*|, |r|, or the change of the outputs on the probes is largest. `longer` and `server` multiply the steps and the
-    server's step on the mean; above 1 they break the theorem's rules.
+    The aim "any" takes a random batch. The other aims draw `tries` random batches and take the one that makes |W - W*|,
+    |r|, or the change of the outputs on the probes largest. `longer` and `server` multiply the steps and the server's
+    step on the mean; above 1 they break the theorem's rules.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)

@@ -1,4 +1,4 @@
-"""Where the outputs on other inputs stay for ever: within D of those of W*, in the norm of the weights."""
+"""Where the outputs on other inputs stay for ever: the outputs of all weights within D of W*."""
 
 from abc import ABC, abstractmethod
 

@@ -23,7 +23,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
     """Server step and momentum (eta_g, b) of the fastest heavy ball at infinite width, at these local steps.
 
     With nu the eigenvalues of H P: eta_g / N = (2 / (sqrt nu_1 + sqrt nu_n))^2 and b = ((sqrt k - 1)/(sqrt k + 1))^2,
-    k = nu_n / nu_1; a round then contracts by sqrt b.
+    where k = nu_n / nu_1. A round then contracts by sqrt b.
 
     Args:
         problem: data with scalar labels.
