@@ -271,9 +271,9 @@ def _regime(
     regime = cast(MatrixFreeRegime, of_method(base, method, options, cohort=some, client_steps=client_steps))
     if some is not None and regime.round.server is None:
         raise ValueError(
-            f"participation is {participation:g}; with drawn clients only methods whose server takes the mean "
-            f"displacement alone have curves (fl-ntk, fedavg, fedprox, fedavgm, fednova), and {regime.method} "
-            "is none of them: ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
+            f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "
+            f"the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), not of {regime.method}: "
+            "ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
         )
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")

@@ -26,8 +26,8 @@ class ConformanceCase:
 
     Args:
         document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`).
-        arrays: what `case.npz` has: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for every
-            tensor of the model, and noise (rounds, P), standard normal, where the method adds some.
+        arrays: the contents of `case.npz`: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for
+            every tensor of the model, and noise (rounds, P), standard normal, where the method adds noise.
 
     `start` and all that `flat` returns are vectors (P,), the tensors one after the other.
 

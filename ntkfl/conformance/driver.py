@@ -1,8 +1,9 @@
-"""The adapter's side of an exchange: run by its interpreter as a script, with nothing but numpy beside the adapter.
+"""The adapter's side of an exchange: the adapter's interpreter runs this file as a script, which imports nothing but
+numpy and the adapter.
 
-`python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; from FIRST on, each is given to the adapter's
-function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last. What an adapter
-yields is copied before it goes on.
+`python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; each case from FIRST on is given to the
+adapter's function `run`. Its answer is left in N.npz, without pickles, and N.json, which is written last. What an
+adapter yields is copied before it goes on.
 """
 
 import importlib.metadata
@@ -53,7 +54,8 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """What the adapter made of the case: a file of arrays and which of them are one memory, or why there is no file."""
+    """The adapter's answer for the case: a file of arrays and the names of arrays that share memory, or the reason why
+    there is no file."""
     import numpy
 
     try:

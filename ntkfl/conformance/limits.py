@@ -1,4 +1,4 @@
-"""What a method is in its limits, computed without it: gradient descent, one client alone, nothing at all, FedAvg."""
+"""A method's limits, computed without the method: gradient descent, one client alone, no change at all, FedAvg."""
 
 from collections.abc import Iterator
 

@@ -32,7 +32,7 @@ class Problem:
     seed: int = 0
 
     def samples(self) -> Samples:
-        """The samples, those of a client not beside each other unless they are copies."""
+        """The samples, in an order in which two samples of one client are not neighbours unless they are copies."""
         rng = np.random.default_rng(self.seed)
         owner = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         features = SHAPES[self.model][next(iter(SHAPES[self.model]))][-1]

@@ -29,7 +29,7 @@ class Variant:
         name: what reports call it.
         says: what is done, in words.
         changes: pairs of a line of the plain loop and the line in its place, without indentation; nearly always one.
-        methods: the methods whose loop is changed; default (): all methods whose loops have these lines.
+        methods: the methods whose loop is changed; default (): every method whose loop has these lines.
     """
 
     name: str

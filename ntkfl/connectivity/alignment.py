@@ -46,14 +46,14 @@ def align(
 ) -> Alignment:
     """Permute the second network's hidden units so that each is as near as possible to the first network's.
 
-    The sum of squared distances is the smallest there is, up to the rounding of the products it is found from. Where
-    nothing is lower than the identity beyond rounding, the identity is taken; of several permutations of one cost, as
+    The sum of squared distances is the smallest possible, up to the rounding of the products that it is computed from.
+    The identity is taken unless another permutation is better beyond rounding; of several permutations of one cost, as
     with duplicate or dead units, always the same one.
 
     Args:
         first: the network that stays.
         second: the network whose units are permuted, of the same shape.
-        by: what a unit is described by, as in `unit_rows`; default weights.
+        by: the description of a unit, as in `unit_rows`; default weights.
         x: inputs, for activations and outputs; default none.
 
     Raises:
@@ -86,11 +86,12 @@ def align_group(
 
     Args:
         networks: two or more of one shape.
-        by: what a unit is described by, as in `unit_rows`; default "weights".
+        by: the description of a unit, as in `unit_rows`; default "weights".
         x: inputs (n, l), for activations and outputs; default none.
-        reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
-            the mean of the others' rows, until no permutation changes. That never raises the sum of all pairs' squared
-            distances, and two networks are aligned to each other as they are over any third.
+        reference: the index of the network that the others are aligned to. None: networks take turns, and each is
+            aligned to the mean of the others' rows, until no permutation changes. No turn raises the sum of all pairs'
+            squared distances, and the alignment of two networks to each other does not depend on a third one between
+            them.
 
     Returns:
         An alignment for every network; its costs are distances to the reference, or to the mean of the others.
@@ -130,9 +131,9 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
 
     Args:
         network: of h hidden units, with l inputs and C outputs.
-        by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": its
-            part of them, v relu(u.x_i) / sqrt(n), p = n C, which rescaling a unit, (c u, v / c), does not change;
-            default weights.
+        by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": the
+            unit's part of the outputs, v relu(u.x_i) / sqrt(n), p = n C, which does not change when a unit is rescaled
+            to (c u, v / c); default weights.
         x: inputs, for activations and outputs; default none.
 
     Raises:
@@ -186,7 +187,7 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
 
 
 def balanced(network: TwoLayer) -> TwoLayer:
-    """The same function with |u_r| = |v_r| for every unit: of all rescalings (c u, v / c), the one of least norm.
+    """The same function with |u_r| = |v_r| for every unit: the rescaling (c u, v / c) of least norm.
 
     Units whose weights in or out are all 0 add nothing to the output and stay as they are.
 

@@ -61,10 +61,10 @@ def loss_barrier(
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: squared (the default), absolute, logistic or cross-entropy. The first two are piecewise polynomials, and
             their supremum is exact up to rounding. The others are bounded by halving intervals of alpha until the bound
-            is within 1e-10 of a value that is taken, or `most_points` are evaluated. Between confident networks that
-            may leave 5e-4 of an error; the error of `value` and `stopped` say so.
-        most_points: at which a logistic or cross-entropy loss is evaluated: more of them bound it closer;
-            default 200000.
+            is within 1e-10 of a computed value, or `most_points` are evaluated. Between confident networks an error of
+            5e-4 may remain: see the error of `value`, and `stopped`.
+        most_points: the most points at which a logistic or cross-entropy loss is evaluated: more points give a closer
+            bound; default 200000.
 
     Raises:
         ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, no most_points.
@@ -103,7 +103,7 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
         y: ±1 (n,) for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:
-        ValueError: as `loss_barrier`; an accuracy at an end that is, or cannot be told from, 0, where the ratio is 0/0.
+        ValueError: as `loss_barrier`; an accuracy at an end that may be 0, where the ratio would be 0/0.
     Source: FedGuCci, Definition 2.1, Eq (4); fedgucci/F1b.
     """
     segment = Segment(first, second, x)
@@ -200,7 +200,8 @@ def sampled_connectivity_loss(
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:
-    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, one output: what the theorems bound.
+    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2| for one output, the quantity that the theorems
+    bound.
 
     Args:
         first: the network w_1, at alpha = 1.

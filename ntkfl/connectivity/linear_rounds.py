@@ -1,8 +1,8 @@
 """FedGuCci and FedAvg on a model that is linear in its weights, f(x) = phi(x) . w, in any arithmetic.
 
-The gradient of the connectivity loss, the integral over alpha of alpha grad L(alpha w + (1 - alpha) w_a), is taken by
-Boole's rule: the integrand is a polynomial in alpha of degree 2 (squared loss) or 4, which the rule integrates exactly.
-So the run is exact in rational arithmetic, and nothing of it presupposes what FedGuCci is equivalent to.
+The gradient of the connectivity loss is the integral over alpha of alpha grad L(alpha w + (1 - alpha) w_a). Its
+integrand is a polynomial in alpha of degree 2 (squared loss) or 4, which Boole's rule integrates exactly. So the run is
+exact in rational arithmetic, and it does not use the theorem that it is compared with.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ class LinearRounds:
         features: phi, (n, p).
         labels: (n,).
         owner: (n,), the client of each sample, 0..N-1, none without samples.
-        scale: (N,), of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
+        scale: (N,), the factor of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
         weights: (N,), positive, of the clients in the server's mean; renormalised over those that take part.
         start: w_0, (p,).
         participants: for each round the clients that take part.
@@ -74,7 +74,7 @@ class LinearRounds:
 
     Raises:
         ValueError: shapes that do not fit, an entry that is not finite, a client without samples, a weight that is not
-            positive, a round without participants or with a client that does not exist, another degree.
+            positive, a round without participants or with an unknown client, another degree.
     """
 
     features: Float[np.ndarray, "n p"]
@@ -182,8 +182,8 @@ def fedavg(
         eta_local: step of the clients.
         eta_global: step of the server.
         pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
-            server adds the mean of their displacements from s to w_t; 0 is plain FedAvg; default 0.
-        anchors: how many global models `pull` goes by; default 1.
+            server adds the mean of their displacements from s to w_t; default 0, plain FedAvg.
+        anchors: the number of global models in this mean; default 1.
         arithmetic: `double`, `extended` or `rational`; default `double`.
     """
     local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))

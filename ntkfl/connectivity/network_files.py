@@ -1,9 +1,9 @@
 """Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth); nothing is unpickled.
 
-The arrays are hidden (h, l), readout (h,) or (C, h), bias (h,) and output_bias (C,), where there are such. Or they are
-two linear layers under names of their own: what torch's module.state_dict() or dict(module.named_parameters()) gives,
-also within a dict under any key, or in one dict a layer; W1, b1, W2, b2; a list of arrays in order, such as Flower's
-np.savez(f, *arrays).
+The arrays are hidden (h, l), readout (h,) or (C, h) and, where there are biases, bias (h,) and output_bias (C,). Or
+they are two linear layers under names of their own: the result of torch's module.state_dict() or
+dict(module.named_parameters()), also within a dict under any key, or one dict a layer; W1, b1, W2, b2; a list of arrays
+in order, such as Flower's np.savez(f, *arrays).
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,8 @@ def load_affine_network(path: Path) -> AffineTwoLayer:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no such archive, pickled objects, arrays that are not those of two linear layers, or not finite.
+        ValueError: the file is no such archive, or has pickled objects, arrays that are not two linear layers, or
+            numbers that are not finite.
     """
     arrays, ordered = arrays_of(path)
     return from_arrays(arrays, str(path), ordered)

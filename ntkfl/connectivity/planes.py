@@ -55,7 +55,7 @@ class Plane:
             points: number of values of each coordinate.
             margin: share of the corners' extent that is added on each side, default .25.
 
-        Returns: the values of s, shape (p,), and those of t, shape (p,).
+        Returns: the values of s, shape (p,), and the values of t, shape (p,).
         """
         low, high = self.corners.min(axis=0), self.corners.max(axis=0)
         reach = margin * (high - low)

@@ -100,7 +100,7 @@ class TorchNetwork:
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """The module's outputs, (n, ...), with these weights, the others as they are.
+        """The module's outputs, (n, ...), with these weights in place of its own; other weights stay.
 
         Args:
             weights: tensors by name.

@@ -1,10 +1,10 @@
 """Data sets as Problems: scikit-learn's digits, wine and breast_cancer, Fashion-MNIST, a sphere, a user's own file.
 
-The images are centred and normalised alike in both image sets: with center=True the mean image of the FULL data set is
-subtracted (of all classes, training and test images, so that the map does not depend on what is drawn), then every row
-is divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean,
-or blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested:
-those of n = 20 are the first 20 of those of n = 50 at the same seed.
+The images are centred and normalised alike in both image sets. With center=True the mean image of the full data set is
+subtracted, over all classes, training and test images, so that the map does not depend on the draw. Then every row is
+divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean, or
+blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested: the 20
+samples of n = 20 are the first 20 of those of n = 50 at the same seed.
 """
 
 import inspect
@@ -152,12 +152,13 @@ def load(
 
     Args:
         path: a .npz file with arrays x (n, d), y (n,) or (n, C), where (n, 1) counts as (n,), and optionally owner
-            (n,), x_test, y_test; or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
-            all others are features. Other usual names of these are known, such as label and client. Labels may be names
-            of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or names.
-            What was taken as what is logged by `ntkfl.data.user_files`, at the level INFO.
+            (n,), x_test, y_test. Or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
+            the features. Other usual names of labels and owners are known, such as label and client. Labels may be
+            names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or
+            names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was taken as what.
         unit: divide every row by its norm.
-        clients: number of clients N; default: the file's owners, else 4, or one a sample where there are fewer.
+        clients: number of clients N; default: the number of the file's owners, otherwise 4, or one a sample where there
+            are fewer.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default: "given" where the file has
             owners, else "iid".
         seed: of the split, default 0.
@@ -167,7 +168,8 @@ def load(
     Raises:
         FileNotFoundError: no such file.
         ValueError: another suffix; contents that are not as described (with line and column, or the array); pickled
-            objects, which are never loaded; rows of zeros with `unit`; equal rows to drop whose labels differ.
+            objects, which are never loaded; rows of zeros with `unit`; equal rows with different labels with
+            `duplicates` "drop".
     """
     path = Path(path)
     arrays: dict[str, Any] = read_arrays(path)

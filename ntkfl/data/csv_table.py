@@ -21,7 +21,7 @@ Row = tuple[int, list[str]]  # with its line
 
 
 def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    """The arrays x, y and, where there is such a column, owner; and in words which columns they are.
+    """The arrays x, y and, if the file has such a column, owner; and a sentence that names these columns.
 
     Raises:
         ValueError: contents that are not as `ntkfl.data.load` describes.

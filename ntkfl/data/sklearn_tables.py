@@ -11,10 +11,10 @@ HEADERS = {"digits.csv.gz": 0, "wine_data.csv": 1, "breast_cancer.csv": 1}  # li
 
 @cache
 def table(file: str) -> tuple[np.ndarray, np.ndarray]:
-    """The features, (rows, columns), and the classes, (rows,), of one file of HEADERS; neither can be written to.
+    """The features, (rows, columns), and the classes, (rows,), of one file of HEADERS; both arrays are read-only.
 
     Raises:
-        FileNotFoundError: there is no scikit-learn, or it does not have the file.
+        FileNotFoundError: scikit-learn is missing, or does not have the file.
     """
     package = find_spec("sklearn")
     places = [] if package is None else package.submodule_search_locations or []

@@ -18,7 +18,7 @@ Where = Callable[[int], str]  # the place of a word, for messages
 
 
 def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
-    """Labels (n,), and what the names of classes became: in their alphabetical order -1 and 1, or 0, 1, 2, ...
+    """Labels (n,), and a sentence about names of classes: in alphabetical order they become -1 and 1, or 0, 1, 2, ...
 
     Raises:
         ValueError: some are no numbers, some names are missing, or all names are different; with the place.

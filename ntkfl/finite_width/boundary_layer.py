@@ -2,9 +2,10 @@
 
 Training moves a neuron by O(m^(-1/2)), so to leading order a neuron changes its pattern on one sample at most. For that
 sample i the scaled pre-activation z = sqrt(m) w.x_i follows a scalar recursion: the residuals are those of the
-infinite-width limit, the patterns on the other samples those of the start, and only 1{z >= 0} is alive. Its start is
-uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those of a Gaussian w orthogonal to x_i.
-Averages over these are taken by Monte Carlo, stratified in z over exactly the starts that come near the kink.
+infinite-width limit, the patterns on the other samples are the initial ones, and only 1{z >= 0} changes. Its initial
+value is uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those of a Gaussian w orthogonal to
+x_i. Averages over z and the patterns are taken by Monte Carlo, stratified in z over exactly the initial values that
+come near the kink.
 """
 
 from collections.abc import Iterator
@@ -51,8 +52,8 @@ class KinkLayer:
     # weight of each start, (rows, 2, 2, 1), so that a sum over all starts of a replicate is m^(-1/2)'s coefficient in
     # the mean over neurons
     measure: np.ndarray
-    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over the others, (T, K, rows): own client's samples (`pull`), and eta_l sum_k of
-    # it over all clients' (`server_pull`, (T, rows))
+    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over the other samples j: over those of the own client (`pull`, (T, K, rows)),
+    # and, summed over k, over those of all clients (`server_pull`, (T, rows))
     pull: Float[np.ndarray, "T K rows"]
     server_pull: Float[np.ndarray, "T rows"]
     own: Float[np.ndarray, "T K"]  # eta_l G_ii r_i^{(k)}(t), (T, K)

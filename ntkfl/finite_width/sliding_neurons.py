@@ -53,7 +53,8 @@ class Sliding:
     def held(self, residual: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " q"]:
         """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,).
 
-        For the pairs as they are given: where one of several at a neuron is not held, ask for the others without it.
+        This is for the given pairs together: if one of several pairs at a neuron is not held, call it again without
+        that pair.
         """
         psi = self.activations(residual)
         return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)

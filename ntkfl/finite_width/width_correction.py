@@ -20,9 +20,9 @@ def response_derivative(
 ) -> Float[np.ndarray, "c c"]:
     """The Frechet derivative of f_K(A) = eta_l sum_{k<K} (I - eta_l A)^k at a symmetric block, in a direction.
 
-    In the eigenbasis it multiplies by the divided differences f_K[q_i, q_j]; these are summed as -eta_l^2 sum_{k<K} of
-    the complete homogeneous polynomials of degree k-1 in 1 - eta_l q_i and 1 - eta_l q_j, so that equal eigenvalues
-    are no special case and close ones lose no digits.
+    In the eigenbasis the derivative multiplies by the divided differences f_K[q_i, q_j]. Each is computed as -eta_l^2
+    sum_{k<K} of the complete homogeneous polynomial of degree k-1 in 1 - eta_l q_i and 1 - eta_l q_j, so that equal
+    eigenvalues are no special case and close ones lose no digits.
     """
     values, vectors = np.linalg.eigh(block)
     factor = 1 - eta_local * values
@@ -100,10 +100,11 @@ def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
 
 
 def _forcing(problem: Problem, setup: Setup, **sampling) -> tuple[np.ndarray, np.ndarray]:
-    """What the layers add to the outputs in a local step, (R, T, K, n), and in a server step, (R, T, n).
+    """The change of the outputs by the boundary layers in a local step, (R, T, K, n), and in a server step, (R, T, n).
 
-    A neuron near the kink of i adds to sample i what relu does beyond the frozen pattern, and to the others through
-    the gradient it takes from sample i or not: each of those sees the neuron with its initial pattern.
+    A neuron near the kink of sample i changes output i by the difference of relu from its frozen pattern. It changes
+    the other outputs because it takes its gradient from sample i or does not; for these outputs it has its initial
+    pattern.
     """
     inner = problem.x @ problem.x.T
     residual = problem.y - algorithm1_limit(problem, setup).trajectory().local_outputs[:, : setup.local_steps]

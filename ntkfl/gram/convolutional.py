@@ -31,13 +31,13 @@ def convolutional(
     """Neural tangent kernel, at infinite width, of a convolutional network trained in all its layers, without biases.
 
     `depth` - 1 convolutions of 3 x 3 pixels with zeros around the image (torch's padding=1), each followed by the
-    activation; the average over all pixels; a linear readout. As in `deep`: the first layer sums over channels, with
-    weights of variance 1/9; later ones have variance c / (9 channels), c = 2 for ReLU and 1 for erf and GELU; the
-    readout is divided by the root of its fan-in. Exactly symmetric when z is None.
+    activation; the average over all pixels; a linear readout. The scaling is that of `deep`: the first layer sums over
+    channels, with weights of variance 1/9; later layers have variance c / (9 channels), c = 2 for ReLU and 1 for erf
+    and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
 
-    The error is some roundings a layer of |x_i||z_j| (patches' norms, up to 1e12 times one another's, do not matter).
-    Only GELU's, from depth 3 on and at pixels of a large norm, is up to that norm times larger. Time and memory grow
-    with the square of the number of pixels.
+    The error is some roundings a layer of |x_i||z_j|, for patches whose norms differ by a factor of up to 1e12. Only
+    GELU's, from depth 3 on and at pixels of a large norm, is up to that norm times larger. Time and memory grow with
+    the square of the number of pixels.
 
     Args:
         x: images.
@@ -178,9 +178,9 @@ def _of_parts(
 def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
     """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
 
-    With a and b the norms of a patch's pixels over that of the patch, 1 - cos is |a - b|^2 / 2 and the sum of a b times
-    the pixels' own 1 - cos. Only positive terms are added: of patches of any norms a small angle keeps its digits, and
-    one near pi as well. docs/proofs/kernels.md#angles-of-patches bounds the error.
+    Let a and b be the norms of a patch's pixels over that of the patch. Then 1 - cos is |a - b|^2 / 2 plus the sum of a
+    b times 1 - cos of the pixels. Only positive terms are added: an angle near 0 or near pi keeps its digits, whatever
+    the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
     """
     (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
     near, far = (np.pad(values, _BORDER) for values in (pixels.h, pixels.g))

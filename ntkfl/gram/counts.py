@@ -1,11 +1,12 @@
-"""Activation counts of a float64 network, rigorous: whatever rounding leaves in doubt is counted as the worse case.
+"""Activation counts of a float64 network, rigorous: a pattern that rounding leaves in doubt is counted as the worse
+case.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64
 dot product is off by at most d u |w||x| (any order of summation, fused or not), the computed norm by (d/2 + 4) u |x|
-and the division by u|s|, to first order; (2d + 16) u |w| covers them and all products of two of these errors.
-Comparisons with s - error and s + error are sound although these sums are rounded: rounding is monotone and the
-thresholds 0 and R are floats, so a rounded s - error strictly above R means that the exact one is.
+and the division by u|s|, to first order. The bound (2d + 16) u |w| covers these errors and all products of two of them.
+Comparisons with s - error and s + error are sound although these sums are rounded. Rounding is monotone, and the
+thresholds 0 and R are floats: if a rounded s - error is strictly above R, so is the exact one.
 """
 
 from collections.abc import Iterator

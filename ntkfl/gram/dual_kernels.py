@@ -1,7 +1,8 @@
-"""What a layer of an infinitely wide network does to Gaussian pre-activations u, v of two samples; ReLU's dual kernels.
+"""A layer of an infinitely wide network maps Gaussian pre-activations u, v of two samples to others; here are its dual
+kernels for ReLU.
 
-Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their half, so that neither a small angle nor
-one near pi is lost in a cosine, and every number comes with a bound of its error, carried along.
+Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their half, so that an angle near 0 or near pi
+is not lost in a cosine. Every number carries a bound of its error along.
 """
 
 from typing import NamedTuple, Protocol
@@ -111,8 +112,8 @@ class Relu:
         angle, sine = 2 * np.arctan2(np.sqrt(h), np.sqrt(g)), 2 * np.sqrt(h * g)
         slope = 1 - angle / np.pi
         # F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 falls from 1: t -> t' shrinks distances, and the
-        # error of the angle passes on as it is. All terms of 1 - F are positive; divided by sin t', which is small only
-        # where they are, their rounding is at most 50 u of angle.
+        # error of the angle does not grow. All terms of 1 - F are positive. Their rounding, divided by sin t', is at
+        # most 50 u of angle, since sin t' is small only where they are small.
         new_h = np.maximum(h * slope + (angle - sine) / (2 * np.pi), 0)
         new = Pairs(new_h, 1 - new_h, error + 60 * U)
         size = left.norm * right.norm / 2

@@ -53,7 +53,7 @@ class Features:
 
 
 def kernel_of(given: Kernel | None) -> Kernel:
-    """The kernel as it is used: that of the wide network unless one is given, a user's within float64."""
+    """The kernel that is used: the user's, as float64, or the wide network's where none is given."""
     return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
 
 

@@ -85,9 +85,9 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 def entries() -> Callable[..., int]:
     """Compile (about a second, once a process) the pass over a tile; it releases the interpreter.
 
-    entries()(dot, left, right, steep, diagonal, value, far): from dot products and reciprocal norms the entries into
-    `value`; the places with |cosine| > steep into `far`; returns how many there are. With `diagonal`, what is
-    below the diagonal is what is above, and `far` has the places above alone.
+    entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
+    norms into `value`; writes the places with |cosine| > steep into `far`; returns their number. With `diagonal` the
+    entries above the diagonal are copied below it, and `far` has only places above it.
     """
     from numba import njit
 
@@ -257,14 +257,14 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
     """
     # With u = 2^-53 and entries in units of |x||z|: the dot product is off by at most d u / (1 - d u) in any order of
     # summation (Higham, Accuracy and Stability, Sec. 3.1), each norm by (d/2 + 2) u, hence the cosine by (2d + 7) u
-    # (tiles multiply by reciprocal norms: three more).
-    # Where |cos| <= .9, arccos multiplies that by at most 2.3 and adds 4 ulp (8 u); elsewhere atan2 of the sine and the
-    # dot product has the error sin cos (relative error of the sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both
-    # cases the angle is off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi)
-    # + 4 roundings <= (1.24 d + 8) u, less than half of what is claimed. Rows of far exponents are scaled before and
-    # the entries scaled back, so underflow is one rounding of the value and one of the bound, by half of 2^-1074 each.
-    # With COARSE in place of .9 the slope of arccos is at most 258, the angle is off by at most (516 d + 2588) u, and
-    # the entry by at most (83 d + 417) u: less than COARSER times what is claimed here.
+    # (tiles multiply by reciprocal norms: three more). Where |cos| <= .9, arccos multiplies this error by at most 2.3
+    # and adds 4 ulp (8 u). Elsewhere atan2 of the sine and the dot product has the error sin cos (relative error of the
+    # sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both cases the angle is off by at most (4.6 d + 25) u. Then
+    # |dH| <= |dot error| / 2 + |angle error| / (2 pi) + 4 roundings <= (1.24 d + 8) u, less than half of what is
+    # claimed. Rows of far exponents are scaled before and the entries scaled back, so underflow is one rounding of the
+    # value and one of the bound, by half of 2^-1074 each. With COARSE in place of .9 the slope of arccos is at most
+    # 258, the angle is off by at most (516 d + 2588) u, and the entry by at most (83 d + 417) u: less than COARSER
+    # times what is claimed here.
     x, z, alone = pair_of_inputs(x, z)
     require("the Gram matrix with its error", matrix_bytes(5.2, x, z), n=len(x))
     value = infinite(x, None if alone else z)

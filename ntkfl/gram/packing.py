@@ -53,10 +53,10 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
 class Kernels(NamedTuple):
     """Compiled functions; they release the interpreter.
 
-    count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]), where `triangle` says so
-        for j >= i only (and some more, of no meaning).
-    pack(dot, doubt, out, first, undecided): bits 1{dot >= 0} of whole words into `out` from word `first` on; the places
-        with |dot| <= doubt into `undecided`, as far as there is room; returns how many there are.
+    count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]); with `triangle` the counts
+        of j < i have no meaning.
+    pack(dot, doubt, out, first, undecided): writes the bits 1{dot >= 0} of whole words into `out` from word `first` on,
+        and the places with |dot| <= doubt into `undecided`, as far as there is room; returns the number of such places.
     """
 
     count: Callable[..., Any]

@@ -1,7 +1,7 @@
 """How many neurons are active on both of two samples, summed over blocks of neurons: exact integers.
 
-Counts come from a product of 0/1 matrices or, where there is much to count, from the patterns packed 64 to a word
-and the processor's population count; both are exact, so the choice shows in the time alone.
+Counts come from a product of 0/1 matrices; many counts come from the patterns packed 64 to a word and the processor's
+population count. Both are exact, so the choice changes the time alone.
 """
 
 import math

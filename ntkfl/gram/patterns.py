@@ -60,8 +60,9 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
 
 def doubt(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
     """How far a product of two rows of `unit_rows`, in any order, may be from a positive multiple of the exact one."""
-    # d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <= 1; two more
-    # cover the multiple (errors of the norms), underflow and all products of these, and one the rounding of this line.
+    # This bounds d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <=
+    # 1. Two more cover the errors of the norms, underflow and all products of these errors, and one the rounding of
+    # this line.
     return dtype((d + 5) * np.finfo(dtype).eps / 2)
 
 

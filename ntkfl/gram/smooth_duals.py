@@ -48,7 +48,7 @@ class Smooth(ABC):
 
     @abstractmethod
     def units(self, rows: Rows) -> np.ndarray:
-        """What the root of E[phi(u)^2] is measured in, so that nothing underflows."""
+        """The unit in which the root of E[phi(u)^2] is measured, so that nothing underflows."""
 
     @abstractmethod
     def roots(self, rows: Rows) -> np.ndarray:
@@ -80,8 +80,9 @@ class Smooth(ABC):
         """The two moments; the pairs of equal rows stay equal exactly."""
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
-        # The error of the cosine enters as the formulas have it, or by Price's theorem, d E[f f] / dc = E[f' f'], and
-        # Cauchy and Schwarz, whichever is the better bound; rounding enters as the formulas have it.
+        # There are two bounds for the effect of the cosine's error: by the formulas, and by Price's theorem, d E[f f] /
+        # dc = E[f' f'], with Cauchy and Schwarz; the better one is taken. The effect of rounding follows from the
+        # formulas.
         moved = 2.02 * pairs.error * (left.norm * right.norm)
         (first, second), (third, fourth) = self.slopes(left), self.slopes(right)
         unit, roots = self.units(left) * self.units(right), self.roots(left) * self.roots(right)

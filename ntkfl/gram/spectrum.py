@@ -181,11 +181,13 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
 
 
 def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:
-    """If Cholesky runs to completion in float64 on h with this diagonal, no eigenvalue is below minus this.
+    """If Cholesky runs to completion in float64 on h with this diagonal, no eigenvalue is below minus the returned
+    bound.
 
-    Demmel's bound, as in Rump: the factors are those of a matrix within gamma / (1 - gamma) d d^T entrywise,
-    d_i^2 the diagonal, gamma of n + 1 roundings. Twice as many are allowed for here, for a BLAS that multiplies by
-    reciprocals of the pivots instead of dividing. The rounding of the shifted diagonal and underflow are added.
+    This is Demmel's bound, as in Rump: the factors multiply to a matrix within gamma / (1 - gamma) d d^T of h
+    entrywise, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. Twice as many roundings are allowed for
+    here, for a BLAS that multiplies by reciprocals of the pivots instead of dividing. The rounding of the shifted
+    diagonal and underflow are added.
     """
     n = len(h)
     gamma = 2 * (n + 2) * ROUNDOFF / (1 - 2 * (n + 2) * ROUNDOFF)

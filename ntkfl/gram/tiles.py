@@ -161,12 +161,13 @@ class Tiles(HeldGram):
             kernel: (x, z) -> (p, n), with z None: x itself.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory; default float64.
-            memmap: a file that holds them in place of memory; one that is there is gone on with, or taken as it is.
+            memmap: a file that holds the tiles in place of memory; an existing file is continued, or read if it is
+                complete.
 
         Raises:
-            ValueError: too little memory, or room on the disk; a file of other tiles, as far as a row in 256 and that
-                of each slab's largest entry off the diagonal show it; entries beyond or far below float32, if that is
-                asked for; a kernel that is not symmetric, not finite, of another shape, or with an entry that its
+            ValueError: too little memory, or room on the disk. A file of other tiles, as far as a row in 256 and the
+                row of each slab's largest entry off the diagonal show it. Entries beyond or far below float32, with
+                dtype "float32". A kernel that is not symmetric, not finite, of another shape, or with an entry that its
                 diagonal does not allow, so that it is not positive semi-definite.
         """
         x = finite_array("x", x)
@@ -264,7 +265,8 @@ def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> I
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
-    """A sum of earlier slabs' contributions, if any, and of these after it: the order is that of all slabs."""
+    """The sum of earlier slabs' contributions, if any, and of the contributions after them, in the order of all
+    slabs."""
     total = before
     for part in parts:
         interruption.check()
@@ -328,7 +330,7 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event)
 
 
 def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """H_inf, with the digits that float32 holds where that is what is stored."""
+    """H_inf, computed to float32's digits where tiles are stored in float32."""
     x = pair_of_inputs(x, None)[0]
     largest = float(np.linalg.norm(x, axis=1).max() ** 2) / 2
     _require_room(largest, dtype)

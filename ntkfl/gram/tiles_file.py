@@ -28,7 +28,7 @@ class TilesFile:
 
     @classmethod
     def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
-        """A new file, with all of its room on the disk; or the one that is there, with what it has.
+        """A new file, whose room on the disk is taken at once; or the existing file, with the slabs that it has.
 
         Raises:
             ValueError: a file of something else, no folder, or too little room on the disk.

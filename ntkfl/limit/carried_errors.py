@@ -31,7 +31,7 @@ class BoundedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors:
-    """What is wrong with the clients' decomposed blocks, whatever a method makes of them; worked out once."""
+    """The errors of the clients' decomposed blocks, which are the same for every method; computed once."""
 
     tiles: HeldGram
     clients: ClientModes
@@ -85,7 +85,8 @@ class Margins:
         if response is None:
             raise ValueError(
                 "no error bound is proved for this method with tiles: there is one for fl-ntk, fedavg, fedprox, "
-                "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic. `residual` and `predict` give "
+                "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic. `residual` and "
+                "`predict` give "
                 "the numbers without a bound"
             )
         tiles, steps = errors.tiles, np.stack(list(work.local_steps()))

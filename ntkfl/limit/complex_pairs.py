@@ -1,14 +1,15 @@
-"""The spectral radius of a round that remembers one vector where a complex pair is outermost: found, then proved.
+"""The spectral radius of a round that remembers one vector, if the outermost eigenvalues are a complex pair: they are
+found, then proved to be outermost.
 
-Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with
-D = p + G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that it has missed none
-farther out removes the zeros it found: with X T^2 + D X T + A X = 0, L(w) = w X T - A X and any symmetric Y,
-Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite matrices show that it has
-none with |1 + w| >= r.
+Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with D = p
++ G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that no zero is farther out
+removes the zeros that were found. With X T^2 + D X T + A X = 0, L(w) = w X T - A X and any symmetric Y, Q(w) - L(w) Y
+L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite matrices show that it has none with |1
++ w| >= r.
 
-Any Y for which this succeeds is a proof. Friction moves zeros inward: with an orthonormal V near X, D' should be
-D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would do this, where
-W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
+Any Y for which this succeeds is a proof. Y is chosen as friction, which moves zeros inward: with an orthonormal V near
+X, D' should be D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would
+do this, where W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
 
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues. Such updates of symmetric quadratic polynomials without
 spillover are due to Carvalho, Datta, Lin and Wang (2006); only a summary of their paper was read.
@@ -24,7 +25,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption, lapack
 
 ROWS = 16  # of Q for each zero that is looked for; with fewer a dense solver is as quick
-NEAREST = (24, 64)  # zeros that are looked for; the outer quarter, half or all of them are taken out
+NEAREST = (24, 64)  # number of zeros that are looked for; the proof removes the outer quarter, half or all of them
 FRICTION = 1.5, 0.01  # c over what the outermost zero has of friction above the least, and over all it has
 RESIDUAL = 1e-14  # of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, R what is left of X T^2 + D X T + A X

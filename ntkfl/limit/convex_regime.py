@@ -1,13 +1,13 @@
-"""Algorithm 1 on a convex loss at infinite width: its exact recursion in the outputs, and what its losses are below.
+"""Algorithm 1 on a convex loss at infinite width: its exact recursion in the outputs, and a bound of its losses.
 
 Let l >= 0 be convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, eta_l < 1/L and eta_g <= 1. For every u, a local step has
 
     |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u),
 
-by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so that the sum
-over K steps, N clients and T rounds telescopes: the mean over rounds and steps of the sum of the clients' losses is at
-most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), whatever K, N and the
-partition. This is kernel regression by the same loss with the ridge N over the total step.
+by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so the sum over K
+steps, N clients and T rounds telescopes. Hence the mean over rounds and steps of the sum of the clients' losses is at
+most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), for all K, N and
+partitions. The minimum over alpha is kernel regression by the same loss with the ridge N over the total step.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,9 @@ class ConvexRegime(Regime):
     loss: ConvexLoss
     no_answer: ClassVar = dict.fromkeys(
         ("nu", "rate", "round_map", "spectrum", "stable", "step_limits"),
-        "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is what training comes to, "
-        "`bound` what it is below, `eta_limit` the step up to which that holds. Leave out loss: squares have it",
+        "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is the sum of the losses "
+        "after training, `bound` bounds it, and `eta_limit` is the largest step for which the bound holds. "
+        "Leave out loss: squares have it",
     ) | {
         "at": "call kernel_regime with the other steps and the loss",
         "local_outputs": "clients' outputs are kept for squares alone: leave out loss",

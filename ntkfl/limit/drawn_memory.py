@@ -1,10 +1,10 @@
 """Random rounds of methods whose clients remember: each drawn client adds a linear map of residual and memories.
 
-With z = (r, m), m the clients' memories, each of its own samples, a round of a cohort S takes z to
-A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair with chance q, so that with B = sum_c B_c,
-M = A + p B and Z = E z z^T
-E z <- M E z, Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn client add
-a noise to its displacement, that is to its move and to its memory: p sum_c J_c V_c J_c^T, V_c as in `batch_noise`.
+Let z = (r, m), where m are the clients' memories, one entry for each of their samples. A round of a cohort S takes z to
+A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A
++ p B and Z = E z z^T the moments follow E z <- M E z and Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z
+B_c^T. The batches of a drawn client add a noise to its displacement, hence to its move and to its memory, of covariance
+p sum_c J_c V_c J_c^T, V_c as in `batch_noise`.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ class Wobble(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """A round whose move is v and whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
+    """A round with the move v, whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
 
-    d and f are what is wrong in a round with the residual and with what is remembered, E = s (kept + ahead z)/(w + b)
-    and T(w) v = (1 - w s passed/(w + b)) d + w E f. Where `ahead` is not 0 the move is `ahead` times the new memory,
-    and d is beside the move by the memory as it is computed, f included.
+    Here d and f are the errors of a round in the residual and in the memory, E = s (kept + ahead z)/(w + b) and T(w) v
+    = (1 - w s passed/(w + b)) d + w E f. Where `ahead` is not 0 the move is `ahead` times the new memory as it is
+    computed, with its error f, and d is the error beside that.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
@@ -54,7 +54,7 @@ class Feedback:
     share: float  # k, by which H is multiplied
     response: Float[np.ndarray, " n"]  # u(q), of a client's own steps
     wobble: Callable[[LocalErrors], Wobble]
-    # (errors, r, memory, move, new memory) -> what the new memory and the move are off by, norms
+    # (errors, r, memory, move, new memory) -> norms of the errors of the new memory and of the move
     slips: Callable[[LocalErrors, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[float, float]]
     # kept, ahead, passed: values at q, or numbers
     kept: Float[np.ndarray, " n"] | float = 0.0

@@ -1,7 +1,7 @@
-"""Fourth moments of random rounds, by going through every choice of a round: what the variance of |r|^2 needs.
+"""Fourth moments of random rounds, by enumerating the choices of a round; the variance of |r|^2 needs them.
 
-Outputs are drawn alike, so that G = sum_kl E z_k (x) z_k (x) z_l (x) z_l, the sums over outputs, is all that is needed:
-a choice of map M takes it to (M (x) M (x) M (x) M) G. Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
+All outputs have the same draws, so G = sum_kl E z_k (x) z_k (x) z_l (x) z_l, summed over outputs, suffices: a choice
+with the map M takes G to (M (x) M (x) M (x) M) G. Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
 """
 
 from __future__ import annotations

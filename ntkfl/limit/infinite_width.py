@@ -23,11 +23,11 @@ _CHUNK = 64  # rounds evaluated by one matrix product
 
 
 def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], target: float) -> int:
-    """First t with |r(t)|_F <= target, up to the rounding of that comparison.
+    """First t with |r(t)|_F <= target, up to the rounding of this comparison.
 
-    r(t+s) - r(t) = -outward (energy g_s d^t w), and the norm of that is at most gain |energy g_s d^t w|, which grows
-    with s: rounds that this bound keeps above the target are skipped, all others are evaluated. Every mode must have
-    0 <= rho nu < 2.
+    r(t+s) - r(t) = -outward (energy g_s d^t w), whose norm is at most gain |energy g_s d^t w|. This bound grows with s;
+    the rounds for which it keeps the residual above the target are skipped, all others are evaluated. Every mode must
+    have 0 <= rho nu < 2.
 
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
@@ -55,8 +55,8 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
         t += _CHUNK + _last_true(out_of_reach)
     raise ValueError(
         f"the residual norm does not fall to {target:.6g} in any number of rounds below 2^53: "
-        f"{np.linalg.norm(_rest(modes, initial)):.6g} of it lies where the round changes nothing (where the Gram "
-        "matrix is zero, or where an even number of local steps ends as it began) and stays for ever"
+        f"{np.linalg.norm(_rest(modes, initial)):.6g} of it lies where the round changes nothing (where the "
+        "Gram matrix is zero, or where an even number of local steps ends as it began) and stays for ever"
     )
 
 
@@ -92,17 +92,18 @@ class StepLimits(NamedTuple):
 class KernelRegime(Regime):
     """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
 
-    The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc),
-    f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network
-    has in the mean. Everything is float64: rounding enters at the eigendecomposition, about n eps for every round that
-    a mode lasts, as in the recursion; also at eta_local q = 2 and next to it, where K even makes f_K(q) rounding noise.
+    The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
+    eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network has in
+    the mean. Everything is float64. Rounding enters at the eigendecomposition, about n eps for every round that a mode
+    lasts, as in the recursion. It is larger at eta_local q = 2 with an even K, and near it, where f_K(q) is rounding
+    noise.
     """
 
     def at(self, setup: Setup) -> KernelRegime:
-        """The same data and Gram matrix under other steps, for sweeps: what is decomposed already is used again.
+        """The same data and Gram matrix under other steps, for sweeps: decompositions are used again.
 
-        Always the clients' blocks; the whole round too where eta_local and local_steps stay as they are. It does not
-        warn of steps beyond the limit: `stable` and `step_warning` say so.
+        The decomposition of the clients' blocks is always used again, that of the round where eta_local and local_steps
+        stay. It does not warn of steps beyond the limit: `stable` and `step_warning` say so.
 
         Args:
             setup: the steps.

@@ -33,7 +33,7 @@ UNEVEN, AT_ONCE = 1e4, 64  # condition of a basis of modes that is used, and rou
 class ResidualModes:
     """Rounds in coordinates where every mode of the residual goes its own way: r = basis a, a = inverse r.
 
-    The state of a mode is its a and what is remembered of it; `maps` takes them to those of the next round.
+    The state of a mode is its entry of a and its entries of the memory; `maps` takes it to the state of the next round.
     """
 
     maps: Float[np.ndarray, "n b b"]
@@ -60,7 +60,7 @@ class ResidualModes:
 
 @dataclass(eq=False)
 class ClientsResponse:
-    """A response of the clients, P, and what is decomposed of it, whatever the server makes of their mean."""
+    """A response of the clients, P, and its decompositions, which every server shares."""
 
     share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
     nu: Float[np.ndarray, " n"] | None = None  # of H P, ascending
@@ -153,7 +153,8 @@ class LinearRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:
-        """The map of (r, memory) to those of the next round, of one output; s rows, n of them for r."""
+        """The map of (r, memory) of one output to (r, memory) of the next round, (s, s); its first n rows are those of
+        r."""
         size = self._size
         require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))
@@ -278,8 +279,8 @@ class LinearRegime(Regime):
             at_most: rounds that are tried; default 1000000.
 
         Raises:
-            ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
-                part of it lies where H is zero, or a residual that needs more rounds.
+            ValueError: eps not positive, a step beyond the stability limit, a residual that cannot fall so far because
+                part of it lies where H is zero, or a residual that needs more than `at_most` rounds.
         """
 
         def counted(initial: np.ndarray, target: float) -> int:

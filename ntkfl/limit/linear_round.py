@@ -25,7 +25,7 @@ Step = Callable[[Vectors, Memory], tuple[Vectors, Memory]]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """What a linear round is made of: H, the clients' blocks of it, and the local steps.
+    """The parts of a linear round: H, the clients' blocks of it, and the local steps.
 
     Args:
         gram: H, (n, n).
@@ -34,8 +34,9 @@ class Blocks:
         steps: K, full-batch local steps.
         cohort: clients that each round draws, without replacement; None: all.
         client_steps: K_c of each client, (N,), where they differ; `steps` is then the largest.
-        factors: of eta_local in the first, second, ... local step, the last one for all that follow; (): all 1.
-        given: the clients of the round where they are not drawn; then `cohort` is how many there are.
+        factors: factors on eta_local in the first, second, ... local step; the last factor serves all later steps; ():
+            all 1.
+        given: the clients of the round where they are not drawn; `cohort` is then their number.
     """
 
     gram: Float[np.ndarray, "n n"]
@@ -129,26 +130,27 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class LinearRound:
-    """One round as a linear map of the residual and of what server and clients remember.
+    """One round as a linear map of the residual and of the memory of server and clients.
 
     Args:
         step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
-        memory: how many vectors are remembered; all are 0 before the first round.
-        length: of each, n unless given.
-        response: where the round map has the eigenvalues `roots(nu)` of every eigenvalue nu of H u(H_D): the values
-            u(q). Then the spectrum costs a symmetric eigenproblem of size n.
+        memory: number of vectors in the memory; all are 0 before the first round.
+        length: of each of them, n unless given.
+        response: the values u(q), where every eigenvalue nu of H u(H_D) gives the round map the eigenvalues
+            `roots(nu)`. Then the spectrum costs a symmetric eigenproblem of size n.
         roots: nu (n,) -> (n, 1 + memory).
-        limit: largest eigenvalue of H u(H_D) below which, and above 0, the rounds are stable.
-        server_rate: by which `response` is already multiplied; None where the method has none.
-        pull: by which clients are drawn back to where they began: a step of theirs contracts for eta_l (q + pull) < 2.
-            NaN where that is not known.
-        server: where the clients take plain steps with that pull and send their displacements alone, what the server
-            makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is what
-            `random_rounds` needs.
+        limit: the rounds are stable if the largest eigenvalue of H u(H_D) is between 0 and this number.
+        server_rate: a factor that `response` already has; None where the method has none.
+        pull: the strength by which clients are drawn back to where they began: a local step contracts for eta_l (q +
+            pull) < 2. NaN where it is not known.
+        server: (mean, memory) -> (move, memory), combinations by numbers of the memory and of the mean displacement,
+            where clients take plain steps with that pull and send nothing but their displacements. `random_rounds`
+            needs it.
         outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
-        feedback: of a round that remembers, what becomes of an error; None where no bound is proved.
-        in_turn: of clients that train one after the other, the response of each.
-        again: (r, memory, image) -> as `step`, where H times the move of the round before, the image, saves a product.
+        feedback: how an error propagates in a round that remembers; None where no bound is proved.
+        in_turn: the response of each client, where clients train one after the other.
+        again: (r, memory, image) -> as `step`, for rounds that save a product by the image, H times the move of the
+            round before.
     """
 
     step: Step

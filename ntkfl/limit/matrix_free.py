@@ -427,7 +427,7 @@ class MatrixFreeRegime(LinearRegime):
         )
 
     def _predicted_within(self, x: Float[np.ndarray, "p d"], run: list[BoundedRound]) -> tuple[np.ndarray, np.ndarray]:
-        """f(x, t) - f(x, 0) of these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
+        """f(x, t) - f(x, 0) at these rounds, (T, p, C), and a bound of its error for each point, (T, p)."""
         kernel = self.kernel
         assert kernel is not None
         moved = np.stack([state.moved for state in run])

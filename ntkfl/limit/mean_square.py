@@ -1,13 +1,14 @@
 """Rate and stability in the mean square, in the modes of the mean round.
 
-H = L L^T of full column rank and L^T u(H_D) L = Q diag(nu) Q^T: with F = L Q, the part of the residual that moves is
-r = F s, and F^T of the mean displacement is nu s. A server that combines mean and memory with numbers acts on every
-mode alone: its 1 + memory numbers go to B_i z_i + j n_i. The noise has the covariance N(S) = F^T Noise(F S F^T) F with
-S = E s s^T, a linear map that keeps positive matrices positive.
+H = L L^T of full column rank and L^T u(H_D) L = Q diag(nu) Q^T: with F = L Q, the part of the residual that moves is r
+= F s, and F^T of the mean displacement is nu s. A server that combines mean and memory with numbers acts on every mode
+alone: it takes the mode's 1 + memory numbers z_i to B_i z_i + j n_i. The noise has the covariance N(S) = F^T Noise(F S
+F^T) F with S = E s s^T, a linear map that keeps positive matrices positive.
 
 The map of the second moments has an eigenvalue l > max_i |B_i|^2 where S -> h(l) N(S), entry by entry, has the
-eigenvalue 1: h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0 is what noise of the modes i and j becomes. The radius of
-that map, the gain, falls with l. So the mean square falls iff the mean does and the gain at l = 1 is below 1.
+eigenvalue 1. Here h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0 is the effect of the noise of modes i and j on all
+later rounds. The spectral radius of S -> h(l) N(S), the gain, falls with l. So the mean square falls iff the mean does
+and the gain at l = 1 is below 1.
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 

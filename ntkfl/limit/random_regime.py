@@ -1,11 +1,11 @@
-"""The kernel regime under random rounds: the exact mean and covariance of the residual, and what is stable in the mean
+"""The kernel regime under random rounds: the exact mean and covariance of the residual, and stability in the mean
 square.
 
-With r the residual and v = H m, m the coefficients that the server remembers, a round maps z = (r, v) to B z + J H e:
-B is the round in the mean, e the noise of the clients' mean displacement and J what the server makes of it. The noise
-has mean 0 given z, and its covariance is a linear map of E r r^T, `Noise.covariance`. Gaussian noise of variance s^2 a
-weight, added to the mean, moves the outputs by a noise of covariance s^2 H. Hence E z <- B E z, and
-Cov z <- B Cov z B^T + J (H Noise H + s^2 H) J^T.
+Let r be the residual and v = H m, where the server remembers the coefficients m. A round maps z = (r, v) to B z + J H
+e, where B is the mean round, e the noise of the clients' mean displacement and J the server's response to it. The noise
+has mean 0 given z, and its covariance is a linear map of E r r^T, `Noise.covariance`. Gaussian noise of variance s^2 on
+every weight of the mean moves the outputs by a noise of covariance s^2 H. Hence E z <- B E z, and Cov z <- B Cov z B^T
++ J (H Noise H + s^2 H) J^T.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ def batch_noise(
     batch: int,
     pull: float = 0.0,
 ) -> Float[np.ndarray, "n n"]:
-    """E e e^T of e = a - f_K(Q) r, a the client's displacement: coefficients, after steps on batches of its own.
+    """E e e^T of e = a - f_K(Q) r, where a are the coefficients of the client's displacement after steps on its
+    batches.
 
-    A step is a <- a + eta (D (r - Q a) - pull a), D = n/b on the samples of a batch and 0 elsewhere, drawn without
-    replacement and independently of the other steps, so that E D = I and, for a symmetric Y,
-    E D Y D = gamma Y + (n/b - gamma) diag(Y), gamma = n (b - 1) / (b (n - 1)). What is left of r before step k + 1 is
-    u = (I - Q f_k) r - Q e, and e <- (I - eta (Q + pull)) e + eta (D - I) u, whose mean is 0.
+    A step is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of a batch and 0 elsewhere. The batch
+    is drawn without replacement and independently of the other steps, so that E D = I and, for a symmetric Y, E D Y D =
+    gamma Y + (n/b - gamma) diag(Y), gamma = n (b - 1) / (b (n - 1)). The residual before step k + 1 is u = (I - Q f_k)
+    r - Q e, and e <- (I - eta (Q + pull)) e + eta (D - I) u, where the last term has mean 0.
 
     `second` is E r r^T of the client's residual r at the start of the round, and Q = basis diag(values) basis^T the
-    client's block of the Gram matrix. Where the client's gradient is corrected by what it remembers, which after a step
-    has lowered the residual by eta e, `second` is that of (r, e), and r - Q a becomes r - t e - Q a, t the way that a
-    constant unit gradient has come.
+    client's block of the Gram matrix. If the client corrects its gradient by its memory, a step lowers the residual by
+    eta e more. Then `second` is that of (r, e), and r - Q a becomes r - t e - Q a, where t is the displacement by a
+    constant unit gradient so far.
 
-    Source: docs/proofs/random_rounds.md#noise-of-the-batches; of the noise alone, which loses no digits.
+    Source: docs/proofs/random_rounds.md#noise-of-the-batches; here the recursion is for the noise alone, which loses no
+        digits.
     """
     size = len(values)
     if batch >= size:
@@ -185,13 +187,13 @@ class Noise:
 class RandomRegime(Regime):
     """Random rounds in the kernel regime; made by `random_rounds`, which validates.
 
-    `outputs`, `residual` and `predict` are means over the draws of clients and batches, `movement` is that of the mean
-    weights; `deviation` and `mean_square`
-    come from the exact covariance, which is run round by round at the cost of three products of (n, n) matrices each.
+    `outputs`, `residual` and `predict` are means over the draws of clients and batches, and `movement` is the movement
+    of the mean weights. `deviation` and `mean_square` come from the exact covariance, which costs three products of (n,
+    n) matrices a round.
 
     Args:
-        mean: the round in the mean.
-        noise: what the draws add to it.
+        mean: the mean round.
+        noise: the noise that the draws add to it.
 
     Source: docs/proofs/random_rounds.md#server-memory.
     """
@@ -284,17 +286,17 @@ class RandomRegime(Regime):
         return moments if self.problem.y.ndim > 1 else moments[0]
 
     def square_variance(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """The variance of |r(t)|^2 over the draws, |.| over samples and outputs, of rounds' shape.
+        """The variance of |r(t)|^2 over the draws, |.| over samples and outputs, in the shape of `rounds`.
 
-        Where clients or batches are drawn, every choice of a round is gone through, and its rounding is that of
-        (E |r|^2)^2: for some ten samples. Where noise alone is drawn, of any number.
+        Where clients or batches are drawn, every choice of a round is enumerated, for up to some ten samples; the error
+        is the rounding error of (E |r|^2)^2. With Gaussian noise alone there may be any number of samples.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: as `outputs`; too many samples and choices, of which `sampled` has an estimate.
+            ValueError: as `outputs`; too many samples and choices: `sampled` estimates their variance.
 
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
@@ -577,13 +579,14 @@ def _variance_of_gaussian(mean: Float[np.ndarray, "n C"], covariance: Float[np.n
 def random_regime(
     mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None, gaussian: float = 0.0
 ) -> RandomRegime:
-    """The regime of random rounds whose mean round, of these blocks, is known.
+    """The regime of random rounds with these blocks and this mean round.
 
     A batch has at most `batch` samples, and None means all of a client. `gaussian` is the standard deviation of the
     noise on every weight of the mean.
 
     Raises:
-        ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean.
+        ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean
+            displacement.
     """
     round_ = mean.round
     if round_.in_turn is not None:

@@ -27,8 +27,8 @@ class Regime(ABC):
     problem: Problem  # data; y (n,) or (n, C)
     setup: Setup  # the steps
     gram: Float[np.ndarray, "n n"]  # H, (n, n), symmetric and positive semi-definite
-    # that H is of, (x, z) -> (p, n); None: H was given as a matrix, so that kernel values at other points must be given
-    # too
+    # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, so that kernel values at other points must be
+    # given too
     kernel: Kernel | None = infinite
     # questions that other methods answer, and why this training has no answer and what has
     no_answer: ClassVar[Mapping[str, str]] = {}
@@ -91,8 +91,8 @@ class Regime(ABC):
     ) -> np.ndarray:
         """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: fl-ntk/X.8.
 
-        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are what the clients' steps add up to, for a singular
-        H too.
+        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, for a singular H
+        too.
 
         Args:
             x: points, (n', d); of a problem `per_output` there are n' C predictions.

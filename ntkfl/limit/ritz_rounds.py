@@ -13,11 +13,11 @@ from ntkfl.limit.lanczos import Lanczos
 
 @dataclass(frozen=True, eq=False)
 class RitzRounds:
-    """Rounds of any server that combines mean displacements with numbers, in the labels' Krylov space.
+    """Rounds of any server that takes linear combinations of mean displacements, in the labels' Krylov space.
 
-    Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2),
-    so that k products with A, Lanczos' from P^(1/2) y, give the residual of less than k rounds for every such server;
-    later ones as closely as the eigenvalues of A that the labels see are resolved.
+    Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2).
+    So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. Later
+    rounds are as accurate as the Krylov space resolves the eigenvalues of A that occur in the labels.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """

@@ -68,8 +68,8 @@ class ClientModes:
 
     members: tuple[np.ndarray, ...]  # the index set S_c of each client
     vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
-    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which only rounding makes in a
-    # positive semi-definite H, are set to 0
+    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which arise from rounding alone in
+    # a positive semi-definite H, are set to 0
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -121,11 +121,10 @@ class RoundModes:
 
     With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0),
 
-        c_t = coefficients (g_t w),
-        r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2,
-        r(t) = outward (d^t z),   z = start @ r(0),   where the modes span the residual.
+        c_t = coefficients (g_t w), r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2, r(t) =
+        outward (d^t z),   z = start @ r(0),   where the modes span the residual.
 
-    Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
+    No division by nu occurs, since nu may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
     powers keep the relative accuracy as r(t) -> 0.
     """
 
@@ -147,8 +146,9 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Some eigenvalues count as 0: those below n eps times the largest; negative ones, where P is positive; where P is
-        not, those below K n eps eta_local |H|, as rounding in the clients' eigenvalues may move them by that much.
+        Some eigenvalues count as 0. Where P is positive these are the negative ones and those below n eps times the
+        largest. Where P is not, they are those below K n eps eta_local |H|, since rounding in the clients' eigenvalues
+        may move them by that much.
 
         Source: fl-ntk/X.2.
         """

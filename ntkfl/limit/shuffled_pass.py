@@ -1,10 +1,11 @@
 """Passes over shuffled samples: the exact moments of a client's displacement over all orders.
 
-A pass takes the batches of a random order one after the other, D_j = 1 on batch j and 0 elsewhere: with s the step, a
-goes to a + s D_j (r - Q a). From a = 0 it ends at s (I - s Lambda) r, and from any a at a + s (I - s Lambda) (r - Q a),
-so that passes follow each other as steps do. Lambda is 0 at first and goes to (I - s D_j Q) Lambda + D_j Q D_S, S the
-samples that came before. Given S, the next batch is independent of the order within S: the moments given S follow from
-those given S less its last batch, 2^n sets in place of n! orders.
+A pass takes the batches of a random order one after the other. With D_j = 1 on batch j and 0 elsewhere, and the step s,
+a goes to a + s D_j (r - Q a). From a = 0 the pass ends at s (I - s Lambda) r, and from any a at a + s (I - s Lambda) (r
+- Q a): a pass has the form of a step, and passes are composed like steps. Lambda is 0 at first and goes to (I - s D_j
+Q) Lambda + D_j Q D_S, where S are the samples of the earlier batches. Given S, the next batch is independent of the
+order within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of n!
+orders.
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
 

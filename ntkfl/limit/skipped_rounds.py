@@ -1,4 +1,4 @@
-"""Many rounds of plain averaging by few products: powers of the round's map as Chebyshev series of it.
+"""Many rounds of plain averaging by few products: powers of the round's map as Chebyshev series.
 
 The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1 - low) has them in [-1, 1]. There
 x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.

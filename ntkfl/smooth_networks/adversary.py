@@ -41,7 +41,7 @@ class Step(NamedTuple):
 class Worst:
     """The largest quotients of what windows did by what was claimed; above 1 the claim is false."""
 
-    fall: float = 0.0  # what is claimed that this squared distance falls by, over what it fell, without its rounding
+    fall: float = 0.0  # the claimed decrease of this squared distance over the measured one, without its rounding
     factor: float = 0.0  # squared distance to the fits after a window, over that before
     distance: float = 0.0  # of the checkpoint to its nearest fit
     reach: float = 0.0  # of any model from the checkpoint
@@ -102,18 +102,19 @@ def attack_network(
 ) -> WindowAttack:
     """Look for windows of training that break what a certificate of `certify_network` claims.
 
-    Runs of windows start at the checkpoint again and again: batches in random order, by the largest or the smallest
-    residuals first, in pieces of the step, by two clients whose mean is taken, or, of some orders, the one whose end is
-    farthest from the fit or from the checkpoint. Distances to fits are those that Newton steps find.
+    Each run of windows starts at the checkpoint. The batches come in random order, by the largest or the smallest
+    residuals first, in pieces of the step, or from two clients whose mean is taken; or several orders are tried, and
+    the one whose end is farthest from the fit or from the checkpoint is taken. Newton steps find the fits that
+    distances are measured to.
 
     Args:
-        certificate: that holds.
-        trials: windows looked at, at most; it ends with the first that breaks a claim; default 2000.
+        certificate: a certificate that holds.
+        trials: windows looked at, at most; the search ends with the first that breaks a claim; default 2000.
         seed: of all draws; default 0.
         longer: factor on the steps, default 1; above 1 it breaks the theorem's rules.
         server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
-        visits: how many times the shortest sum of a sample's steps in a window another's may be; default the
-            certificate's, above that it breaks the theorem's rules.
+        visits: the largest ratio of two samples' sums of steps in a window; default the certificate's; a larger one
+            breaks the theorem's rules.
         left_out: samples that no window visits, default 0; above 0 it breaks the theorem's rules.
 
     Raises:
@@ -173,7 +174,7 @@ class Windows:
         return float(np.linalg.norm(at - theta)), at
 
     def trained_on(self, theta: np.ndarray, steps: list[Step]) -> np.ndarray:
-        """The last of the models of these steps; all of them are held to the reach and to the outputs."""
+        """The last of the models that these steps pass; each of them is checked against the reach and the outputs."""
         for samples, share in steps:
             interruption.check()
             f, kept = self.network.forward(theta, self.problem.x[samples])

@@ -197,13 +197,14 @@ def certify_network(
     """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
 
     Args:
-        network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it, of any stride,
+        network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it and any stride,
             AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
-            Sigmoid, SiLU or ReLU, Unflatten first where images are wanted; or `ntkfl.networks.wide` of "fc:L:PHI" or
-            "conv:L:PHI". Parameters without requires_grad are not trained. Or a JAX function f(params, x), x of shape
-            (n, d), of products x @ W, biases, activations and residual sums, which are read from it at four values of
-            n; what it does at others is taken to be the same.
-        params: its parameters by name, arrays or tensors; None: those that the module has. Of a JAX function its own.
+            Sigmoid, SiLU or ReLU; Unflatten comes first where images are wanted. Or `ntkfl.networks.wide` of "fc:L:PHI"
+            or "conv:L:PHI". Parameters without requires_grad are not trained. Or a JAX function f(params, x), x of
+            shape (n, d), of products x @ W, biases, activations and residual sums. Its layers are read at four values
+            of n, and are taken to be the same at all others.
+        params: its parameters by name, arrays or tensors; None: the module's own. A JAX function has none of its own:
+            give them.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
             eta and v eta; 1 for shuffled epochs; default 1.

@@ -79,19 +79,20 @@ class Checkpoint:
         lowest = np.abs(np.linalg.eigh((value + value.T) / 2)[1][:, 0])
         samples = np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])
         return (
-            f"the smallest eigenvalue of J J' may be 0 ({self.smallest_eigenvalue}): the gradients are dependent, most "
-            f"of all those of sample{'s' if len(samples) > 1 else ''} {' and '.join(map(str, samples))}"
+            f"the smallest eigenvalue of J J' may be 0 ({self.smallest_eigenvalue}): the gradients are "
+            f"dependent, most of all those of sample{'s' if len(samples) > 1 else ''} "
+            f"{' and '.join(map(str, samples))}"
         )
 
 
 def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, memory: float | None = None) -> None:
     """Refuse a certificate that does not fit.
 
-    Of each layer: the entries of its weight, how many numbers it gives, and what a convolution keeps of a sample and an
-    output beside its neurons, squares and a gradient.
+    For each layer it needs the number of entries of its weight, the number of its outputs, and the numbers that a
+    convolution keeps for a sample and an output beside its neurons, squares and a gradient.
 
     Raises:
-        TooLittleMemory: it does not fit. ValueError: memory that is no such number.
+        TooLittleMemory: it does not fit. ValueError: a memory that is no number of bytes.
     """
     if memory is not None:
         require_number("memory", memory, "be 0 or more")

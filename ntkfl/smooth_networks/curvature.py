@@ -43,7 +43,7 @@ class Curvature:
     layers: tuple[Layer, ...]  # of the network
     norms: tuple[float, ...]  # spectral norms of scale W
     alone: Sizes  # sizes of each output of each sample, n C groups
-    all: Sizes | None  # of all outputs of all samples, one group; None where no bound of them together is wanted
+    all: Sizes | None  # a bound for all outputs of all samples together; None where it is not wanted
 
     def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
         """L_i: at least the norm of the Hessian of each output in the ball."""

@@ -25,12 +25,12 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         folder: where to; a new one, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (J J' has
-        no smaller one now), `final`.
+    Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower
+        bound of those of J J' at the checkpoint), `final`.
 
     Raises:
-        ValueError: a certificate that does not hold, or of a network with convolutions; the checker cannot confirm it,
-            and what it says. OSError: the folder is not empty, or cannot be written.
+        ValueError: the certificate does not hold, is of a network with convolutions, or the checker cannot confirm it;
+            the message has the checker's words. OSError: the folder is not empty, or cannot be written.
     """
     content, arrays = _content(certificate, x_test)
     return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))

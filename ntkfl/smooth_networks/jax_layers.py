@@ -1,4 +1,4 @@
-"""The layers of a JAX function f(params, x), read from its jaxpr: what it computes, one operation after the other."""
+"""The layers of a JAX function f(params, x), read from the operations of its jaxpr in their order."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _Reader:
         return f" after layer {last[0]}" if last else ""
 
     def of(self, name: str, params: Mapping[str, Any], values: list[Any], aval: Any) -> Any:
-        """The result of an operation on layers and parameters; None: it is none of those that are read."""
+        """The result of an operation on layers and parameters; None: an operation that cannot be read."""
         first, second = [*values, None][:2]
         if name == "dot_general" and params["dimension_numbers"][1] == ((), ()):
             return self.product(params["dimension_numbers"][0], first, second)
@@ -252,7 +252,7 @@ class _Reader:
         return _Hidden(hidden[0].layers, (name, options, *parts))
 
     def settled(self, hidden: _Hidden) -> tuple[tuple[Layer, ...], float]:
-        """The layers with what is done to their outputs, and a number that is left to multiply these with."""
+        """The layers with the operations on their outputs, and a number that remains as a factor on these outputs."""
         layers, (tree, factor) = hidden.layers, _peeled(hidden.tree)
         if tree != BASE:
             phi, inside = _activation(tree)

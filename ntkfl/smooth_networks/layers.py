@@ -314,7 +314,7 @@ COVERED = (
 
 
 def _shown(part: nn.Module) -> str:
-    """A module on one line; of one that is made of others its name alone."""
+    """A module on one line; if it consists of other modules, its name alone."""
     shown = repr(part)
     return type(part).__name__ if "\n" in shown else shown
 

@@ -89,7 +89,8 @@ class MethodStart:
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm found of a method's state, and what it proves of its linear model; or why it proves nothing."""
+    """The best norm of a method's state that was found, and what it proves of its linear model; or why it proves
+    nothing."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     name = method.name
@@ -163,7 +164,7 @@ def _measured(
     *,
     enclosed: bool,
 ) -> LinearRounds | str:
-    """The bounds of a norm, of which only those that are enclosed prove anything; or why there are none."""
+    """The bounds of a norm, which prove something only where they are enclosed; or why there are none."""
     p, x = len(kernel.value), np.linalg.inv(s)
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     take: Callable[[Estimate], Any] = (lambda of: of) if enclosed else (lambda of: of.value)

@@ -1,21 +1,23 @@
 """Checks a certificate of a smooth network in exact integers, with Python's standard library and `ntkfl_check.py`.
 
-`python ntkfl_check_network.py FOLDER`, FOLDER from `ntkfl certify --network ... --export FOLDER`; its network and data
-alone are believed. The last line is `certified` (exit status 0), or `refused` and the first thing that is wrong (1).
+`python ntkfl_check_network.py FOLDER`, FOLDER from `ntkfl certify --network ... --export FOLDER`. Nothing in the folder
+is believed but its network and data. The last line is `certified` (exit status 0), or `refused` and the first thing
+that is wrong (1).
 
-What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k), blocks may add their inputs to their outputs; the W_k
-and b_k of trained layers are theta. f are the outputs on all samples, J their derivatives, K = J J', r = y - f. In the
-ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i and L_J how fast J turns. Theorem
-(docs/proofs/smooth_networks.md in ntkfl's repository): the inequalities of `window` below prove that training by steps
-up to the printed one, on half the sum of squares, in windows in which each sample has the same sum of steps up to v
-times, by any clients and with means, goes no farther than the printed reach, and that a window at that very step and
-without means multiplies the squared distance to the nearest fit by the printed factor at most.
+What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k); blocks may add their inputs to their outputs; theta
+are the W_k and b_k of trained layers. f are the outputs on all samples, J their derivatives, K = J J', r = y - f. In
+the ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipschitz
+constant of J. Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Train by steps up to the printed one, on
+half the sum of squares, by any clients and with means, in windows in which the samples' sums of steps differ by a
+factor of at most v. If the inequalities of `window` below hold, training goes no farther than the printed reach, and a
+window at that very step and without means multiplies the squared distance to the nearest fit by the printed factor at
+most.
 
-How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of what each entry may be off by. (1) Functions
-are series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2)
-|A|^2 = |A A'|, squared again and again, and |A| <= Frobenius. (3) Any Y with Y K Y' >= g I, by its diagonal against
-the rest of each row, shows K >= g / |Y|^2; Y is found in floats here. (4) The bounds of second derivatives are
-recursions in numbers >= 0, all rounded up.
+How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of the error of each entry. (1) Functions are
+series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2) |A|^2
+= |A A'|, squared again and again; at last |A| is at most the Frobenius norm. (3) Any Y with Y K Y' >= g I, since each
+diagonal entry exceeds the rest of its row by g, shows K >= g / |Y|^2; here Y is found in floats. (4) The bounds of
+second derivatives are recursions in numbers >= 0, all rounded up.
 """
 
 import json

@@ -179,14 +179,14 @@ def certify_rounds(
     """Whether full rounds of a method, all layers trained, fit the data from here on, and at which rate.
 
     A round: every client makes local_steps full steps of eta_local on half its sum of squares; without a method the
-    server goes eta_global times the weighted mean of what they moved.
+    server adds eta_global times the weighted mean of the clients' displacements.
 
     Args:
         network: as `certify_network` takes it.
-        params: its parameters by name, arrays or tensors; None: those that the module has.
+        params: its parameters by name, arrays or tensors; None: the module's own.
         problem: data, labels (n,) or (n, C), and which client has which samples.
         setup: eta_local, local_steps, eta_global; the rest is not used.
-        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; of no other method.
+        shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; only without a method.
         method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
         options: of the method, as in training; setup.eta_global is its server_rate, if it has one;
             default the method's own.
@@ -194,8 +194,8 @@ def certify_rounds(
         memory: bytes that may be taken; None: what is free.
 
     Raises:
-        ValueError: as `certify_network`; shares that are not positive, or not as many as clients, or beside a method; a
-            method that is not covered, an option that it does not have. TooLittleMemory: it does not fit.
+        ValueError: as `certify_network`; shares that are not positive, not as many as clients, or given beside a
+            method; a method that is not covered, an option that it does not have. TooLittleMemory: it does not fit.
     Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
     """
     require_problem(problem)

@@ -1,4 +1,4 @@
-"""Whether a network is what training and kernels take it for: differentiable, and a function of each sample alone."""
+"""Whether a network is as training and kernels suppose: differentiable, and a function of each sample alone."""
 
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a training run consists of, as named values: checked once, written beside its results, read from TOML."""
+"""The settings of a training run, as named values: checked once, written beside its results, read from TOML."""
 
 import re
 import tomllib

@@ -39,11 +39,11 @@ class Batch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a local step may look at besides its parameters.
+    """What a local step may use besides its parameters.
 
     Args:
         broadcast: what the server sent; "model" is the model every client starts from. The same for all clients.
-        client: what this client keeps.
+        client: the state that this client keeps.
         counts: samples of each class that the client owns, (C,); (0,) for real labels.
         draws: numbers uniform in [0, 1) for this client and step, (Method.draws,).
         ends_epoch: whether this is the last step of a pass over the client's samples.
@@ -108,7 +108,7 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
 
 
 class LocalRule:
-    """What a client does around its steps; these defaults are FedAvg's, a method overrides what it changes.
+    """A client's computations around its steps. The defaults are FedAvg's; a method overrides those that it changes.
 
     `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
     `pull`: mu, where `correct` adds mu (w - w received); `Finish.coefficient` then allows for it.
@@ -163,9 +163,9 @@ class LocalRule:
             before: the parameters before the steps on the batch.
             params: the parameters after them.
             batch: the samples.
-            step: what else it may look at; `step.client` is what the client carries.
+            step: what else the rule may use; `step.client` is the client's state.
 
-        Returns: the parameters, and what the client carries on.
+        Returns: the parameters, and the client's new state.
         """
         return params, step.client
 
@@ -315,12 +315,12 @@ class Method:
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
         further_gradient: their gradient rule; None: `gradient`.
         in_turn: whether the clients of a round train one after the other, each from the model that the server has made
-            of the one before; else all train from the model of the round's beginning.
+            after the client before; otherwise all train from the model at the beginning of the round.
         personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
             rather than the server's.
-        personal_outputs: what a client that has kept something predicts with beside the server's model, which is the
-            one reported: (model, the server's parameters, what it keeps, inputs) -> outputs.
-        options: what it was built with, those left out included; `ntkfl.training.methods.build` fills them in.
+        personal_outputs: (model, the server's parameters, a client's state, inputs) -> outputs, the predictions of a
+            client that has a state, in evaluations beside the server's model.
+        options: the options of the method, defaults included; `ntkfl.training.methods.build` fills them in.
     """
 
     name: str

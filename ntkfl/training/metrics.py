@@ -51,12 +51,13 @@ NATS, HALF_SQUARES = "nats", "half squares"
 
 
 def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
-    """A CSV file of these rows; what stood there is replaced at once, so that it is whole whenever the process ends.
+    """A CSV file of these rows. An earlier file is replaced at once, so that the file is complete whenever the process
+    ends.
 
     Args:
         path: of the file.
         loss: the unit of the losses.
-        rows: those that it is to begin with.
+        rows: the first rows of the file.
     """
     part = path.with_name(f".{path.name}.part")
     try:

@@ -224,7 +224,7 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
 
 
 def free_on(device: torch.device) -> float | None:
-    """Bytes free on a device that has memory of its own; None: the machine's are to be asked for."""
+    """Bytes free on a device that has memory of its own; None: the device has the machine's memory."""
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 

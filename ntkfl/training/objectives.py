@@ -35,8 +35,8 @@ class CalibratedCrossEntropy:
         present = step.counts > 0
         shift = -self.tau * step.counts.clamp(min=1) ** -0.25
         logits = model.outputs(params, batch.x) + shift
-        # The lowest finite number stands for -infinity: its exponential is 0, and so is what flows back through it.
-        # The label's own logit is not masked, since padding may carry a class that this client lacks.
+        # The lowest finite number stands for -infinity: its exponential is 0, and so is its gradient. The label's own
+        # logit is not masked, since padding may carry a class that this client lacks.
         total = torch.where(present, logits, torch.finfo(logits.dtype).min).logsumexp(1)
         return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
 

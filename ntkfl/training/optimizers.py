@@ -32,7 +32,7 @@ class Optimizer(Protocol):
             gradient: of the same shapes.
             state: of the same rows, as of `initial`.
             rate: the step size.
-            active: whether a client's step is real; rows of others stay as they are.
+            active: whether a client's step is real; the rows of other clients stay; None: all are.
         """
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
@@ -52,9 +52,9 @@ class SGD(Optimizer):
 
     Args:
         clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
-        factors: on the rate of the first, second, ... step; the last factor serves all later steps; (): none. They
-            begin anew with the state.
-        of: a factor on the steps of each named parameter; 1 for the others.
+        factors: on the rate of the first, second, ... step; the last factor serves all later steps; (): none. The count
+            of steps begins anew with the state.
+        of: a factor on the steps of each named parameter; other parameters have 1.
     """
 
     momentum: float = 0.0

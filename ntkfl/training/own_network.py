@@ -16,7 +16,7 @@ from ntkfl.training.jax_function import Call
 from ntkfl.training.model import RANDOM, RENEWS, Model, applied, in_training, in_type_of, refuse_state
 from ntkfl.training.tree import Params
 
-# Is it on, and what switches it on or off; the backends named for CUDA are those of the processor too.
+# Whether it is on, and the function that switches it; the backends named for CUDA serve the processor too.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),

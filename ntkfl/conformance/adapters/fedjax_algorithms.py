@@ -73,7 +73,7 @@ def algorithm(case: Any, rate: float) -> Any:
 
 
 def server_optimizer(case: Any) -> Any:
-    """The one that makes the method of federated averaging."""
+    """The server optimizer that turns fedjax's algorithm into this method of federated averaging."""
     given, made = case.options, fedjax.optimizers
     if case.method in ("fedavg", "fl-ntk", "fedprox"):
         return made.sgd(given["server_rate"])

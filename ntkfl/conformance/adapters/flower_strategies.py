@@ -1,7 +1,7 @@
 """Flower's strategies on the kit: Flower decides what is sent and puts the replies together.
 
-Flower leaves local training to its users, so the local steps are this file's: those of the cases, in numpy. Only what
-the server does is Flower's. Cohorts are the case's: the strategy is shown no other nodes.
+Flower leaves local training to its users, so this file takes the cases' local steps, in numpy. Flower does the server's
+work alone. Each round the strategy sees only the nodes of the case's cohort.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALIKE = "dp-fedavg", "fl-ntk"  # whose clients have the same weight
 
 
 class Cohort:
-    """The nodes that a strategy may choose from: those of one round."""
+    """The nodes that a strategy may choose from: the cohort of one round."""
 
     def __init__(self, nodes: list[int]) -> None:
         self.nodes = nodes

@@ -97,7 +97,8 @@ def _is_layer(state: Mapping[str, Any]) -> bool:
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every dict or list within that has a matrix in it, by the keys that lead to it; those of optimizers are not."""
+    """Every dict or list within the contents that has a matrix in it, by the keys that lead to it; states of optimizers
+    are left out."""
     import torch
 
     if isinstance(kept, list | tuple):
@@ -113,7 +114,7 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """Which of several networks is read: the one that checkpoints usually keep under such a key.
+    """The network that is read where there are several: the one under the key that checkpoints usually have.
 
     Raises:
         ValueError: none has such a key.

@@ -1,11 +1,12 @@
 """The integral along a segment of a loss that is analytic in the outputs: logistic and cross-entropy, to a sure error.
 
 On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), the d_k = f_k - f_y (one output: -y f) quadratics. In
-the Bernstein ellipse of radius r about the piece they leave their value at the centre by at most B r + K r^2, and their
-imaginary part, half of that, stays below pi/3 for B r + K r^2 <= 2 pi/3 (B = H max |d'|, K = H^2 max |d''|/2). There
-the sum is at least half the sum of the absolute values, so |dg| <= 2 max |dd| and g leaves its value at the centre by
-at most M = 4 pi/3. Its Chebyshev coefficients are then below 2 M r^-k; a Gauss rule of q >= 2 points integrates those
-of k < 2 q and the odd ones exactly and is off by at most 2 + 2/15 on the others: by H (64/15) M r^(-2q) / (1 - r^-2).
+the Bernstein ellipse of radius r about the piece each d_k differs from its value at the centre by at most B r + K r^2,
+with B = H max |d'| and K = H^2 max |d''|/2. Its imaginary part is at most half of this, below pi/3 where B r + K r^2 <=
+2 pi/3. There the sum is at least half the sum of the absolute values, so |dg| <= 2 max |dd| and g leaves its value at
+the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >= 2 points
+integrates the polynomials of k < 2 q and of odd k exactly, and each other one with an error of at most 2 + 2/15: its
+error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
-"""The barrier of a loss that is convex and Lipschitz in the outputs, between a value that is taken and a sure bound.
+"""The barrier of a loss that is convex and Lipschitz in the outputs, between a computed value and a sure bound.
 
 On an interval of width w the outputs of a sample leave their chord by at most w/4 times the total variation V of their
-slope (a kink in the middle does exactly that), and a convex loss lies below its own chord; so there the loss less the
-line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are halved.
+slope (a kink in the middle does exactly that). A convex loss lies below its own chord. So on the interval the loss less
+the line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are
+halved.
 """
 
 from collections.abc import Callable

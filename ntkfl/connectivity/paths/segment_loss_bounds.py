@@ -14,9 +14,9 @@ def absolute_loss_bounds(
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """Two numbers, for each of N segments from one network, between which the largest mean absolute loss on it lies.
 
-    The lower one is the largest loss on a grid. Between two of its points the loss exceeds neither of theirs by more
-    than the outputs' distance from their chord, to which a neuron adds |change of z| / 4 times |change of v|, and
-    times max |v| where z changes its sign: z its pre-activation, v its readout weight.
+    The lower one is the largest loss on a grid. Between two neighbouring grid points the loss exceeds the larger of its
+    two values there by at most the outputs' distance from their chord. A neuron with pre-activation z and readout
+    weight v adds |change of z| / 4 times |change of v| to this distance, and times max |v| where z changes its sign.
 
     `ends` holds the parameters in the order of `TwoLayer.vector`.
     """

@@ -32,7 +32,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     Args:
         pairs: what is compared.
         sizes: of the groups.
-        begin: orders of all groups, at whose mean it begins; none: the mean of all there are.
+        begin: orders of all groups, whose mean is the start; none: the mean of all orders.
 
     Raises:
         TooLittleMemory: matrices that do not fit.
@@ -119,20 +119,20 @@ class Matching:
 
 
 def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Matching:
-    """Permute the groups in turns, each to where the rest being as it is the distance is smallest, until none changes.
+    """Permute one group after the other, each to the order of least distance while the other groups stay, until none
+    changes.
 
-    Each turn is an assignment problem: its optimum is taken if it lowers the distance beyond rounding, so that the
-    distance falls in every change and there is an end; where a tensor has one group on two axes (a residual stream of
-    square maps), the distance is not linear in the assignment, and the turn may miss a better one. Where no tensor has
-    two groups, or one twice, the distance is the smallest there is, from any start; otherwise it is a minimum of the
-    turns.
+    Each turn is an assignment problem. Its optimum is taken if it lowers the distance beyond rounding; so every change
+    lowers the distance, and the turns end. Where a tensor has one group on two axes (a residual stream of square maps),
+    the distance is not linear in the assignment, and the turn may miss a better one. Where no tensor has two groups, or
+    one twice, the distance is the smallest possible, from any start; otherwise no single turn lowers it.
 
     Args:
         pairs: what is compared.
         sizes: of the groups.
-        starts: from how many orders the turns begin: those given; then what `relaxed` makes of the mean of all orders;
-            then what it makes of the mean of the best so far and of drawn ones, always the same. The nearest that is
-            found counts, of several within rounding the first; default 1.
+        starts: the number of orders from which the turns begin. The given orders come first; then the result of
+            `relaxed` from the mean of all orders; then its results from means of the best order so far and orders drawn
+            with a fixed seed. The nearest result counts, the first of several within rounding; default 1.
 
     Raises:
         ValueError: no start.

@@ -20,13 +20,14 @@ from ntkfl.messages import did_you_mean
 def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any) -> tuple[Units, list[Read]]:
     """The units of a network, and for every layer whose inputs they move, the parts: (outputs, *shape of the inputs).
 
-    A part is a number that the layer reads times the outputs' gradient to it; in a two-layer ReLU network, what a
-    hidden unit adds to the outputs. Weights into a unit times c and those out of it over c change no part.
-    Inputs that several layers read count once: their gradient is that of all ways to the outputs.
+    A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
+    network, what a hidden unit adds to the outputs. Multiplying a unit's incoming weights by c and dividing its
+    outgoing ones by c changes no part. Inputs that several layers read count once: their gradient is the sum over all
+    ways to the outputs.
 
     Args:
         network: any.
-        weights: those of it whose axes are followed, by name.
+        weights: the weights whose axes are followed, by name.
         x: inputs, as the module gets them.
 
     Returns: the units, and the parts of each layer.
@@ -85,15 +86,15 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
     Args:
         network: any whose axes can be followed.
         x: inputs. For weights only their shape counts, and one sample is enough.
-        by: "weights": all of them, running averages too. "activations": what each layer reads, over the root of the
-            samples. "outputs": the part of the outputs that goes through what each layer reads, as `units_and_parts`
-            has it, over the root of the samples; default weights.
+        by: "weights": all weights, running averages too. "activations": the numbers that each layer reads, over the
+            square root of the number of samples. "outputs": the parts of `units_and_parts`, over the square root of the
+            number of samples; default weights.
 
     Returns: the units, and a list of numbers for every layer.
 
     Raises:
-        ValueError: an unknown rule, no sample, a module that cannot be followed or that has no unit to permute, with
-            the weights and the reason; activations or parts that are not finite; for outputs, no gradient.
+        ValueError: an unknown rule, no sample. A module that cannot be followed, or has no unit to permute; the message
+            names the weights and the reason. Activations or parts that are not finite; for outputs, no gradient.
         TooLittleMemory: for outputs, parts that do not fit.
     """
     if by not in RULES:

@@ -1,8 +1,8 @@
-"""What each operation of torch says of its axes: which move together, which stay in their places.
+"""The meaning of each operation of torch for its axes: which move together, which stay in their places.
 
-A rule looks at one call, unites and holds the axes of its tensors, and gives those of the first result. It is sound
-where permuting the united entries of all arguments alike permutes the result alike: then any permutations of units that
-are not held leave a network's function as it is.
+A rule looks at one call, unites and holds the axes of its tensors, and returns the axes of the first result. A rule is
+sound if permuting the united entries of all arguments alike permutes the result alike: then any permutation of units
+that are not held leaves a network's function unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence

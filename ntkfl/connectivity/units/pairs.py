@@ -85,7 +85,7 @@ def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
 
     Args:
         pairs: what is compared.
-        orders: the order of every group's units; default: as they are.
+        orders: the order of every group's units; default: the units' own order.
     """
     costs = []
     for pair in pairs:

@@ -46,23 +46,24 @@ class TorchAlignment:
 def align_torch(
     first: TorchNetwork, second: TorchNetwork, x: Tensor | np.ndarray, by: By = "weights", starts: int = STARTS
 ) -> TorchAlignment:
-    """Permute the second network's units, layer by layer in turns until nothing changes, to where they fit the first's.
+    """Permute the second network's units, layer after layer until nothing changes, to the order that fits the first
+    network's.
 
     Layers are found by following the axes of weights through the operations of one evaluation, so that no list of
-    layers is needed. Of a group norm's channels, and of a grouped convolution's, those of each group are permuted
-    alike. Batch norm is taken in evaluation mode: its weights and running averages move with their channels. The mean
-    of two such networks has the mean of their averages, which are not those of the mean's own activations (Jordan et
-    al. 2023, REPAIR): take them anew before judging it.
+    layers is needed. The groups of a group norm, and of a grouped convolution, have their channels permuted alike.
+    Batch norm is taken in evaluation mode: its weights and running averages move with their channels. The mean of two
+    aligned networks has the mean of their running averages, which differ from the averages of its own activations
+    (Jordan et al. 2023, REPAIR): compute them anew before judging it.
 
     Args:
         first: the network that stays.
         second: the network whose units are permuted, of the same architecture.
         x: inputs. For weights only their shape counts, and one sample is enough.
-        by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs;
-            default weights.
-        starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts. With
-            several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. On three of
-            1024 units the first takes 7 seconds on one core, six take 50; default 6.
+        by: the description of the units, as in `unit_numbers`: weights, activations, or the units' parts of the
+            outputs; default weights.
+        starts: the number of orders of the units from which the turns begin, as in `match`; the nearest result counts.
+            With several hidden layers and `by` weights each start ends in a minimum of its own, and these differ by
+            some percent. On three of 1024 units the first takes 7 seconds on one core, six take 50; default 6.
 
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.

@@ -28,15 +28,16 @@ def align_torch_group(
     Args:
         networks: two or more of one architecture.
         x: inputs of samples, as in `align_torch`.
-        by: what a unit is described by, as in `align_torch`; default "weights".
-        reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
-            the mean of the others' numbers, until no unit moves. That never raises the sum of all pairs' squared
-            distances, and two networks are aligned to each other as they are over any third.
-        starts: first orders that are tried, anew in every turn of a round; default 6.
+        by: the description of a unit, as in `align_torch`; default "weights".
+        reference: the index of the network that the others are aligned to. None: networks take turns, and each is
+            aligned to the mean of the others' numbers, until no unit moves. No turn raises the sum of all pairs'
+            squared distances, and the alignment of two networks to each other does not depend on a third one between
+            them.
+        starts: the number of first orders that are tried, anew in every turn; default 6.
 
     Returns:
-        An alignment for every network; its costs are distances to the reference, or to the mean of the others, and its
-        sweeps those of all rounds.
+        An alignment for every network. Its costs are distances to the reference, or to the mean of the others; its
+        sweeps are counted over all rounds.
 
     Raises:
         ValueError: as `align_torch`; a reference that is no network's index.
@@ -75,7 +76,7 @@ def align_torch_group(
 
 
 def _to_the_others(k: int, numbers: Sequence[Numbers], at: Sequence[Sequence[np.ndarray]]) -> list[Pair]:
-    """The k-th network's numbers beside the mean of the others', all as they are now."""
+    """The k-th network's numbers and the mean of the others', all in their present order."""
     pairs = []
     for place, layer in enumerate(numbers):
         mean = mean_of_others(k, [Estimate.exact(values[place]) for values in at])

@@ -24,7 +24,7 @@ class Factor(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a layer reads: the values, the factors of all their axes, in order, and where their gradient is found."""
+    """The input of a layer: its values, the factors of all their axes, in order, and where their gradient is kept."""
 
     values: Tensor
     factors: tuple[Factor, ...]
@@ -38,7 +38,8 @@ class Units:
     Args:
         names: of each group, the first weight that it moves.
         sizes: of each group.
-        factors: of every weight, those of all its axes, in order; a weight's entries, so viewed, move along the groups.
+        factors: for every weight the factors of all its axes, in order; viewed in this shape, a weight's entries move
+            along the groups.
         held: weights whose first axis stays in its place although it is not the network's output, and why.
     """
 
@@ -61,8 +62,8 @@ def units_of(
 ) -> tuple[Units, list[Read]]:
     """Run the function once, and follow the axes of weights and inputs through its operations.
 
-    Inputs and outputs stay in their places, and so does what is computed from neither weights nor inputs. In a group
-    of convolutions, or of channels that are normalised together, channels are permuted alike in each group.
+    The axes of inputs and outputs stay in their places, and so do those of constants. In a group of convolutions, or of
+    channels that are normalised together, channels are permuted alike in each group.
 
     Args:
         function: (weights, x) -> outputs, of torch's operations.
@@ -71,7 +72,7 @@ def units_of(
         tied: names of weights that are to stay equal; default none.
 
     Returns:
-        The units, and what each layer read: the factors of its inputs, where these depend on x.
+        The units, and for each layer the factors of its inputs, where these depend on x.
 
     Raises:
         ValueError: an operation through which axes cannot be followed, with the weights before it.

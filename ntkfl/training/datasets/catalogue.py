@@ -26,7 +26,7 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
     Raises:
         FileNotFoundError: as the reader.
         ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix, a path
-            beside a file, domains of what is not images; as the reader.
+            beside a file, domains of data that are not images; as the reader.
     """
     if is_data_file(spec):
         if path is not None:

@@ -43,21 +43,22 @@ def load(
     train_share: float = 1.0,
     dtype: torch.dtype = torch.float64,
 ) -> FederatedData:
-    """Federated data of this name. Images have pixels in [0, 1], those of CIFAR and Tiny-ImageNet in [-1, 1].
+    """Federated data by name. Images have pixels in [0, 1], those of CIFAR and Tiny-ImageNet in [-1, 1].
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to so
-            many tokens; "NAME+domains" for images, a quarter each plain, turned, inverted and blurred; or
+            many tokens; "NAME+domains" for images of which a quarter each is plain, turned, inverted and blurred; or
             the path of a .npz or .csv file.
         clients: how many; 10 by default, or those of the file.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
             domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
             "given" where the file has owners, else "iid".
-        seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50; default 0.
+        seed: of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw of 50;
+            default 0.
         path: the user's files, where the data do not come with a package; default none.
         samples: training samples; default all.
-        test: test samples; default: all of the published test set, else a fifth of all samples, or fewer, so that every
-            owner in a file keeps one for training.
+        test: test samples; default: all of the published test set; without one a fifth of all samples, or fewer, so
+            that every owner in a file keeps one for training.
         target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half of
             the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
             are not 0..C-1, +-1 or one-hot must be said to be classes or real.

@@ -36,7 +36,7 @@ Rows = np.ndarray | OnDemand  # inputs need not all be in memory
 class Samples:
     """Inputs with labels and, where one is published, the test set."""
 
-    # what the inputs are: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0, or "rows"
+    # the kind of inputs: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0, or "rows"
     # of real numbers (n, d)
     kind: Literal["images", "tokens", "rows"]
     # x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C)

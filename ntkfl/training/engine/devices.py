@@ -11,7 +11,7 @@ def torch_device(name: str) -> torch.device:
     """The device of this name: "cpu", "cuda" or "cuda:1".
 
     Raises:
-        ValueError: no such kind of device, one without float64, or one that this machine does not have.
+        ValueError: an unknown kind of device, one without float64, or one that this machine does not have.
     """
     try:
         device = torch.device(name)

@@ -105,19 +105,19 @@ class Federation:
         optimizer: of the clients' steps.
         schedule: of the step sizes.
         work: the clients' local steps.
-        data: on the device and, but for classes, in the dtype in which the model is trained.
+        data: on the device and, except for classes, in the dtype of the training.
         participation: share of the clients in each round.
         seed: of cohorts, batch orders and draws.
-        at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding. None:
-            as many as `clients_at_once` says.
+        at_once: clients trained together (vmap); 1 is a loop. The result depends on it by rounding alone. None: as many
+            as `clients_at_once` says.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
         watch: (parameters, batch) of one client -> what is recorded after each of its steps, in `RoundResult.seen`; it
-            changes nothing. None: nothing is recorded.
+            must not change them. None: nothing is recorded.
 
     Raises:
-        ValueError: what the method needs is missing: classes, a model with a head of its own, sgd; steps of another
-            number of clients; factors of steps with keep_optimizer; rates of parameters where gradients are read off
-            displacements.
+        ValueError: data, model or optimizer lack what the method needs: classes, a model with a head of its own, sgd.
+            Steps of another number of clients; factors of steps with keep_optimizer; rates of parameters where
+            gradients are read off displacements.
     """
 
     model: Model

@@ -18,13 +18,13 @@ def averaged(
 ) -> Method:
     """The method whose model, once `start` rounds are done, is the mean of the last `window` that its server computed.
 
-    That mean is broadcast and evaluated, and is what the next differences and server steps start from. The schedule
-    that belongs to it is `schedules.MildExploration`.
+    That mean is broadcast and evaluated, and the next differences and server steps start from it. The schedule that
+    belongs to it is `schedules.MildExploration`.
 
     `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order "printed"
-    the mean is of what the server's rule computes; as released for adaptive servers, the server's rule steps towards
-    the mean of the clients' models. `restart` sets what the server's rule keeps beside the model, such as an adaptive
-    rule's moments, to zero at the start.
+    the mean is over the results of the server's rule; as released for adaptive servers, the server's rule steps towards
+    the mean of the clients' models. `restart` sets the server's state beside the model, such as an adaptive rule's
+    moments, to zero at the start.
 
     Raises:
         ValueError: a window or a start out of range.
@@ -50,7 +50,7 @@ def averaged(
 
 @dataclass(frozen=True)
 class MovingAverage(ServerRule):
-    """State: "model", as sent; "rule", what the inner rule keeps besides; "window", models, newest first."""
+    """State: "model", as it is sent; "rule", the state of the inner rule; "window", models, newest first."""
 
     inner: ServerRule
     window: int

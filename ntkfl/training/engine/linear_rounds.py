@@ -61,8 +61,8 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     linear and knows the weights by their outputs and gradients alone.
 
     Raises:
-        ValueError: a method that draws random numbers, keeps what is no vector of weights, changes what it keeps from
-            round to round, or is not linear in these states.
+        ValueError: a method that draws random numbers, has a state that is no vector of weights, changes its state's
+            form from round to round, or is not linear in these states.
     """
     if method.draws:
         raise ValueError(f"{method.name} has no linear limit with these options: its local steps draw random numbers")
@@ -75,7 +75,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
-    weights = kept[:, :n]  # what they do beyond what their residual does: the labels are r + H w
+    weights = kept[:, :n]  # the part of the round that does not follow from the residual: the labels are r + H w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
     weights += by_residual @ blocks.gram
     weights[:n] -= np.eye(n)

@@ -22,8 +22,9 @@ class LocalWork:
 
     Args:
         epochs: passes over its samples.
-        batch_size: samples a step; None: all of them, in their order.
-        steps: exactly so many steps in place of `epochs`, further passes being begun as needed; a tuple: a client each.
+        batch_size: samples a step; None: all samples of the client, in their order.
+        steps: exactly so many steps in place of `epochs`, with further passes as needed; a tuple: one number for each
+            client.
         independent: whether each step draws its batch from all samples anew, in place of passes in random order.
 
     Raises:

@@ -34,9 +34,9 @@ Watch = Callable[[Params, Batch], Tree]  # what is recorded of a client after a 
 
 
 class LocalResult(NamedTuple):
-    """What comes out of a round for these clients, one row each: what they send and keep, their end, Delta_i.
+    """The result of a round for these clients, one row each: what they send and keep, their last model, Delta_i.
 
-    `seen`: what was recorded, with an axis of steps after that of clients; {} where nothing is.
+    `seen`: the records of the steps, with an axis of steps after that of clients; {} where nothing is recorded.
     """
 
     uploads: Tree

@@ -91,7 +91,7 @@ def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) ->
         eta_global: the server's step; at 1, `Setup`'s default, the options stay as they are.
 
     Raises:
-        ValueError: a method without a server_rate; one that is given both.
+        ValueError: a method without a server_rate; a server_rate beside eta_global.
     """
     if eta_global == 1:
         return dict(given)

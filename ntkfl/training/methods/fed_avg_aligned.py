@@ -15,10 +15,10 @@ NOT_LINEAR = "its clients choose permutations of their units, which jump"
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """w <- w + server_rate * sum_i p_i (P_i w_i - w), p_i proportional to the clients' sample counts.
 
-    P_i permutes units and channels, layer by layer, to where w_i, the client's model after its steps, is nearest to w,
-    as `ntkfl.connectivity.units.matching.match` finds it; its function stays. Where every P_i is the identity, and in
-    cohorts of one client, which has nobody to be averaged with and stays as it is, this is FedAvg. A model without
-    units that could be permuted, or a part whose units must stay, is averaged as it is.
+    w_i is the client's model after its steps. P_i permutes its units and channels, layer by layer, to the order nearest
+    to w, found by `ntkfl.connectivity.units.matching.match`; the model's function stays. Where every P_i is the
+    identity this is FedAvg; also in cohorts of one client, whose model has no other to be averaged with and is not
+    permuted. A model without units that could be permuted, or a part whose units must stay, is averaged as it is.
 
     Args:
         objective: what clients descend.

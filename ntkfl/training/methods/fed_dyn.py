@@ -21,9 +21,9 @@ NAME = "feddyn"
 def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     """Clients descend F_i(w) - <g_i, w> + alpha/2 |w - w_received|^2, then g_i <- g_i - alpha Delta_i.
 
-    Server: h <- h - alpha/M sum_S Delta_i over all M clients; w <- mean_S w_i - h / alpha, which is what is broadcast
-    and evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha is not FedAvg: the first round already
-    goes (1 + |S|/M) times the mean difference, and h / alpha sums up all that follow.
+    Server: h <- h - alpha/M sum_S Delta_i over all M clients; then w <- mean_S w_i - h / alpha is broadcast and
+    evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha is not FedAvg: the first round already goes
+    (1 + |S|/M) times the mean difference, and h / alpha sums up all later differences.
 
     Args:
         objective: what clients descend.
@@ -72,11 +72,11 @@ class DualMean(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """On (r, gamma), the dual of client c being g_c = Phi_c^T gamma_c, with P = f_K(H_D) of the pull alpha.
+    """On (r, gamma), where the dual of client c is g_c = Phi_c^T gamma_c, and P = f_K(H_D) with the pull alpha.
 
-    A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta; the server, whose h is the mean of the
-    g_c, moves by (delta - gamma' / alpha) / N. Without r, an eigenvalue z = 1 + w has
-    H / N + (w^2 / P + alpha w) / (2 w + 1) singular. Source: docs/proofs/linear_methods.md#state-maps.
+    A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c,
+    and moves by (delta - gamma' / alpha) / N. With r eliminated, z = 1 + w is an eigenvalue where H /
+    N + (w^2 / P + alpha w) / (2 w + 1) is singular. Source: docs/proofs/linear_methods.md#state-maps.
     """
     alpha, clients = method.local.pull, len(blocks.clients.members)
     response = blocks.response(alpha)

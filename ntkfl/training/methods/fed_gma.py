@@ -30,10 +30,11 @@ def method(
     Args:
         objective: what clients descend.
         threshold: the agreement from which a coordinate moves fully; above 1 none does.
-        mask: what the others move by; default soft.
-        released: what the code of the IMA paper does, nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i
-            Delta_i, mask_i being 1 where A > threshold and Delta_i agrees with the majority. (That code also replaces w
-            by the sum so far inside its loop over clients, which depends on their order and is left out.)
+        mask: what moves the coordinates below the threshold; default soft.
+        released: follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i
+            mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority. (That code also
+            replaces w by the sum so far inside its loop over clients, so that its result depends on their order; this
+            is left out.)
         server_rate: of the step on the server; default 1.
 
     Raises:
@@ -58,7 +59,7 @@ def method(
 
 @dataclass(frozen=True)
 class Signs(LocalRule):
-    """Sends the signs of Delta_i with it and, where asked for, its positive part, "rise", and the rest, "fall"."""
+    """Sends the signs of Delta_i beside it and, if asked, its positive part "rise" and its negative part "fall"."""
 
     parts: bool
 

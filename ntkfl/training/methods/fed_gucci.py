@@ -130,7 +130,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models it has received, newest first: `held` of them, the other rows unused."""
+    """A client keeps the models that it has received, newest first: `held` of them; further rows are unused."""
 
     anchors: int
 

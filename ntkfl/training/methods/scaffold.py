@@ -22,14 +22,14 @@ HUGE = 2.0**100  # a step that is no larger, nor its inverse, by which outputs c
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
     """Clients descend with g_i - c_i + c; the server keeps c, the mean of c_i over all clients.
 
-    Option I: c_i <- grad F_i at the model received, one more pass over the client's samples.
-    Option II: c_i <- c_i - c - Delta_i / (a_i rate), a_i the number of steps taken; with momentum the displacement
-    that a constant unit gradient would have caused, without which c_i were no mean of gradients. Hence it needs sgd;
-    momenta kept from round to round are outside its reach.
+    Option I: c_i <- grad F_i at the model received, which takes one more pass over the client's samples. Option II: c_i
+    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum a_i is the displacement
+    that a constant unit gradient would have caused; otherwise c_i would be no mean of gradients. Hence the method needs
+    sgd, and does not allow for momenta that are kept from round to round.
 
     Args:
         objective: what clients descend.
-        option: how a client's variate c_i is found; default II.
+        option: how a client's variate c_i is computed; default II.
         server_rate: of the step on the server; default 1.
 
     Raises:
@@ -83,14 +83,14 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """On (r, beta), the control of client c being c_c = -Phi_c^T beta_c, the mean gradient that its steps met.
+    """On (r, beta), where the control of client c is c_c = -Phi_c^T beta_c, the mean gradient over its steps.
 
-    With k_c the length of the client's steps, p = f(H_D) and G the response to a drift: a step meets the residual that
-    the steps before and the drift e = H beta / N - H_D beta have left, so that beta' = (p r - G e) / k, with option I
-    beta' = r. The controls' own part of the moves adds up to (mean_c k_c - k) beta over the clients, 0 where all take
-    the same steps, and the server moves by g/N times p r - G e and that. With option II and steps that are the same,
-    r' = r - (g k / N) H beta'; without r, an eigenvalue z = 1 + w has H / N + w (k w + p) / (g k p + (g k p + G) w)
-    singular.
+    Let k_c be the length of the client's steps, p = f(H_D) and G the response to a drift. A step has the residual that
+    the earlier steps and the drift e = H beta / N - H_D beta leave, so that beta' = (p r - G e) / k, and with option I
+    beta' = r. The server moves by g/N times the sum of p r - G e and of the controls' own part of the moves. The latter
+    adds up to (mean_c k_c - k) beta over the clients, which is 0 where all take the same steps. With option II and
+    equal steps, r' = r - (g k / N) H beta'. With r eliminated, z = 1 + w is an eigenvalue where H / N
+    + w (k w + p) / (g k p + (g k p + G) w) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -145,8 +145,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     """The round on (r, beta) as in `linear`; the server's variate is the mean of all clients' in every round.
 
-    A drawn client moves by p r - G e on its own samples and by its length times beta / N less its own beta; of s drawn
-    the server goes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
+    A drawn client moves by p r - G e on its own samples and by its length times (beta / N less its own beta); with s
+    clients drawn the server takes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
     n, length, owner = len(blocks.gram), blocks.lengths(), blocks.owner
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)

@@ -1,7 +1,7 @@
 """The small convolutional networks of FedGuCci (SimpleCNN) and of IMA (Table IV).
 
-The ReLU stands after the pooling, where the papers have it before: outputs and gradients are the same, to the bit, and
-there is a quarter as much for it to do.
+Here the ReLU comes after the pooling, in the papers before it: outputs and gradients are the same, to the bit, and ReLU
+has a quarter of the work.
 """
 
 from collections.abc import Callable
@@ -49,8 +49,8 @@ def ima_cnn(request: Request) -> Model:
 def ima_domain_cnn(request: Request) -> Model:
     """IMA's CNN with GroupNorm for Digit Five.
 
-    Source: IMA, Table IV. It prints a third pooling, after which 28 x 28 images would leave 1152 features; its
-    FC(6272, 2048) fits 128 x 7 x 7, that is two poolings, which is what this is.
+    Source: IMA, Table IV. The table prints a third pooling, after which 28 x 28 images would leave 1152 features. Its
+        FC(6272, 2048) fits 128 x 7 x 7, hence two poolings; this network has two.
     """
 
     def convolutions(channels: int) -> nn.Sequential:

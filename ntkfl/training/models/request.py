@@ -1,4 +1,4 @@
-"""What a model is asked for: its name and sizes, the shape of its inputs, the number of its outputs."""
+"""The request for a model: its name and sizes, the shape of its inputs, the number of its outputs."""
 
 import math
 from dataclasses import dataclass

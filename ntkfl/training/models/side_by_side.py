@@ -10,9 +10,9 @@ from ntkfl.training.tree import Params, stacked
 def side_by_side(network: Model, count: int) -> Model:
     """Copies of a network, each with weights of its own, as one model: outputs (b, count), of C each (b, count, C).
 
-    Output s depends on the weights of copy s alone. A loss that is a sum over outputs, as `HalfSquares("sum")`, has the
-    gradient of each copy's own loss for it, so that steps of sgd and weighted means train every copy as if it were
-    alone, to rounding.
+    Output s depends on the weights of copy s alone. If the loss is a sum over outputs, as `HalfSquares("sum")`, its
+    gradient for each copy is that of the copy's own loss. So steps of sgd and weighted means train every copy as if it
+    were alone, to rounding.
     """
 
     def together(params: Params, x: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ LARGEST_NEGATIVE = {
 def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Model:
     """f(x) = signs . relu(hidden x) / sqrt(m) with these signs; "hidden" (m, d) is trained.
 
-    Seed 0 gives these hidden weights whatever they are, so that a run starts where the simulator's does; other seeds
-    draw standard Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
+    Seed 0 gives exactly these hidden weights, so that a run starts where the simulator's does; other seeds draw
+    standard Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
     """

@@ -116,8 +116,8 @@ class WideNetwork:
         """Raise if the limit's kernel is known to be singular on these rows; the message names the rows to blame.
 
         Raises:
-            ValueError: two rows that are the same; without biases a row of zeros; of ReLU without biases parallel rows,
-                and where there are two layers antipodal pairs of linearly dependent directions.
+            ValueError: two equal rows; without biases a row of zeros; for ReLU without biases parallel rows, and with
+                two layers antipodal pairs of linearly dependent directions.
         """
         if self.bias:
             gram.require_distinct(x)

@@ -17,13 +17,13 @@ FLAT = 0.99  # of a loss: above it a loss is no lower
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
-    """The sentence that says how a run has learned nothing; None where it has learned, or was of no round.
+    """The sentence that says in what sense a run has learned nothing; None where it has learned, or had no round.
 
-    A run has learned where on the test samples (the mean of the last rounds) or on the training samples (the last
-    model) the loss is 1% below that of the best constant answer, which is the training labels' shares of classes or
-    their mean; or where the accuracy is above that of always answering one class, by two standard deviations unless the
-    loss has fallen by 1%. Where all labels are the same there is nothing to learn. Methods that report clients' own
-    models are left out.
+    A run has learned if its loss is 1% below that of the best constant answer, the training labels' shares of classes
+    or their mean; this counts on the test samples (the mean of the last rounds) or on the training samples (the last
+    model). It has also learned if its accuracy is above that of always answering one class, by two standard deviations
+    unless the loss has fallen by 1%. Where all labels are the same there is nothing to learn. Methods that report
+    clients' own models are left out.
     """
     if not state.rounds or federation.method.personal:
         return None

@@ -1,4 +1,4 @@
-"""What a run came to: the last, the best and the mean of the last five rounds of everything that was measured."""
+"""The summary of a run: the last, the best and the mean of the last five rounds of everything that was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -240,14 +240,14 @@ def load_run(
     data: FederatedData | None = None,
     model: Model | None = None,
 ) -> Run:
-    """The run in a folder as it was after the last round that was kept; nothing is trained, nothing is written.
+    """The run in a folder after the last round that was kept; nothing is trained, nothing is written.
 
     Args:
         folder: where the run was kept.
-        method: the method, where it was an object of yours: a folder keeps its name only;
-            default not needed for a name.
-        data: the data, where they were an object of yours; default not needed for a name.
-        model: the model, where it was an object of yours; default not needed for a name.
+        method: the method, if the run had an object of yours: a folder keeps its name only; default not needed for a
+            name.
+        data: the data, if the run had an object of yours; default not needed for a name.
+        model: the model, if the run had an object of yours; default not needed for a name.
 
     Raises:
         FileNotFoundError: the folder has no run.
@@ -335,10 +335,10 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
 
 
 def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint | None) -> dict[str, Mapping[str, str]]:
-    """The files or packages that the method and the model are from, as they are kept with the run.
+    """The files or packages of the method and the model, as they are kept with the run.
 
     Raises:
-        ValueError: a file is gone, or is another than that of the run which is resumed; then it is not executed.
+        ValueError: a file is gone, or differs from that of the run which is resumed; a differing file is not executed.
     """
     kept: dict[str, Mapping[str, str]] = {}
     for kind, spec, brought_by in (("method", config.method, method_from), ("model", config.model, model_from)):
