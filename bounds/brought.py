@@ -25,7 +25,7 @@ _files: dict[Path, Extension] = {}  # as sys.modules: what was loaded is known f
 
 
 def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
-    """The statements of a file of yours; `get`, `catalogue` and every report know them from then on.
+    """Make the statements of a file of yours known to `get`, `catalogue` and every report.
 
     A file that has changed since is executed again, and its statements take the place of the earlier ones.
 
@@ -34,7 +34,7 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
 
     Raises:
         ExtensionError: a ValueError. There is no such file; it fails, with the line; its STATEMENTS are no statements;
-            or one has an id that is not paper/label or that another statement has.
+            or a statement has an id that is not paper/label or that another statement has.
     """
     return restore(extensions.from_file(file))
 

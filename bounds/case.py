@@ -1,4 +1,4 @@
-"""What a case is to the machine that checks statements on it: it describes itself, and may be known better."""
+"""The interface of a case to the checks of statements: it describes itself, and may be computed more sharply."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class prepared(computed_once[Result]):
 
 
 class Case:
-    """What a statement is checked on: a frozen value. Everything but `describe` has a default.
+    """The object that a statement is checked on: a frozen value. Everything but `describe` has a default.
 
-    A class of cases derives from this one where a default does not do. One that does not, of a user say, is taken as a
-    case with all of them; see `case_of`.
+    A class of cases derives from this one, and overrides the defaults that do not fit. An object of another class, such
+    as a user's, is taken as a case with all defaults; see `case_of`.
     """
 
     @property
@@ -73,7 +73,7 @@ class Case:
 
     @property
     def rigour(self) -> Rigour:
-        """How far what is computed of it may be trusted."""
+        """How far the quantities computed from it may be trusted."""
         return Rigour.MEASURED
 
     @property
@@ -83,7 +83,7 @@ class Case:
 
     @property
     def ran_on(self) -> str | None:
-        """The device of the training engine that it was run on; None: it did without."""
+        """The device of the training engine that the case was run on; None: the engine was not used."""
         return None
 
     def prepare(self) -> None:
@@ -93,12 +93,12 @@ class Case:
                 getattr(self, name)
 
     def sharper(self) -> Case | None:
-        """The same case, known better; None where it cannot be.
+        """The same case with smaller errors; None where there is none.
 
-        What is near is looked at again in it, and so is a violation before it is believed.
+        Near decisions are repeated on it, and a violation is confirmed on it.
 
         Raises:
-            TooCostly: it could be, but not at this size.
+            TooCostly: there is one, but it is too large to be computed.
         """
         return None
 
@@ -111,7 +111,7 @@ class Case:
         return self
 
     def fresh(self) -> Case | None:
-        """Other networks of the same kind, for a second opinion on what is seen over many; None where it has none."""
+        """Other networks of the same kind, for a second opinion on what many networks show; None: there are none."""
         return None
 
     @cached_property

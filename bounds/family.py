@@ -1,4 +1,4 @@
-"""Families of cases: what a statement is checked on, as values."""
+"""Families of cases, as values: the cases that a statement is checked on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Family:
         generic: a Hypothesis strategy of small, cheap cases, or a function `generic(*of)` that returns one.
         of: hashable arguments of `make` and `generic`.
         trials: number of seeds, unless the user asks for another number.
-        most: largest number of seeds that a user can ask for; None: any.
+        most: largest number of seeds that a user can ask for; None: no limit.
         fixed: whether the number of seeds is `trials` whatever the user asks for.
         needs: number of admitted cases that a verdict needs; default: 20, or 5 where at most 20 are run.
     """
@@ -87,7 +87,7 @@ class Family:
         return self.generic if isinstance(self.generic, SearchStrategy) else _strategy(self.generic, self.of)
 
     def with_trials(self, trials: int | None) -> Family:
-        """The same family with as many seeds as the user asks for; None: as many as it has.
+        """The same family with as many seeds as the user asks for; None: with its own number.
 
         Args:
             trials: number of seeds; None: as many as the family has.

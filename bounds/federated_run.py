@@ -37,9 +37,9 @@ EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run take
 class FederatedRun(Case):
     """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
 
-    `arithmetic` None: float64, whose rounding is measured by a second run that sums over the neurons in the opposite
-    order; by the fast simulator or, where `device` is given (cpu, cuda, cuda:NUMBER), by the training engine there.
-    Otherwise the plain run in that arithmetic (balls: rigorous).
+    `arithmetic` None: float64, with a second run that sums over the neurons in the opposite order to measure the
+    rounding. The runs are the fast simulator's or, where `device` is given (cpu, cuda, cuda:NUMBER), the training
+    engine's on that device. Otherwise the plain run in that arithmetic (balls: rigorous).
     """
 
     problem: Problem
@@ -322,7 +322,7 @@ class FederatedFamily:
         return replace(run, linearised=self.linearised, movements=self.movements)
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """What a case of these data takes of memory: a run, the network, two records, two rounds kept in each.
+        """Bytes of memory of a case of these data: a run, the network, two records, and two rounds kept in each.
 
         Args:
             problem: of the case.

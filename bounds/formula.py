@@ -16,7 +16,7 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # expressions whose evaluation is kept
-# Where a case's setup has the size that a premise asks for; 1: at least, -1: at most.
+# The setup has the size that a premise asks for; 1: at least, -1: at most.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
@@ -29,12 +29,13 @@ class Formula:
 
     Args:
         expression: a sympy expression, or a matrix expression in MatrixSymbols, of the statement's symbols; a tuple of
-            them where the statement has parts; or a function without arguments that makes it, called when it is first
-            asked for.
+            expressions where the statement has parts; or a function without arguments that makes them, called at the
+            first use.
         lower: the lower end, for a two-sided statement.
-        failure: probability with which the statement may fail (an expression); None: it may not.
-        premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
-        trivial: a bound that holds without the theorem; where no case has the theorem below it, it says nothing.
+        failure: probability with which the statement may fail (an expression); None: it never may.
+        premise: a requirement of the theorem that no run can meet, by symbol (say, the width m).
+        trivial: a bound that holds without the theorem; the theorem says nothing if it is above this bound in every
+            case.
     """
 
     expression: Any
@@ -230,7 +231,7 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class _Environment:
-    """Balls of the scalar symbols in their order; and of matrix symbols, and of matrices that were computed of them."""
+    """Balls of the scalar symbols in their order, of the matrix symbols, and of matrices computed from both."""
 
     scalars: list
     matrices: dict[Any, Any]
@@ -372,7 +373,7 @@ _POWERS = _elementwise(_power, 2)
 
 
 class _Identity:
-    """An identity matrix whose size is that of what it is added to; scaled by `factor`."""
+    """An identity matrix, of the size of the matrix that it is added to; scaled by `factor`."""
 
     def __init__(self, factor: arb | int = 1):
         self.factor = factor

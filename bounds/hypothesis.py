@@ -16,11 +16,11 @@ Number = Estimate | float
 
 @dataclass(frozen=True)
 class Limit:
-    """A margin that knows what it is a margin of: `at_most - value`, or `value - at_least`.
+    """A margin that knows its quantity and limit: `at_most - value`, or `value - at_least`.
 
     Args:
-        quantity: what is limited, as a user reads it.
-        value: it on a case.
+        quantity: the limited quantity, in words for a user.
+        value: its value on a case.
         at_most: the upper limit, a number or a function of the case; None: a lower one is given.
         at_least: the lower limit, likewise.
     """
@@ -101,7 +101,7 @@ class Hypothesis:
         )
 
     def found(self, case: Any, least: float) -> str:
-        """What a case has, beside what is asked for; its margin, known already, where nothing else can be told.
+        """The value on a case beside the required one; where only the margin is known, by how much it is missed.
 
         Args:
             case: of the statement's families.

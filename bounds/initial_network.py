@@ -64,9 +64,9 @@ class InitialNetwork(Case):
     def reachable_deviation(self) -> Estimate:
         """sup |H(w~, w^) - H(0)|_F over perturbations within R: at least that of a perturbation tried, at most a bound.
 
-        Only neurons active on both samples can be lost (if one pre-activation is within R of 0), and only those not
-        active on both but within R of it be gained, so entry (i, j) moves by at most |x_i.x_j| max(D_ij, U_ij) / m.
-        Moving every neuron by R along one direction is a perturbation that can be carried out.
+        Only neurons active on both samples can be lost (if one pre-activation is within R of 0). Only neurons that are
+        not active on both, but within R of it, can be gained. So entry (i, j) moves by at most |x_i.x_j| max(D_ij,
+        U_ij) / m. Moving every neuron by R along one direction is a perturbation that can be carried out.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
@@ -130,7 +130,7 @@ class InitialNetworkFamily(Family):
         return self.of[0]
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """What a case of these data takes of memory, whatever the rounds: the network, while it is drawn.
+        """Bytes of memory of a case of these data: the network while it is drawn, for any number of rounds.
 
         Args:
             problem: of the case.

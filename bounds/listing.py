@@ -1,6 +1,6 @@
-"""All statements: those of the papers' folders, those that installed packages announce, and those of files loaded.
+"""All statements: those in the papers' folders, in installed packages that announce them, and in loaded files.
 
-Where the command line takes a statement's id it takes a file of yours too: `my_theorem.py` for all its statements,
+The command line takes a file of yours in place of a statement's id: `my_theorem.py` for all its statements,
 `my_theorem.py::mine/T1` for one.
 """
 
@@ -144,7 +144,7 @@ def _get(identifier: str, known: Mapping[str, Thing]) -> Thing:
 
 
 def word_for(statement: Statement) -> str:
-    """What `find` finds this statement by: its id, with its file where it has one."""
+    """The word by which `find` finds this statement: its id, with its file where it has one."""
     extension = extension_of(statement)
     return statement.id if extension is None or extension.source is None else f"{extension.name}{PART}{statement.id}"
 

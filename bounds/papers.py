@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _papers() -> dict[str, str]:
-    """The folders of `bounds` that say which PAPER they are of, by it; those with a PLACE first, in its order."""
+    """The folders of `bounds` with a PAPER, by that paper's id; folders with a PLACE come first, in its order."""
     papers = []
     for info in pkgutil.iter_modules(bounds.__path__):
         folder = importlib.import_module(f"bounds.{info.name}") if info.ispkg else bounds
@@ -60,7 +60,7 @@ def modules() -> Iterator[tuple[str, str, ModuleType]]:
 
 
 def conventions(paper: str) -> "tuple[Convention, ...]":
-    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`.
+    """How a paper's statements are read where the paper leaves it open; none where its folder has no `conventions`.
 
     Args:
         paper: its id, such as "fl-ntk".

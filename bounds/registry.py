@@ -38,7 +38,7 @@ def version(statement: Statement, form: Form) -> int | None:
 
 
 def with_changes(register: Register, statements: dict[str, Statement]) -> Register:
-    """The register with the meanings that it does not have yet; what it has stays, also of a form that is gone."""
+    """The register, with the meanings that it lacks added; its entries stay, also those of a form that is gone."""
     forms = {(name, form): list(hashes) for name, kept in register.items() for form, hashes in kept.items()}
     for statement in statements.values():
         for form in statement.forms:

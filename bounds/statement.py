@@ -46,20 +46,20 @@ class _Families:
 
 @dataclass(frozen=True)
 class Claim(_Families, Formula):
-    """A statement in one of its forms: a formula, where it is claimed, and what came out.
+    """A statement in one of its forms: a formula, the cases where it is claimed, and the recorded outcome.
 
     Args:
         recorded: the settled outcome.
-        witness: where that is violated, gives a stored case that shows it.
-        nature: how this form differs from what holds; None: it does not.
-        hypotheses: that it needs beside the statement's.
-        measure: the left side, where it is not the statement's.
-        left_formula: of that left side, as the statement's.
-        families: the families of cases, where they are not the statement's.
-        note: said beside the formula.
-        consequence: where it differs from what holds, what changes for a reader who relies on it.
-        read: what the formula is read from, where the rest of the source is read from something else.
-        reading: how sure its signs are: of a scan, where the same formula comes again, and how.
+        witness: for a violated form, a function that gives a stored case of the violation.
+        nature: how this form differs from one that holds; None: it does not differ.
+        hypotheses: further hypotheses besides the statement's.
+        measure: the left side, where it differs from the statement's.
+        left_formula: the formula of that left side, as in `Statement`.
+        families: the families of cases, where they differ from the statement's.
+        note: a text beside the formula.
+        consequence: what changes for a reader who relies on this form, where it differs from one that holds.
+        read: the kind of text that the formula is read from, where it differs from that of the source.
+        reading: how sure the signs of a scanned formula are: where the same formula occurs again, and in which way.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -91,18 +91,20 @@ class Statement(_Families):
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             one for each part.
-        constants: the values of the formulas' symbols, where they have any. The two share nothing but the case.
-        families: the families of cases it is checked on: values, or a function of the user's options that gives them.
+        constants: the values of the formulas' symbols on a case, where there are any. `measure` and `constants` share
+            nothing but the case.
+        families: the families of cases that it is checked on: values, or a function of the user's options that returns
+            them.
         hypotheses: required by every form.
-        mutants: wrong formulas, made of the last form that is recorded to hold.
+        mutants: wrong formulas, derived from the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as
             "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
-        uses: ids of statements it rests on.
-        symbols: what the symbols of its own mean, where the glossary has none of that name or means another thing.
-        knobs: what its picture is drawn over, symbols or words of a case's description; default: of those that vary
-            over its cases, the two that go best with left/right.
+        uses: ids of the statements that it rests on.
+        symbols: meanings of its own symbols, where the glossary lacks the name or gives it another meaning.
+        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: of those that vary
+            over its cases, the two that correlate best with left/right.
     """
 
     id: str
@@ -146,7 +148,7 @@ class Statement(_Families):
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
 
     def provenance(self, form: Form) -> Provenance:
-        """What a form's signs come from; what is repaired or new is this project's own.
+        """The source of a form's signs; repaired and new forms are this project's own.
 
         Args:
             form: one of the statement's forms.

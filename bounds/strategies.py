@@ -50,9 +50,9 @@ def nearly_parallel(
 ) -> SearchStrategy[np.ndarray]:
     """Unit data (n, d) whose rows 0 and 1 enclose an angle in this range (log-uniform), to within 1e-15 of rounding.
 
-    Rows 2 and 3, 4 and 5, ... are further such pairs or single rows. Rows of different pairs are well apart
-    (about .02 rad or more by default), and so is each from the opposite of any other, so that the smallest eigenvalue
-    of the two-layer ReLU kernel is of the order of the smallest angle.
+    Rows 2 and 3, 4 and 5, ... are further such pairs or single rows. Rows of different pairs are well apart (about .02
+    rad or more by default), and each row is well apart from the opposite of any other. So the smallest eigenvalue of
+    the two-layer ReLU kernel is of the order of the smallest angle.
 
     Args:
         angle: range of the angle, radians, within (0, 0.1]; default (1e-11, 0.1).
@@ -73,8 +73,8 @@ def nearly_parallel(
 def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
     """Unit data with antipodal pairs, and whether lambda_min(H_inf) > 0 there.
 
-    It is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly independent:
-    f_x - f_{-x} = x for the features f_x(w) = x 1{w.x >= 0}, so that a dependence of the x is one of the features.
+    It is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly independent: for
+    the features f_x(w) = x 1{w.x >= 0}, f_x - f_{-x} = x, so that a linear relation of such x is one of the features.
     Up to three further rows belong to no pair; no two rows are equal.
 
     Args:

@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """As printed; as its proof gives it; repaired, where one of these fails; new: of this project, in no paper."""
+    """As printed; as its proof gives it; repaired, if one of these fails; new, if it is this project's own, in no paper."""
 
     STATED = "stated"
     PROVED = "proved"
@@ -59,7 +59,7 @@ UNCHARGED = (Nature.REPORTED, Nature.SCAN)  # what nobody is charged with: no co
 
 
 class Provenance(StrEnum):
-    """Where the signs of a form come from: a text; a machine's reading of a scan; a report of a text; this project."""
+    """The origin of a form's signs: a text; a machine's reading of a scan; a report of a text; this project."""
 
     TEXT = "text"
     SCAN = "scan"
@@ -78,7 +78,8 @@ READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 class Source:
     """Where a statement comes from, and what was printed against what was meant.
 
-    `read`: what its forms are read from; None: as the paper is, a text unless READ_FROM says otherwise.
+    `read`: the kind of text that its forms are read from; None: the paper's own, a text unless READ_FROM says
+        otherwise.
     """
 
     paper: str

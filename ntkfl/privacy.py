@@ -105,8 +105,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
-    """Delta where the cohorts are known: the mean, over the number of rounds in which a client is drawn, of delta after
-    that number of rounds."""
+    """Delta where the cohorts are known: the mean of delta over the number of rounds in which a client is drawn."""
     counts = np.arange(1, rounds + 1)
     s = multiplier / np.sqrt(counts)
     first, second = log_ndtr(0.5 / s - epsilon * s), epsilon + log_ndtr(-0.5 / s - epsilon * s)

@@ -18,9 +18,9 @@ STATEMENTS = (
             BEYOND,
             "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound",
             note="d is the smallest side of a cube, around the middle of the first network and the aligned second one, "
-            "that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that was there before; read for "
-            "two given networks it has no probability to speak of, and fails where they differ along an input (1600 "
-            "features: left/right above 1). Repaired: the sure bound, which needs no draw",
+            "that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
+            "draw. For two given networks it claims no probability, and it fails where they differ along an "
+            "input (1600 features: left/right above 1). Repaired: the sure bound, which needs no draw",
         ),
         {
             Form.STATED: Claim(

@@ -22,9 +22,10 @@ STATEMENTS = (
         source=Source(
             PAPERS,
             "Ainsworth et al., section 3.2 and Lemma 1",
-            note="with one hidden layer a unit's weights in and out move together, so that the distance is a sum over "
-            "pairs of units, and the linear assignment problem is solved exactly; with two or more it is a sum of "
-            "bilinear assignments, NP-hard, and coordinate descent ends in a minimum of its turns",
+            note="with one hidden layer a unit's incoming and outgoing weights move together. The distance is "
+            "then a sum over pairs of units, and the linear assignment problem is solved exactly. With two or "
+            "more hidden layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent "
+            "ends where no single turn lowers it",
             read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(least)},

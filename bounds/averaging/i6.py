@@ -23,7 +23,7 @@ def _constants(case: Ensemble) -> dict:
 
 
 def _measure(case: Ensemble) -> Estimate:
-    """What a decomposition needs beside the variances: Var f_WENS - sum p_k^2 Var f_k, over the draws of the rounds."""
+    """What the decomposition lacks besides the variances: Var f_WENS - sum p_k^2 Var f_k, over the draws of rounds."""
     with precision():
         wens = case.wens_outputs - case.wens_outputs.sum(axis=0) / case.draws
         alone = (case.shares[:, None] * case.outputs) - (case.shares[:, None] * case.mean_outputs)

@@ -163,7 +163,7 @@ class CubeFamily:
         return needed(self.trials)
 
     def with_trials(self, trials: int | None) -> CubeFamily:
-        """The same family with as many seeds as the user asks for; None: as many as it has."""
+        """The same family with as many seeds as the user asks for; None: with its own number."""
         return self if trials is None else replace(self, trials=trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -251,7 +251,7 @@ EVERYDAY = (
 
 
 def cube_families(options: Options, **chosen) -> tuple[CubeFamily, ...]:
-    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs."""
+    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or one on the user's inputs."""
     families: tuple[CubeFamily, ...] = EVERYDAY
     if options.data is not None:
         features = user_rows(options.data, 1, options.unit)[0].shape[1]

@@ -153,8 +153,8 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
     """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
 
-    `reach`: up to which eta_l q goes. `most`: seeds, for statements that take long on each case. `steps`: whether the
-    statement depends on them; where it does not, the rows of a user's file are one case, whatever the seed.
+    `reach`: the largest eta_l q. `most`: the number of seeds, for statements that take long on each case. `steps`:
+        whether the statement depends on the steps; otherwise the rows of a user's file are one case for all seeds.
     """
     user, families = options.data is not None, []
     for base in federated_families(options):

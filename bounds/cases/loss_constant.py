@@ -42,7 +42,7 @@ def assumed_constant(case: Any) -> Estimate:
 
 
 def farthest(networks: Sequence[TwoLayer], x: np.ndarray, y: np.ndarray) -> float:
-    """A bound on |f - y|_2 for the outputs of these networks, of their averages, and averages of their outputs.
+    """A bound on |f - y|_2 for the outputs of these networks, their averages, and the outputs of averaged networks.
 
     Each is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
     """

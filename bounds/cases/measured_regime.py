@@ -46,10 +46,10 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """A quantity of the regime, which may ask for the order of the samples, and for `start` in that order.
+        """A quantity of the regime in two orders of the samples; it may ask for the order, and for `start` in that order.
 
-        `samples` are the quantity's axes of samples; `size` is that of the numbers that it is the sum or difference of;
-        `start` are outputs (n, ...) rounded to float64: the other order takes them a rounding off.
+        `samples` are the quantity's axes of samples. `size` is the size of the numbers that it adds or subtracts.
+        `start` are outputs (n, ...) rounded to float64; the second order takes them one rounding away.
 
         Raises:
             OverflowError: the quantity is too large for float64.

@@ -34,7 +34,7 @@ class Snapshot:
 
     @cached_property
     def local(self) -> tuple[np.ndarray, np.ndarray]:
-        """w_{k,c}(t), (K+1, N, m, d), and the residuals y - y^{(k)}(t), (K, n), of each sample at its own client."""
+        """Weights w_{k,c}(t), (K+1, N, m, d); residuals y - y^{(k)}(t), (K, n), of each sample at its own client."""
         problem, setup, signs = self.run.problem, self.run.setup, self.run.weights.signs
         weights = np.empty((setup.local_steps + 1, problem.n_clients, *self.hidden.shape))
         residual = np.empty((setup.local_steps, problem.n))

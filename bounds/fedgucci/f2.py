@@ -24,7 +24,7 @@ from ntkfl.estimate import Estimate
 class CircleNeuron(Case):
     """f = v relu(u.x), |u| = length at an angle, x uniform on |x| = radius in the plane; u is turned by `turn`.
 
-    The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y and its gradient is that of E f.
+    The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y has the gradient of E f.
 
     Raises:
         ValueError: a readout, length or radius that is not positive, or a turn outside (0, pi].
@@ -50,7 +50,7 @@ class CircleNeuron(Case):
         return scale * (high.sin() - low.sin()), scale * (low.cos() - high.cos())
 
     def curvature(self) -> Estimate:
-        """|grad(u') - grad(u)| / |u' - u| for u turned: no smoothness constant of E L on such u is smaller."""
+        """|grad(u') - grad(u)| / |u' - u| for the turned u: every smoothness constant of E L on such u is at least this."""
         with precision():
             start, end = ball(self.angle), ball(self.angle) + ball(self.turn)
             change = [b - a for a, b in zip(self._gradient(start), self._gradient(end), strict=True)]

@@ -45,8 +45,8 @@ def _built(
     The loss is the absolute loss for one output, and cross-entropy for several. For cross-entropy one more unit, equal
     in both networks, moves the outputs to where the loss is steepest.
 
-    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only;
-    else all rows are on and the readouts are +-d/2 around 0, which makes z a parabola.
+    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only.
+    Otherwise all rows are on and the readouts are +-d/2 around 0, so that z is a parabola.
     """
     (h, features), (side, length, norm) = shape, sizes.tolist()
     x = rng.choice([-length, length], (1, features))

@@ -20,7 +20,7 @@ D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """What a step had to lower at least over what it lowered; |W - W*|^2 and what was spent; changes of predictions."""
+    """The least claimed decrease of each step over its decrease; |W - W*|^2 and what was spent; changes of predictions."""
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2

@@ -35,10 +35,11 @@ def opposed_run(
 ) -> FederatedRun:
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
-    The label None is 1e4 sqrt m / eta_l: it moves a neuron with a = -1 that is active on one point by about 1e4 the
-    other way, where the neuron is active on the other point. Instead of nothing the neuron subtracts |cos(angle)| of
-    what the neurons with a = 1 add, and the residual falls by a tenth of what H(0) promises. The width 4096 is also
-    beyond lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
+    The label None is 1e4 sqrt m / eta_l. It moves a neuron with a = -1 that is active on one point alone by about 1e4
+    in the opposite direction, to where the neuron is active on the other point. The neuron then subtracts |cos(angle)|
+    of what the neurons with a = 1 add, in place of nothing, and the residual falls by a tenth of the decrease that H(0)
+    promises. The width 4096 is also beyond lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The
+    angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -64,7 +65,7 @@ def _opposed(label: float | None, seed: int) -> FederatedRun:
 def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
     """Two points at any angle at which 2048 or 4096 neurons are enough for the theorem, 1 or 2 local steps.
 
-    Labels from .01 up: to 1 where those of the family are small, to 1e16 where they are huge.
+    Labels from .01 up: to 1 where the family has small labels, to 1e16 where it has huge ones.
     """
     return st.builds(
         opposed_run,

@@ -73,7 +73,7 @@ def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
 
 
 def _printed_distance_measure(case: FederatedRun) -> Estimate:
-    """w_{k,c,r}(t+1) against u_r(t); the last round has no next one, so its own local weights stand in."""
+    """The distance of w_{k,c,r}(t+1) from u_r(t); the last round has no next one, so its own local weights stand in."""
     rounds = weight_path(case).rounds
     return _farthest(case, zip([r.local for r in (*rounds[1:], rounds[-1])], [r.start for r in rounds], strict=True))
 

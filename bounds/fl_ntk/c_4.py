@@ -70,7 +70,7 @@ class FiniteClass(Case):
     def rademacher(self) -> Estimate:
         """R_S = E max_f sum_i e_i f(x_i) / n over random signs e: all of them for few samples, else a sample of them.
 
-        The maximum changes by at most 2 max_f |f(x_i)| / n with e_i, so a mean over draws of it has sub-Gaussian tails
+        The maximum changes by at most 2 max_f |f(x_i)| / n with e_i. So its mean over the draws has sub-Gaussian tails
         with variance proxy sum_i max_f f(x_i)^2 / n^2 / draws (McDiarmid).
         """
         values = self.outputs[:, self.sample]

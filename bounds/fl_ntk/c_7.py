@@ -46,7 +46,7 @@ from bounds.symbols import K, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
 from bounds.vocabulary import FL_NTK
 from ntkfl.problem import Setup
 
-DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
+DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the logarithms hardly change
 
 y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2

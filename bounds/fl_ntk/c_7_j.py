@@ -16,7 +16,7 @@ from bounds.symbols import R, delta, lam, m, n, sigma
 from bounds.vocabulary import FL_NTK
 from ntkfl.problem import Setup
 
-DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
+DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the logarithms hardly change
 
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 

@@ -53,7 +53,7 @@ def _constants(ladder: MethodLadder) -> dict:
 
 
 def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:
-    """y_m(T) - y, (networks, n), of the widest networks under each method; then the same with the other sign."""
+    """y_m(T) - y, (networks, n), of the widest networks under each method; then the same with the opposite sign."""
     parts = [Estimate(-ladder.residuals[name][-1][:, -1], ladder.rounding, "rounding bound") for name in RESIDUAL]
     return (*parts, *(-part for part in parts))
 

@@ -39,7 +39,7 @@ class OrderedTraining(Case):
     longer: float = 1.0
     server: float = 1.0
     loss: ConvexLoss = SQUARES
-    claimed: float = 0.5  # of the eps that steps keep to: what the theorem is asked for, so that it is no tie
+    claimed: float = 0.5  # the theorem is applied with this share of the steps' eps, so that no comparison is a tie
 
     @cached_property
     def certificate(self) -> AnyOrderCertificate:
@@ -54,10 +54,10 @@ class OrderedTraining(Case):
 
     @cached_property
     def fit(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D: of the certificate; where it has failed, that of the empty set A.
+        """W* in long precision, with D: the certificate's; where certification has failed, those of the empty set A.
 
         Raises:
-            ArithmeticError: there is none.
+            ArithmeticError: there is no W*.
         """
         try:
             return self.certificate.claimed_point()

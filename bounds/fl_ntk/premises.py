@@ -19,7 +19,7 @@ from ntkfl.problem import UNIT_TOLERANCE
 
 TINY = 1e-300  # "> 0" as ">= the least number that matters"
 
-# What the theorems on convergence ask for, and the pace at which it goes by them.
+# The premises of the theorems on convergence, and the steps at which they hold.
 PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the largest eta_l, and eta_g eta_l, of the proof
 STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # the O-constant taken as 1
 PROVED_WIDTH = sp.Integer(64_000_000) * n**3 * r0**2 / lam**4
@@ -166,8 +166,8 @@ SERVER_AT_MOST_1 = Hypothesis(
 def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
     """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E and max_c |H_cc(0)| + E, rounding counted against them.
 
-    E bounds how far |x_i.x_j| times any pattern counts can be from those of H(0), in the spectral norm, while no weight
-    is further from its start than the run's own movement (the argument of `certificate.py`, with D and U counted).
+    While no weight is further from its start than the run's own movement, any pattern counts times |x_i.x_j| differ
+    from H(0) by at most E in the spectral norm (the argument of `certificate.py`, with D and U counted).
     """
     x, hidden = case.problem.x, case.weights.hidden
     farthest = 0.0

@@ -20,9 +20,9 @@ class Requirements:
     """What the proof of theorem B.3 needs, with lambda, mu and kappa of H_inf.
 
     width: neurons, with r_0 at its mean square |y|^2 + n/2 over the networks; width_by_lemma: with the r_0 that
-    Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest eta_l
-    K. stable_step: 2/mu, below which eta_l is stable for every K and partition. rounds: until |y - y(t)|^2 is
-    `share` of its start, by Eq (7) at that step and eta_g.
+        Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest
+        eta_l K. stable_step: 2/mu; a smaller eta_l is stable for every K and partition. rounds: until |y - y(t)|^2
+        is `share` of its start, by Eq (7) at that step and eta_g.
     """
 
     name: str

@@ -41,7 +41,7 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
 
 def _watched(ladder: WidthLadder) -> list[int]:
-    """Rounds at which the coefficient is looked at: early and in the middle; at the end there is little residual."""
+    """Rounds at which the coefficient is measured: early and in the middle; at the end little residual is left."""
     return [max(ladder.setup.rounds // 6, 1), max(ladder.setup.rounds // 2, 1)]
 
 

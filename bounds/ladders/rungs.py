@@ -54,7 +54,7 @@ class Rungs(Case):
 
     @cached_property
     def looks(self) -> list[Self]:
-        """This ladder and those of its first networks, which take over from each other what is seen of these."""
+        """This ladder and the ladders of its first networks; each of them uses the measurements of the smaller ones."""
         return [self]
 
     @cached_property
@@ -110,7 +110,7 @@ def _networks(rows: list[list]) -> int:
 
 @dataclass(frozen=True)
 class WidthFamily(Family):
-    """One ladder, always: `make(*of, widths, counts, seed)`; its seeds start at the run's seed."""
+    """A family of one ladder: `make(*of, widths, counts, seed)`; its seeds start at the run's seed."""
 
     widths: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()

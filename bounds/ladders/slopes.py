@@ -22,9 +22,9 @@ class NoSlope(ArithmeticError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Slope(Estimate):
-    """A slope that remembers what it was fitted to, for pictures: `values` at `sizes`, and the standard error of each.
+    """A slope with its data for pictures: `values` at `sizes`, and the standard error of each value.
 
-    Its value and error are all that is compared.
+    Equality compares its value and error alone.
     """
 
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -39,14 +39,13 @@ class Slope(Estimate):
 def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Slope:
     """Slope of log(value) against log(size), with its interval.
 
-    There are at least four different sizes. Of several samples a size the RMS is fitted. `biased` says that the leading
-    power is only approached in the limit; a ladder whose expectation follows the power at every size needs no
-    next-order term.
+    There are at least four different sizes. Several samples of a size enter by their root mean square. `biased` says
+    that the leading power is only approached in the limit; without it no next-order term is fitted.
 
-    The half-width is the larger change of the slope when the two smallest sizes are dropped and, on a biased ladder of
-    six sizes or more, when a next-order term size^(-1/2) is fitted beside it, plus the noise at the 99% level: the
-    t-interval of the line, or the bootstrap over seeds, whichever is wider. The samples of two sizes are taken to be
-    independent.
+    The half-width is the sum of two parts. One is the larger change of the slope when the two smallest sizes are
+    dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted beside it. The
+    other is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
+    The samples of two sizes are taken to be independent.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.

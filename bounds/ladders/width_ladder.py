@@ -68,7 +68,7 @@ class WidthLadder(Rungs):
         return replace(self, arithmetic=arithmetic)
 
     def prepare(self) -> None:
-        """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured where it is asked for."""
+        """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured later, when it is needed."""
         self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:

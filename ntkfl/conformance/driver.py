@@ -1,5 +1,4 @@
-"""The adapter's side of an exchange: the adapter's interpreter runs this file as a script, which imports nothing but
-numpy and the adapter.
+"""The adapter's side of an exchange: its interpreter runs this file, which imports numpy and the adapter alone.
 
 `python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; each case from FIRST on is given to the
 adapter's function `run`. Its answer is left in N.npz, without pickles, and N.json, which is written last. What an
@@ -54,8 +53,7 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """The adapter's answer for the case: a file of arrays and the names of arrays that share memory, or the reason why
-    there is no file."""
+    """The adapter's answer for the case: a file of arrays and which of them share memory, or why there is none."""
     import numpy
 
     try:

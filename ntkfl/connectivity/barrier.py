@@ -200,8 +200,7 @@ def sampled_connectivity_loss(
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:
-    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2| for one output, the quantity that the theorems
-    bound.
+    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, for one output: the theorems bound it.
 
     Args:
         first: the network w_1, at alpha = 1.

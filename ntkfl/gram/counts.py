@@ -1,5 +1,4 @@
-"""Activation counts of a float64 network, rigorous: a pattern that rounding leaves in doubt is counted as the worse
-case.
+"""Activation counts of a float64 network, rigorous: where rounding leaves a pattern in doubt, the worse case counts.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64

@@ -1,5 +1,4 @@
-"""A layer of an infinitely wide network maps Gaussian pre-activations u, v of two samples to others; here are its dual
-kernels for ReLU.
+"""Dual kernels of ReLU: the map of a layer of an infinitely wide network on Gaussian pre-activations u, v.
 
 Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their half, so that an angle near 0 or near pi
 is not lost in a cosine. Every number carries a bound of its error along.

@@ -181,8 +181,7 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
 
 
 def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:
-    """If Cholesky runs to completion in float64 on h with this diagonal, no eigenvalue is below minus the returned
-    bound.
+    """If Cholesky completes in float64 on h with this diagonal, no eigenvalue is below minus the returned bound.
 
     This is Demmel's bound, as in Rump: the factors multiply to a matrix within gamma / (1 - gamma) d d^T of h
     entrywise, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. Twice as many roundings are allowed for

@@ -265,8 +265,7 @@ def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> I
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
-    """The sum of earlier slabs' contributions, if any, and of the contributions after them, in the order of all
-    slabs."""
+    """The sum of earlier slabs' contributions, if any, and of these after them, in the order of all slabs."""
     total = before
     for part in parts:
         interruption.check()

@@ -1,5 +1,4 @@
-"""The spectral radius of a round that remembers one vector, if the outermost eigenvalues are a complex pair: they are
-found, then proved to be outermost.
+"""The spectral radius of a round that remembers one vector, where a complex pair is outermost: found, then proved.
 
 Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with D = p
 + G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that no zero is farther out

@@ -153,8 +153,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:
-        """The map of (r, memory) of one output to (r, memory) of the next round, (s, s); its first n rows are those of
-        r."""
+        """The map of one output's (r, memory) to that of the next round, (s, s); its first n rows are those of r."""
         size = self._size
         require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))

@@ -46,8 +46,7 @@ def batch_noise(
     batch: int,
     pull: float = 0.0,
 ) -> Float[np.ndarray, "n n"]:
-    """E e e^T of e = a - f_K(Q) r, where a are the coefficients of the client's displacement after steps on its
-    batches.
+    """E e e^T of e = a - f_K(Q) r, a the coefficients of the client's displacement after steps on its batches.
 
     A step is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of a batch and 0 elsewhere. The batch
     is drawn without replacement and independently of the other steps, so that E D = I and, for a symmetric Y, E D Y D =

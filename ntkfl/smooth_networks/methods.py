@@ -89,8 +89,7 @@ class MethodStart:
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm of a method's state that was found, and what it proves of its linear model; or why it proves
-    nothing."""
+    """The best norm found for a method's state, and what it proves of its linear model; or why it proves nothing."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     name = method.name

@@ -70,8 +70,7 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """The certificate of the first ball that is large enough, where each ball is as large as the one before requires;
-    otherwise the reason why no ball is."""
+    """What the first ball proves that is large enough, each as large as the one before requires; else why none is."""
     why = ""
     for _ in range(TRIES):
         interruption.check()

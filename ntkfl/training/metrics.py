@@ -51,8 +51,7 @@ NATS, HALF_SQUARES = "nats", "half squares"
 
 
 def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
-    """A CSV file of these rows. An earlier file is replaced at once, so that the file is complete whenever the process
-    ends.
+    """A CSV file of these rows; an earlier file is replaced at once, so that the file is complete at any time.
 
     Args:
         path: of the file.

@@ -82,7 +82,7 @@ class KernelLadder(Case):
 
     @cached_property
     def posterior_variances(self) -> list[list[arb]]:
-        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the samples of the others, by rung; it is 0 for the client's own."""
+        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for the client's own."""
         with precision():
             return [self._posterior(kernel) for kernel in self.kernels]
 
@@ -131,8 +131,8 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     """The ladder K(X,X) = lam I + eps * between with the same other entries on every rung, eps halved each time.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
-    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is what the samples of the other clients have in common beyond
-    what those of this client explain.
+    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is the common part of the other clients' samples that this
+    client's samples do not explain.
     """
     k = len(between)
     first = lam / (16 * k)

@@ -73,7 +73,7 @@ class ScaleLadder(Case):
         return len(SCALES)
 
     def networks(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The average, then the clients: hidden (K+1, h, 2), readout (K+1, h), and their weights in the gap (K+1,)."""
+        """The average, then the clients: hidden (K+1, h, 2), readout (K+1, h), their weights in the gap (K+1,)."""
         hidden = np.concatenate([self.hidden[None], self.hidden + scale * self.steps[0]])
         readout = np.concatenate([self.readout[None], self.readout + scale * self.steps[1]])
         return hidden, readout, np.concatenate([[-1.0], self.shares])

@@ -48,7 +48,7 @@ class Trained(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the runs and kernels of one network show; the last three fields are those of `Trained`."""
+    """The measurements of the runs and kernels of one network; the last three fields are those of `Trained`."""
 
     kernel: float  # |H(0) - H_inf| over |H_inf|
     # limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of H(0)

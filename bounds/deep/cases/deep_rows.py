@@ -27,8 +27,8 @@ BITS = 20  # of an entry
 class DeepRows(Case):
     """Samples, (n, d) with n at least 2, and the factor of the biases.
 
-    `of` rounds each row to multiples of 2^-20 of its largest entry's power of two: inner products are then floats, and
-    balls of them have no error that a small angle would magnify.
+    `of` rounds each row to multiples of 2^-20 of the power of two of its largest entry. Inner products are then exact
+    floats, and balls of them have no error that a small angle could magnify.
     """
 
     x: np.ndarray

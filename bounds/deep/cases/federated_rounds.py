@@ -67,7 +67,7 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho; that of the certificate unless another is asked for."""
+        """rho: the certificate's unless another is given."""
         return claimed_radius(self.ball, self.certificate.rounds, self.certificate.why)
 
     @property
@@ -130,7 +130,7 @@ def rounds_case(
     server: float = 1.0,
     **broken: Any,
 ) -> FederatedRounds:
-    """Three samples of two clients; the residual, along the slowest direction of K D, over the one that is needed.
+    """Three samples of two clients. `residual`: along the slowest direction of K D, over the length that is needed.
 
     part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
     """

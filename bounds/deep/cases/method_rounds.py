@@ -68,10 +68,10 @@ class MethodRounds(SmallNetwork):
 
     @property
     def claimed(self) -> Rounds:
-        """What is certified; where nothing is, what would be of a network without curvature.
+        """The certificate's numbers; where nothing is certified, those of a network without curvature.
 
         Raises:
-            ArithmeticError: not even that.
+            ArithmeticError: even these do not exist.
         """
         flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
         if not isinstance(flat, Rounds):
@@ -180,7 +180,7 @@ def method_case(
     part: float,
     **broken: Any,
 ) -> MethodRounds:
-    """Three samples of two clients; the residual, along the slowest direction of K, over the one that is needed.
+    """Three samples of two clients. `residual`: along the slowest direction of K, over the length that is needed.
 
     part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
     """

@@ -52,7 +52,7 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho; that of the certificate unless another is asked for."""
+        """rho: the certificate's unless another is given."""
         return claimed_radius(self.ball, self.found.window, self.found.why)
 
     @property

@@ -1,7 +1,7 @@
 """The largest mean gap between networks of several outputs: sup over alpha of E_x |z_x(alpha)|_2, enclosed.
 
-z is f less a line in alpha of each sample, so that it leaves its chords no farther than f does, and |.|_2 is convex and
-1-Lipschitz: the interval-halving of barriers of convex losses serves for it too.
+For each sample z is f less a line in alpha, so z leaves its chords no farther than f does; and |.|_2 is convex and
+1-Lipschitz. So the interval-halving for barriers of convex losses applies.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
 
 
 def scattered() -> CubeNetworks:
-    """A tiny cube and two networks far outside it: what the draw in the cube is needed for."""
+    """A tiny cube and two networks far outside it: a case without the draw in the cube, which the claim needs."""
     anchor = TwoLayer(np.zeros((1, 1)), np.array([1e-6]))
     networks = (TwoLayer(np.array([[1.0]]), np.array([1.0])), TwoLayer(np.array([[-1.0]]), np.array([1.0])))
     return CubeNetworks(anchor, networks, 1e-6, np.array([[1.0]]), np.array([2.0]))

@@ -21,8 +21,8 @@ from ntkfl.problem import Problem, Setup
 class WeightRound:
     """One round in balls: u(t), u(t+1), Delta u(t), (m, d), and the clients' local weights.
 
-    `local`: w_{k,c}(t), (K+1, N, m, d). `active`: 1{w_{k,c(j),r}(t).x_j >= 0}, (K+1, n, m), and `residual`:
-    y_j - y^{(k)}(t)_j, (K+1, n), every sample under the weights of its own client.
+    `local`: w_{k,c}(t), (K+1, N, m, d). `active`: 1{w_{k,c(j),r}(t).x_j >= 0}, (K+1, n, m), and `residual`: y_j -
+        y^{(k)}(t)_j, (K+1, n), both under the weights of the sample's own client.
     """
 
     start: np.ndarray

@@ -1,22 +1,22 @@
 """An a-priori certificate (fl-ntk/B.3-certificate): this network, trained by Algorithm 1, converges at this rate.
 
-Nothing here is probable or asymptotic: the counts and norms of one given network at its start are put into the theorem
-below, and the balls they come in carry all rounding. The weights need not be Gaussian, the rows of x need not have
-unit norm, ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are included.
+Nothing here is probable or asymptotic: the theorem below is applied to the counts and norms of one given network at its
+start, as balls that carry all rounding. The weights need not be Gaussian, the rows of x need not have unit norm, ties
+w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are included.
 
-Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N.
-For R > 0 call s_ri = w_r.x_i / |x_i| at the start and let, for all i and j,
-  D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},  U_ij = #{r: s_ri, s_rj >= -R, not both >= 0},
-  E = | |G| o max(D, U) / m |_2,  h = max_c |H_cc| + E,  lam_c = min_c lambda_min(H_cc),
-  beta lam = 2 (lam - E - mu eta_l h (K-1)/2) - rho (mu + E)^2,  q = 1 - beta rho lam,
-  need = |X| r0 / sqrt(m) (rho / (1 - sqrt q) + K eta_l),  r0 = |y - y(0)|.
-If eta_l h^2 <= 2 (lam_c - E), beta > 0 and need <= R, then for all t: |y - y(t)|^2 <= q^t r0^2, every u_r(t) and
-w_{k,c,r}(t) with k <= K stays within R of its start, and no client's residual grows during its local steps.
+Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N. For
+R > 0 let s_ri = w_r.x_i / |x_i| at the start and, for all i and j, D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},
+U_ij = #{r: s_ri, s_rj >= -R, not both >= 0}, E = | |G| o max(D, U) / m |_2,  h = max_c |H_cc| + E,  lam_c = min_c
+lambda_min(H_cc), beta lam = 2 (lam - E - mu eta_l h (K-1)/2) - rho (mu + E)^2,  q = 1 - beta rho lam, need = |X| r0 /
+sqrt(m) (rho / (1 - sqrt q) + K eta_l),  r0 = |y - y(0)|. If eta_l h^2 <= 2 (lam_c - E), beta > 0 and need <= R, then
+for all t: |y - y(t)|^2 <= q^t r0^2, every u_r(t) and w_{k,c,r}(t) with k <= K stays within R of its start, and no
+client's residual grows during its local steps.
 
 Proof: docs/proofs/certificates.md#the-a-priori-certificate.
 
-Rounding: lam, lam_c enter by lower ends, the rest by upper ends; beta lam falls in E, mu, h and rises in lam, and need
-falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which does not cancel.
+Rounding: lam and lam_c enter by their lower ends, all else by upper ends, since beta lam falls in E, mu, h and rises in
+    lam, and need falls in beta lam. need is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which
+    does not cancel.
 
 Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
@@ -151,7 +151,7 @@ def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
 
 
 def _best(trials: tuple[Trial, ...]) -> Trial:
-    """The certified trial of largest beta; without one, that of least shortfall; where all are infinite, of least R."""
+    """The certified trial of largest beta; without one, that of least shortfall; if all are infinite, of least R."""
     certified = [trial for trial in trials if trial.certified]
     if certified:
         return max(certified, key=lambda trial: trial.beta or 0.0)

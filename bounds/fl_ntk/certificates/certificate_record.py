@@ -1,7 +1,7 @@
-"""What a certificate finds: its numbers and conditions as a record, and as a page to read.
+"""The result of a certificate: its numbers and conditions as a record, and as a page to read.
 
-`Trial` and `Certificate` are those of fl-ntk/B.3-certificate and X.11, the same theorem from the first weights or from
-a checkpoint; other theorems keep their own record and share `Condition` and `page`.
+`Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and X.11, which are one theorem, from the first
+weights or from a checkpoint. Other theorems have their own record and share `Condition` and `page`.
 """
 
 import math
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def shortfall(self) -> float:
-        """need / R where the other conditions hold, else infinite: how far this is from certifying."""
+        """need / R where the other conditions hold, else infinite: at most 1 for a certificate."""
         admissible = all(condition.holds for condition in self.conditions[:2])
         return self.need / self.radius if admissible and self.need is not None else float("inf")
 

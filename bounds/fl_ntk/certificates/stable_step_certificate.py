@@ -1,8 +1,8 @@
 """A certificate from any weights at any stable step, in the H^-1 norm or one between it and the Euclidean (X.12).
 
-As in certificate.py nothing is probable or asymptotic, the weights are the exact numbers their floats are, ties and
-ragged clients are allowed. What is new: the frozen kernel's round map is kept exactly, so that only the change of the
-kernel is bounded, in a norm |S^-1 r| in which that map contracts at any stable step (X.2, X.3).
+As in certificate.py nothing is probable or asymptotic, the weights are exactly their floats, and ties and ragged
+clients are allowed. New here: the frozen kernel's round map is kept exactly, and only the change of the kernel is
+bounded. The norm is |S^-1 r|, in which that map contracts at any stable step (X.2, X.3).
 
 Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
 radius R > 0, and put
@@ -17,11 +17,11 @@ stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 
-The middle matrix matters most: neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halved. The
-norm is a trade: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, while for p < 1 the frozen map contracts more slowly, or
-not at all at p = 0 (X.5).
+The middle matrix matters most: neurons stuck at a kink straddle it, so that D and U are nearly equal, and E is nearly
+halved. The norm is a trade. |S| |S^-1| = (mu/lam)^(p/2) multiplies E; but for p < 1 the frozen map contracts more
+slowly, and for p = 0 it may not contract at all (X.5).
 
-Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as it is; S^-1 and all products are balls.
+Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls.
 
 Source: beyond FL-NTK (fl-ntk/X.12).
 """

@@ -19,8 +19,8 @@ from ntkfl.problem import Problem, Setup, Weights
 class CircleLadder(Case):
     """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
 
-    The angles between the points are multiples of 45 degrees, so the share of neurons that are active on two
-    of them is the limit's, and no neuron is nearer to a kink than it moves: only the points are rounded.
+    The angles between the points are multiples of 45 degrees. So the share of neurons that are active on two points
+    equals the limit's, and every neuron is farther from a kink than it moves: only the points are rounded.
     """
 
     widths = (64, 128, 256, 512)

@@ -107,7 +107,7 @@ def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
 def one_neuron_wedge() -> FederatedRun:
     """Half of 256 neurons active on both points, half on neither, and one on the first alone: lambda is about 1/512.
 
-    Small enough to be run in balls. The residual lies along the bottom eigenvector, so the lone neuron alone must
+    Small enough to be run in balls. The residual lies along the bottom eigenvector, so only the lone neuron can
     remove it: it moves by r_0 / (sqrt 2 sqrt m lambda), most of it within 440 rounds at eta_l eta_g = 1.8.
     """
     width = 256

@@ -1,4 +1,4 @@
-"""What statements on neurons near their kinks are checked on: premise, draws and cases where it fails."""
+"""Families for statements on neurons near their kinks: the premise, draws, and cases where the claim fails."""
 
 from typing import Any
 

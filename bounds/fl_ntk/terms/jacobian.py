@@ -44,7 +44,7 @@ def all_jacobians(path: WeightPath, round_: WeightRound) -> list[np.ndarray]:
 
 
 def jacobian_changes(case: FederatedRun) -> Estimate:
-    """|J(k,t) - J(0,0)|_F: in balls every round and k, (T K,); otherwise the middle round, (K,)."""
+    """|J(k,t) - J(0,0)|_F: in balls for every round and k, (T K,); otherwise for the middle round, (K,)."""
     return _changes_in_balls(case) if case.arithmetic is BALL else _changes_at_snapshot(case)
 
 

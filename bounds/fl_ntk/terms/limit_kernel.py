@@ -91,8 +91,9 @@ PRINTED_STEP = Hypothesis(
 def printed_powers(case: FederatedRun) -> Estimate:
     """(I - rho H_inf)^t y for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
 
-    How far these floats are from H_inf and rho is added at the end: a change F of the map changes its t-th power by at
-    most t |F| g^(t-1), g >= 1 a bound on the norms of both maps. Balls with radii would overestimate it by far more.
+    The distance of these floats from H_inf and rho is added at the end: a change F of the map changes its t-th power by
+    at most t |F| g^(t-1), where g >= 1 bounds the norms of both maps. Balls with radii would overestimate the error by
+    far more.
     """
     return _powers(case.problem, limit_kernel(case), float(case.rho.value), float(case.rho.error), case.setup.rounds)
 
@@ -120,7 +121,7 @@ def error_norms(case: FederatedRun) -> Estimate:
 
 
 def remainders(case: FederatedRun, round_map: Estimate) -> Estimate:
-    """xi(t) = (y(t+1) - y) - A (y(t) - y), t = 0..T-1, (T, n), for a linear map A of one round, (n, n)."""
+    """xi(t) = (y(t+1) - y) - A (y(t) - y), t = 0..T-1, (T, n), where A, (n, n), is a linear map of one round."""
     off = case.observed("outputs") - case.problem.y
     return Estimate.stacked(off[t + 1] - round_map @ off[t] for t in range(case.setup.rounds))
 

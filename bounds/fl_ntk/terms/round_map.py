@@ -1,4 +1,4 @@
-"""A round of FedAvg: its step, what it does to the outputs, and its exact map in the kernel regime, on a case."""
+"""A round of FedAvg on a case: its step, the change of the outputs, and its exact map in the kernel regime."""
 
 from typing import Any
 

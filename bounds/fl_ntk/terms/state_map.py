@@ -15,7 +15,7 @@ NOTHING = sp.ZeroMatrix(n, n)
 
 
 def product(*factors: Any) -> sp.MatrixExpr:
-    """Their product, the factors as they are: `*` would multiply them out anew, which takes seconds here."""
+    """The product of state maps without expanding its factors, which takes `*` seconds here."""
     return sp.MatMul(*factors).doit(deep=False)
 
 

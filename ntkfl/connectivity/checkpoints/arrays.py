@@ -97,8 +97,7 @@ def _is_layer(state: Mapping[str, Any]) -> bool:
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every dict or list within the contents that has a matrix in it, by the keys that lead to it; states of optimizers
-    are left out."""
+    """Every dict or list in the contents that has a matrix, by the keys that lead to it; no states of optimizers."""
     import torch
 
     if isinstance(kept, list | tuple):

@@ -46,8 +46,7 @@ class TorchAlignment:
 def align_torch(
     first: TorchNetwork, second: TorchNetwork, x: Tensor | np.ndarray, by: By = "weights", starts: int = STARTS
 ) -> TorchAlignment:
-    """Permute the second network's units, layer after layer until nothing changes, to the order that fits the first
-    network's.
+    """Permute the second network's units, layer after layer until nothing changes, to the order nearest to the first's.
 
     Layers are found by following the axes of weights through the operations of one evaluation, so that no list of
     layers is needed. The groups of a group norm, and of a grouped convolution, have their channels permuted alike.
