@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """As printed; as its proof gives it; repaired, if one of these fails; new, if it is this project's own, in no paper."""
+    """As printed; as its proof gives it; repaired, if one of these fails; new: this project's own, in no paper."""
 
     STATED = "stated"
     PROVED = "proved"

@@ -39,8 +39,8 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Eq (2) and (8)",
-            note="holds for the squared loss when the mean output is taken over the law of the outer expectation; "
-            "here both run over the same finite set of draws, so that nothing but rounding is left",
+            note="holds for the squared loss when the mean output is taken over the law of the outer "
+            "expectation; here both means are over the same finite set of draws, so that only rounding is left",
         ),
         forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
         constants=_constants,

@@ -22,9 +22,10 @@ STATEMENTS = (
             IMA,
             "Theorem 1, Eq (13)-(14)",
             note="the remainder is R = E[2(f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2] exactly. Delta is random, "
-            "so that O(Delta^2) is O(E Delta^2) or, as here, of the largest Delta of the draws. As printed it is "
-            "checked where no kink lies between clients, with |f_WENS - f_FMA| <= |x| Delta^2/2 for the constant of "
-            "O(); the expectation runs over the joint law of a round (see I6), the covariance over k != k' (see I5). "
+            "so that O(Delta^2) is O(E Delta^2) or, as here, of the largest Delta of the draws. As printed it "
+            "is checked where no kink lies between clients, with |f_WENS - f_FMA| <= |x| Delta^2/2 for the "
+            "constant of O(). The expectation is over the joint law of a round (see I6), the covariance over k "
+            "!= k' (see I5). "
             "Train and heterogeneous bias partition one square and carry a cross term; R has either sign, so that a "
             "smaller Delta need not mean a smaller loss",
         ),

@@ -76,18 +76,19 @@ STATEMENTS = (
             "Theorem 2, Eq (3)",
             note="adapted from DiWA, whose text was not at hand. MMD is said to be in the space of K, in which case "
             "its term has degree 0 in K while the left side has degree 1, and the remainder does not vanish at eps = "
-            "0. The same sentence prints beta_D with K^2 over pairs i != j, which is the term of the unbiased MMD of "
-            "K^2 that it takes away again; so an exponent was lost on the way rather than the claim. With the kernel "
-            "K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= (n_k - 1) eps lam_D/lam + "
-            "n_k eps^2/(2 lam), for every eps; the V-statistic with K^2 is off by the constant lam/2 + n_k (mean "
-            "K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows with the discrepancy, survives. "
+            "0. The same sentence prints beta_D with K^2 over pairs i != j; the unbiased MMD of K^2 has this "
+            "term and subtracts it. So an exponent was lost in print, and the claim is meant for K^2. With the "
+            "kernel K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= (n_k - 1) eps "
+            "lam_D/lam + n_k eps^2/(2 lam), for every eps; with K^2 the V-statistic differs from it by the "
+            "constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows "
+            "with the discrepancy, survives. "
             "'Var' is the posterior variance of the Gaussian process with kernel K, which is not the ensemble variance "
             "of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is .16 at right "
             "angles, and the bound exceeds lam_D from n_k = 8 on. Section 5.3.3 draws 'max_k V_k <= eps' from the "
             "theorem, whose eps bounds the kernel between different samples and not the variance: a bound on V_k "
-            "needs lam_D and MMD as well, and its name should be another. The same section equates the mean of the "
-            "variance over all data with the mean over D_k; the theorem is about the former, which is the larger "
-            "where the client has not seen the data",
+            "needs lam_D and MMD as well, and its name should be another. The same section equates the mean of "
+            "the variance over all data with the mean over D_k. The theorem is about the first, which is the "
+            "larger where the client has not seen the data",
         ),
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         forms={

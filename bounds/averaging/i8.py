@@ -97,10 +97,11 @@ STATEMENTS = (
         source=Source(
             IMA,
             "section 5.3.4, on Corollary 1",
-            note="said of Corollary 1, which proves no sign. 'Non-zero' is read as positive, which the conclusion "
-            "drawn from it needs (that diversity can reduce the loss by little); word for word a floor of -1 is "
-            "non-zero, so that the stored case, clients (1, -1, 0) xi with a smallest covariance of -1, speaks against "
-            "this reading only. Word for word it fails where clients are drawn independently: the floor is 0. In the "
+            note="said of Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
+            "conclusion drawn from it needs this (that diversity can reduce the loss by little). Word for word "
+            "a floor of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of "
+            "-1, speaks against this reading only. Word for word it fails where clients are drawn "
+            "independently: the floor is 0. In the "
             "paper's experiments the similarity of clients is positive, and so is the covariance of clients that share "
             "a start in most runs here",
         ),

@@ -46,7 +46,7 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """A quantity of the regime in two orders of the samples; it may ask for the order, and for `start` in that order.
+        """A quantity of the regime in two orders of the samples; it may ask for the order, and for `start` in it.
 
         `samples` are the quantity's axes of samples. `size` is the size of the numbers that it adds or subtracts.
         `start` are outputs (n, ...) rounded to float64; the second order takes them one rounding away.

@@ -53,9 +53,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/any_method.md#smooth-networks",
-            note="all layers are trained. S z is the state of residual and memory in a norm that every round of the "
-            "linear model at the checkpoint multiplies by less than 1; the movement times L_J, the most that gradients "
-            "turn, bounds what the network adds. s_0 is e_0 |S z_0|, q and R are those of the certificate.",
+            note="all layers are trained. S z is the state of residual and memory, in a norm in which every "
+            "round of the linear model at the checkpoint contracts. The change by the network's curvature is at "
+            "most L_J, which bounds how fast gradients turn, times the movement. s_0 is e_0 |S z_0|; q and R "
+            "are the certificate's.",
         ),
         hypotheses=(
             Hypothesis(
@@ -77,8 +78,8 @@ STATEMENTS = (
             rounds: "rounds",
         },
         left_formula=("(r_t' K^{-1} r_t)^{1/2}", "max_{t,c,k} |theta_{t,c,k} - theta_0|"),
-        says_left=f"left 1: the residual after {ROUNDS} rounds, by the kernel K of the checkpoint; left 2: how far any "
-        "model of the server or of a client was from the checkpoint; in float64",
+        says_left=f"left 1: the residual after {ROUNDS} rounds, by the kernel K of the checkpoint; left 2: the "
+        "largest distance of a model of the server or of a client from the checkpoint; in float64",
         families=(SMALL_METHOD_ROUNDS,),
         mutants=(
             power(rate, 2),

@@ -115,9 +115,9 @@ STATEMENTS = (
             "|theta_0 - theta_0^*|",
             "max_{k,c} |theta_{k,c} - theta_0|",
         ),
-        says_left="left 1: squared distance to the nearest fit after each of 4 windows over that before; left 2: "
-        "distance of the checkpoint to the nearest fit; left 3: how far any model was from the checkpoint at the "
-        "end of a window; in float64, samples in random order or by their residuals",
+        says_left="left 1: the squared distance to the nearest fit after each of 4 windows over the distance "
+        "before it; left 2: distance of the checkpoint to the nearest fit; left 3: the largest distance of a "
+        "model from the checkpoint at the end of a window; in float64, samples in random order or by their residuals",
         families=(SMALL_NETWORKS,),
         mutants=(
             replaced(residual, residual / 2, "half of the residual"),

@@ -21,9 +21,9 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=reported(
             "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation so it is for a "
-            "neuron; over all parameters the divergence is of order 1, as the round's own movement is, and their "
-            "ratio tends to a number that data, partition, steps and the limit kernel fix",
+            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation this holds for "
+            "one neuron. Over all parameters the divergence is of order 1, as is the round's own movement, and "
+            "their ratio tends to a number that depends on data, partition, steps and the limit kernel",
         ),
         hypotheses=(SEVERAL_CLIENTS, SERVER_ONE),
         forms={

@@ -124,8 +124,8 @@ STATEMENTS = (
             server: "the server's step, on the weighted sum of what clients moved",
         },
         left_formula=("varphi_{t+1} / varphi_t", "varphi_{t+1} / varphi_t", "max_{t,c,k} |theta_{t,c,k} - theta_0|"),
-        says_left="left 1 and 2: phi after each of 12 rounds over phi before; left 3: how far any model of the server "
-        "or of a client was from the checkpoint; in float64, residuals along the slowest direction",
+        says_left="left 1 and 2: phi after each of 12 rounds over phi before; left 3: the largest distance of a "
+        "model of the server or of a client from the checkpoint; in float64, residuals along the slowest direction",
         families=(SMALL_ROUNDS,),
         mutants=(
             replaced(low, 2 * low, "twice the smallest eigenvalue"),

@@ -75,7 +75,7 @@ STATEMENTS = (
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
             highest_loss: "L on the segment at the alpha where it is largest, evaluated",
-            farthest_gap: "mean over the samples of |f_alpha - alpha f_1 - (1 - alpha) f_2| where it is largest",
+            farthest_gap: "mean over samples of |f_alpha - alpha f_1 - (1 - alpha) f_2|, alpha where it is largest",
         },
         left_formula=(
             "B_{loss}(w_1, w_2; alpha)",

@@ -37,9 +37,9 @@ STATEMENTS = (
             "Eqs (14), (33), (37) of the ICLR version",
             note="no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives it. The machine "
             "that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and took its own line numbers "
-            "into the text. The form stays for who meets that reading: z is homogeneous of degree one in x, so b has "
-            "to enter to the first power: with sqrt(2hb) the bound fails more often than delta once b is large (here "
-            "b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
+            "into the text. The form stays for readers of that version. z is homogeneous of degree one in x, so "
+            "b has to enter to the first power: with sqrt(2hb) the bound fails more often than delta once b is "
+            "large (here b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
             read=Provenance.SCAN,
         ),
         {

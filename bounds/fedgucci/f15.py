@@ -21,8 +21,8 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Eqs (43)-(46)",
-            note="(44) multiplies d_anc by sqrt(log(4K/delta)/2) too. The root must then be at least 1, which is "
-            "delta <= 4K/e^2: true for K >= 2; for K = 1 there is nothing to bound. |.| of a vector is its l2 norm. "
+            note="(44) multiplies d_anc by sqrt(log(4K/delta)/2) too. The root must then be at least 1, that is "
+            "delta <= 4K/e^2. This is true for K >= 2; for K = 1 the claim is empty. |.| of a vector is its l2 norm. "
             "There are K Hoeffding events, each at delta/(2K)",
         ),
         {Form.STATED: Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2)},

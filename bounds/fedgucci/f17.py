@@ -41,8 +41,9 @@ STATEMENTS = (
             "points p, q of the two segments at most Delta apart; the gradient is not 0 away from the minimum, and "
             "(51) has no term for it. In one dimension, and for a convex L_i with w_anc,i its minimiser, the "
             "inequality holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
-            "|grad L_i| <= sqrt(2 gamma L_i), so each point of the new segment, at most Delta from its old place, has "
-            "sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Delta; no minimiser is needed. The printed bound follows from "
+            "then |grad L_i| <= sqrt(2 gamma L_i). Each point of the new segment is at most Delta from its old "
+            "place and so has sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Delta; no minimiser is needed. The "
+            "printed bound follows from "
             "it where Delta >= 2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that "
             "it is smooth on the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
         ),

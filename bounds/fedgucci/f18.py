@@ -23,14 +23,15 @@ STATEMENTS = (
             FEDGUCCI,
             "Theorem 3.8 (B.3), Eqs (10), (38)",
             note="d_* stands for d_{epsilon + gamma Gamma^2} (the appendix prints epsilon + Gamma, a loss plus a "
-            "length). The step (51) that brings gamma Gamma^2 is not true, and (52) takes Definition 3.7's Gamma, the "
-            "clients' distances to the global minimum, for their distances to the anchor (F17); gamma is infinite for "
-            "this architecture on a domain with a dead row; no draw violates the conclusion, since (50) at the true d "
-            "is loose by a factor of 100 to 10000. In most families the domain is the cube with the level above every "
-            "loss in it, so d_* = d; in two it is wider, the clients see different inputs and share a minimiser, the "
-            "anchor, so that Gamma = 0 and d_* is d_epsilon of their mean loss, sampled. Repaired: R4's way at the "
-            "true d, any data on |x| <= b, no gamma, no Gamma and no growth with K, times the loss's own constant and "
-            "for C outputs (F16); where d is to be traded for a volume of low loss, R5 does it without gamma and Gamma",
+            "length). The step (51), from which gamma Gamma^2 comes, is not true, and (52) takes Definition "
+            "3.7's Gamma, the clients' distances to the global minimum, for their distances to the anchor "
+            "(F17). gamma is infinite for this architecture on a domain with a dead row. No draw violates the "
+            "conclusion, since (50) at the true d is loose by a factor of 100 to 10000. In most families the "
+            "domain is the cube, and the level is above every loss in it, so d_* = d. In two families the "
+            "domain is wider: the clients see different inputs and share a minimiser, the anchor, so that Gamma "
+            "= 0, and d_* is d_epsilon of their mean loss, sampled. Repaired by the proof of R4 at the true d: "
+            "any data on |x| <= b, without gamma, Gamma and growth with K, times the loss's own constant, and "
+            "for C outputs (F16). R5 trades d for a volume of low loss, also without gamma and Gamma",
         ),
         {
             Form.STATED: Claim(

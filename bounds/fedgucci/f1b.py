@@ -68,8 +68,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Definition 2.1, Eq (4)",
-            note="that it lies in [0, 1] needs a positive accuracy at both ends, for it is 0/0 at an end where none is "
-            "correct; then it is at least 0 by the ends and at most 1 because no accuracy is negative",
+            note="it lies in [0, 1] only if the accuracy is positive at both ends, since it is 0/0 at an end "
+            "where no sample is correct. Then it is at least 0 by the ends, and at most 1 because no accuracy "
+            "is negative",
         ),
         hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
         forms={Form.STATED: Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},

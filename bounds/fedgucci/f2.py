@@ -50,7 +50,7 @@ class CircleNeuron(Case):
         return scale * (high.sin() - low.sin()), scale * (low.cos() - high.cos())
 
     def curvature(self) -> Estimate:
-        """|grad(u') - grad(u)| / |u' - u| for the turned u: every smoothness constant of E L on such u is at least this."""
+        """|grad(u') - grad(u)| / |u' - u| for the turned u, which no smoothness constant of E L can be below."""
         with precision():
             start, end = ball(self.angle), ball(self.angle) + ball(self.turn)
             change = [b - a for a, b in zip(self._gradient(start), self._gradient(end), strict=True)]

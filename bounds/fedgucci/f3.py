@@ -59,10 +59,11 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Lemma 3.3 / B.1, Eqs (5) and (13)",
-            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
-            "prints it; the scan of the ICLR version has 'there exists w' in it, which no part of the proof uses. "
-            "Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU network's E_eps is infinite "
-            "(rescaling u, v), and with it d_eps, which grows with the box otherwise. Continuity of L is enough. "
+            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD "
+            "text prints it; the scan of the ICLR version reads 'there exists w' in it, which no part of the "
+            "proof uses. "
+            "Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU network's E_eps is "
+            "infinite (rescaling u, v), and so is d_eps; on a box both grow with it. Continuity of L is enough. "
             "Losses with exact volumes",
         ),
         forms={

@@ -39,8 +39,8 @@ STATEMENTS = (
             FEDGUCCI,
             "Eqs (28) to (32), k = 6",
             note="printed with sqrt(hb) in (31) and (32), which (30) gives as sqrt(h) b; so the KDD version. Both (30) "
-            "and (32) are checked. The events are three: v_1, v_2, and one for (U_2 - U_1) x; so k = 3 is enough, "
-            "and the two terms of the anchor's readout count once (F6)",
+            "and (32) are checked. There are three events: v_1, v_2, and one for (U_2 - U_1) x. So k = 3 is "
+            "enough, and the two terms of the anchor's readout count once (F6)",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={

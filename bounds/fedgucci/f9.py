@@ -53,14 +53,16 @@ STATEMENTS = (
             FEDGUCCI,
             "Theorem 3.5 (B.2), Eqs (6), (32)-(37)",
             note="read with the prefactor sqrt(2h) b, which is what (30) gives and the KDD version prints, and the "
-            "exponent 2/(hl+h). As printed it is for one output and a 1-Lipschitz loss; repaired: any loss times its "
-            "own constant L, and C outputs, as the paper's own proof gives them with a union over the C rows of the "
-            "readout as well: |V_i - V_anc| times a vector is then at most sqrt(C) times a row's part, |V_anc| is the "
-            "largest singular value, and one logarithm of 12Ch/delta is above both of its. The proof shows (32) for "
+            "exponent 2/(hl+h). As printed it is for one output and a 1-Lipschitz loss. Repaired for any loss "
+            "times its own constant L, and for C outputs, by the paper's own proof with a union over the C rows "
+            "of the readout as well: |V_i - V_anc| times a vector is then at most sqrt(C) times a row's part, "
+            "|V_anc| is the largest singular value, and the one logarithm of 12Ch/delta exceeds both of the "
+            "proof's. The proof shows (32) for "
             "one x and one alpha and uses it under E_x and sup over alpha; the conclusion holds all the same, with the"
-            " same constants (R1g: Jensen for tails over x, a net for alpha). In most families the domain is the cube "
-            "and epsilon above every loss in it: then d_epsilon = d, P(D) = 1; in two it is wider and epsilon cuts a "
-            "region out of it, whose d_epsilon and P(D) are sampled. By Lemma 3.3 the right side is never below (32) "
+            " same constants (R1g: Jensen for tails over x, a net for alpha). In most families the domain is "
+            "the cube, and epsilon is above every loss in it: then d_epsilon = d, P(D) = 1. In two families the "
+            "domain is wider, and epsilon selects a region of it, whose d_epsilon and P(D) are sampled. By "
+            "Lemma 3.3 the right side is never below (32) "
             "at the true d, our own form, which bounds E_x |z|_2 for every alpha at once. It exceeds the "
             "sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 "
             "in everyday cases",
@@ -75,9 +77,9 @@ STATEMENTS = (
                 measure=barrier,
                 left_formula=BARRIER,
                 families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
-                consequence="none for the inequality, which is true; but for inputs spread over the ball and up to a "
-                "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
-                "by itself explain small barriers",
+                consequence="none for the inequality, which is true; but for inputs spread over the ball and up "
+                "to a thousand hidden units it says less than the sure bound, which holds without probability, "
+                "so it does not by itself explain small barriers",
             ),
             Form.REPAIRED: Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
@@ -92,9 +94,10 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Theorem 3.5, Eq (32)",
-            note="a reading of ours, which the theorem neither states nor needs: sup over |x| <= b of |z_x| is not "
-            "bounded by (32) at the same delta, since the largest singular value of U_1 - U_2 grows like d sqrt(l/6), "
-            "which has no place in (32). One unit, u_anc = 0, v_anc = 100, d = 1, l = 1600: left/right is above 1 in "
+            note="a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over "
+            "|x| <= b of |z_x| at the same delta. It fails, since the largest singular value of U_1 - U_2 grows "
+            "like d sqrt(l/6), and (32) has no such term. One unit, u_anc = 0, v_anc = 100, d = 1, l = 1600: "
+            "left/right is above 1 in "
             "every draw, at the input along u_1 - u_2. Repaired: the bound that holds surely for every x",
         ),
         {

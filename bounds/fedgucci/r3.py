@@ -114,9 +114,10 @@ STATEMENTS = (
         Source(
             BEYOND,
             "docs/proofs/connectivity.md#second-order-in-the-side",
-            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
-            "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
-            "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "
+            note="x uniform in the ball of radius b. A unit switches between the two networks only where "
+            "|u_anc,i . x| <= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d "
+            "sqrt(l)/|u_anc,i|, since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) "
+            "Gamma((l+1)/2)). So R1's "
             "first term becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
             "outputs. It bounds the gap of the outputs; a barrier is at most the loss's Lipschitz constant times that. "
             "Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
@@ -139,9 +140,9 @@ STATEMENTS = (
             ratios: "sum_i |v_anc,i|_2/|u_anc,i|",
         },
         left_formula=GAP,
-        says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: E_x "
-        "|z_x(1/2)| below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein "
-        "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
+        says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: "
+        "from below E_x |z_x(1/2)|, from above the mean of a bound on sup over alpha of |z_x|, each with an "
+        "empirical Bernstein bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
         families=BALLS,
         mutants=(
             power(side, 3),

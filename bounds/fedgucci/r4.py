@@ -22,9 +22,10 @@ STATEMENTS = (
             "docs/proofs/connectivity.md#groups",
             note="(1/K) sum |U_i - mean U|_F^2 <= h l d^2/4 surely (Popoviciu). So the anchor's term is at most E1 "
             "d_anc/4. The other terms are one sub-Gaussian sum, averaged over x by Jensen; with C outputs there is one "
-            "sum for each, by (J_C) of R1 at p = delta. The three parts: without K; with the 1/sqrt K of a sum of K "
-            "independent V_i - V_anc; the second times the loss's constant, for its barrier. s^2 = lambda_max(E x x^T) "
-            "for any data fixed before the draw; for x uniform in the ball s = b/sqrt(l+2). The left side itself may "
+            "sum for each, by (J_C) of R1 at p = delta. The three parts: the first has no K; the second has the "
+            "1/sqrt K of a sum of K independent V_i - V_anc; the third is the second times the loss's constant, "
+            "for its barrier. s^2 = lambda_max(E x x^T) for any data fixed before the draw; for x uniform in "
+            "the ball s = b/sqrt(l+2). The left side itself may "
             "rise or fall with K",
         ),
         {Form.NEW: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},

@@ -10,7 +10,7 @@ def _off_limit(ladder: GroupLadder) -> list:
     return [barrier - ladder.limit for barrier in ladder.samples("barrier")]
 
 
-# Eleven widths tell the bias by the two smallest being dropped; a next-order term beside it would fit noise only.
+# With eleven widths the bias shows in the fit without the two smallest; a next-order term would only fit noise.
 STATEMENTS = (
     width_rate(
         "fedgucci/X3",
@@ -28,10 +28,10 @@ STATEMENTS = (
             "the start fluctuates; kinks near the training points shift the mean besides. -3/4: of m^(1/2) neurons "
             "with a kink between the clients each adds m^(-1) with its own sign. -1: averaged over x all m neurons "
             "add m^(-3/2). Hidden layer trained, d = 2, x uniform on the circle, integrated without sampling error: "
-            "over M sampled x the last one is -1 only while m is small against M^2. Rows have the length 2^(1/2), "
-            "with which the limit is the same: Gaussian rows in the plane have E |w|^-2 infinite, which gives the "
-            "last one heavy tails and the root of a logarithm more (slopes of -.84 to -.90 were seen); from d = 3 on "
-            "that moment is finite",
+            "over M sampled x the last one is -1 only while m is small against M^2. Rows have the length "
+            "2^(1/2), with which the limit is the same. For Gaussian rows in the plane E |w|^-2 is infinite: "
+            "the last difference then has heavy tails and the root of a logarithm more (slopes of -.84 to -.90 "
+            "were seen); from d = 3 on that moment is finite",
         ),
         note="exponents in the width of |B_m - B_inf|, rms(f_FMA - f_WENS) and |L(FMA) - L(WENS)|",
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over starts, three clients trained by gradient "

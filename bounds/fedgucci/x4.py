@@ -18,10 +18,11 @@ from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped, withou
 from bounds.vocabulary import BEYOND
 
 NOTE = (
-    "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / "
-    "(1 + c) it is that of L alone, times (1 + beta/3)(1 + c). It needs outputs affine in the weights, the squared "
-    "loss (with any factor), the integral over alpha in full and on the same samples, and weights of the server that "
-    "sum to one; unequal clients, partial participation and any number of local steps are fine. An alpha drawn at "
+    "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) "
+    "/ (1 + c) it is the gradient of L alone, times (1 + beta/3)(1 + c). This needs outputs that are affine in "
+    "the weights, the squared loss (with any factor), the full integral over alpha on the same samples, and "
+    "server weights that sum to one; unequal clients, partial participation and any number of local steps are "
+    "allowed. An alpha drawn at "
     "random gives it in the mean only. The paper trains networks with cross-entropy and momentum and does not claim "
     "it. Source: Eqs (7), (11), (12) with N = 1"
 )

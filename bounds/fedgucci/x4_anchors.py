@@ -21,9 +21,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), a the mean of the "
-            "anchors of Eq (11), take steps x (1 + beta/3), and the server adds (1 + c) times the mean of their "
-            "displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean counts. "
+            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), where a is "
+            "the mean of the anchors of Eq (11), and take steps times (1 + beta/3). The server adds (1 + c) "
+            "times the mean of their displacements from s to w_t. The objective (12) is affine in the anchors, "
+            "so only their mean counts. "
             "Since s is a mean of past models it acts as a momentum of the other sign",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),

@@ -53,9 +53,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l q), "
-            "g(z) = 1 - (1 - z)^K, which is concave and increasing on [0, 1]; the upper bound, (1 + c)(1 + beta/3) = "
-            "1 + beta/2, is attained with one step, the lower one by clients that converge. With longer steps the "
+            note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l "
+            "q), where g(z) = 1 - (1 - z)^K is concave and increasing on [0, 1]. The upper bound, (1 + c)(1 + "
+            "beta/3) = 1 + beta/2, is attained with one step, the lower bound by clients that converge. With "
+            "longer steps the "
             "ratio can be below 1 (.45 at eta_l q = .9, beta = 3, K = 2). A longer way from the global model is not a "
             "larger spread between the clients, which may fall; the paper's claim is about the barrier between them",
         ),

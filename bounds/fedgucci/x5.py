@@ -87,10 +87,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#powers-of-the-side",
-            note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 both "
-            "parts of z are of second order, the product of the layers' differences and the kinks (R3); at U_anc = 0 "
-            "a unit switches on a share of the inputs that does not fall with d. 1.86 was seen on d = .2 "
-            "to .0125, where the larger sides are not yet small against the rows",
+            note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 "
+            "both parts of z are of second order: the product of the layers' differences, and the kinks (R3). "
+            "At U_anc = 0 a unit switches on a share of the inputs that does not fall with d. 1.86 was seen on "
+            "d = .2 to .0125, where the larger sides are not yet small against the rows",
         ),
         forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),

@@ -148,9 +148,9 @@ STATEMENTS = (
             pull_printed: "the same with k = 1..K",
         },
         left_formula="(u_r(t+1) - u_r(t))/eta_g",
-        says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls and, of networks of "
-        "64 neurons or more, in arrays, compiled, by the host's threads, tracking switches, on JAX devices and by the "
-        "training engine",
+        says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls; for networks "
+        "of 64 neurons or more also in arrays, compiled, by the host's threads, tracking switches, on JAX "
+        "devices and by the training engine",
         families=with_own(weight_families, *WAYS_DRAWS),
         mutants=(
             MILLIONTH_MORE,

@@ -76,8 +76,9 @@ STATEMENTS = (
             rounds: "rounds",
         },
         left_formula=("max_{t,j} |U_{t,j} - W^*|", "max_j |U_{t,j} - W^*|", "|f(x,t) - f^*(x)| / |x|"),
-        says_left="left 1: the farthest of all models of server and clients in 40 rounds from W*; left 2: in the last "
-        "round; left 3: outputs of the server's models less those of W*, over |x|; in long precision",
+        says_left="left 1: the largest distance from W* of a model of the server or a client in 40 rounds; left "
+        "2: the same in the last round; left 3: outputs of the server's models less those of W*, over |x|; in "
+        "long precision",
         families=(SMALL_METHODS,),
         mutants=(
             replaced(radius, radius / 2, "half of the ball"),

@@ -20,7 +20,7 @@ D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """The least claimed decrease of each step over its decrease; |W - W*|^2 and what was spent; changes of predictions."""
+    """Least claimed decrease of each step over its decrease; |W - W*|^2 and what was spent; changes of predictions."""
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
@@ -74,9 +74,10 @@ ANY_ORDER = Statement(
     source=Source(
         BEYOND,
         "docs/proofs/any_order.md#the-theorem",
-        note="one point W* serves every order. relu is homogeneous, so <grad f_i, W* - W> is exactly the residual "
-        "as long as W and W* have the same signs w_r.x_i outside A, the pairs (r, i) that are held at kinks; and "
-        "steps along gradients cannot change these signs. In a mean of models each step counts with its model's "
+        note="one point W* serves every order. relu is homogeneous, so <grad f_i, W* - W> is exactly the "
+        "residual as long as W and W* give w_r.x_i the same sign outside A, the pairs (r, i) that are held at "
+        "kinks; and steps along gradients cannot change these signs. In a mean of models each step counts with "
+        "its model's "
         "weight. Several outputs need no change; training both layers is not covered.",
     ),
     hypotheses=(
@@ -102,7 +103,7 @@ ANY_ORDER = Statement(
         "|W(T) - W^*|^2 + eps sum_{all steps} eta r^2",
         "|f(x,t) - f(x,0)| / |x|",
     ),
-    says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "
+    says_left="left 1: eps sum eta r^2 of a step over its decrease of |W - W*|^2; left 2: |W - W*|^2 + eps sum "
     "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "
     "against the claim",
     families=ordered_families,

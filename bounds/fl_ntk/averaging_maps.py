@@ -41,9 +41,10 @@ STATEMENTS = (
     method_maps(
         "averaging-maps",
         "FedProx, cyclic training and IMA in the kernel regime: powers of a map",
-        note="FedProx and FedAvg under IMA with weights n_c/n. In cyclic training client c meets the residual that "
-        "the clients before it have left: its coefficients m_c = g P_c (r - L m)_c, so that (I + g P L) m = g P r. "
-        "IMA sends out the mean of the last two models, of one after the first round",
+        note="FedProx and FedAvg under IMA with weights n_c/n. In cyclic training client c trains on the "
+        "residual that the clients before it leave: its coefficients are m_c = g P_c (r - L m)_c, so that (I + "
+        "g P L) m = g P r. "
+        "IMA sends out the mean of the last two models; after the first round it is that round's model",
         methods=("FedProx", "cyclic", "IMA"),
         after=_after,
         trainings=_trainings,

@@ -38,9 +38,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.10",
-            note="'the choice of eta_local' is eta_l n K <= 1.2564, enough for every K; exactly, (1 + x/K)^K <= "
-            "1 + 2x with x = eta_l n K: "
-            "x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
+            note="'the choice of eta_local' is eta_l n K <= 1.2564, which is enough for every K. The exact "
+            "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
         ),
         hypotheses=(UNIT_ROWS,),
         forms={

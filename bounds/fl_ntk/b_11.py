@@ -20,9 +20,8 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.11",
             note="the proof gives 3R an entry, needs both tails, and treats sums that depend on all of W as "
-            "independent; counting "
-            "only one-directional flips (D_ij and U_ij, binomial, at most .798 R each) proves the stated 2nR, "
-            "uniformly",
+            "independent. Counting flips of one direction alone (D_ij and U_ij, binomial, at most .798 R each) "
+            "proves the stated 2nR, uniformly",
         ),
         hypotheses=(
             UNIT_ROWS,

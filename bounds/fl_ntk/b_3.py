@@ -39,9 +39,8 @@ STATEMENTS = (
                 premise={m: STATED_WIDTH, eta_local: PAPER_STEP},
                 nature=Nature.OUT_OF_REACH,
                 note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
-                consequence="the conclusion may be expected at widths far below those asked for, but not "
-                "concluded from this theorem; a certificate (B.3-certificate, X.12) does conclude "
-                "it for one given network",
+                consequence="the conclusion may be expected at widths far below the required ones, but this "
+                "theorem does not give it there; a certificate (B.3-certificate, X.12) does for one given network",
             ),
             Form.PROVED: Claim(
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,

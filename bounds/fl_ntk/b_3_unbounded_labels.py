@@ -194,11 +194,11 @@ STATEMENTS = (
             FL_NTK,
             "Theorem B.3, Eq (7)",
             note="|y_i| = O(1) is used inside Lemma B.8 and Claim C.8 and is in no statement: a hypothesis left out "
-            "by oversight. Everything else that the theorem asks for is a hypothesis of both forms: its steps with the "
-            "constants of the proof (eta_g eta_l as well as eta_l), its width with an O-constant of 1, sigma = 1. For "
-            "every width a large enough label breaks (7), for it decides how far one step moves the weights: two "
-            "points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break it in the first round, in "
-            "every draw of the network.",
+            "by oversight. Every other requirement of the theorem is a hypothesis of both forms: its steps with "
+            "the constants of the proof (eta_g eta_l as well as eta_l), its width with an O-constant of 1, "
+            "sigma = 1. For every width a large enough label breaks (7), since the label decides how far one "
+            "step moves the weights: two points at an angle of 2.5 and y = (Y, Y) with Y far above "
+            "sqrt(m)/eta_l break it in the first round, in every draw of the network.",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
         forms={

@@ -27,8 +27,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.5",
-            note="proved for a radius R fixed beforehand; here R is the movement of the run, which is what the "
-            "claim is used for. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. Its '= n/m^2 ...' must be "
+            note="proved for a radius R fixed beforehand; here R is the movement of the run, for which the "
+            "paper uses the claim. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. Its '= n/m^2 ...' "
+            "must be "
             "'<='; the Bernstein step gives exp(-9 m R / 4)",
         ),
         forms={

@@ -25,8 +25,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.6",
-            note="proved for a radius R fixed beforehand; here R is the movement of the run, which is what the "
-            "claim is used for. The second part is the proof's bound of |v_2|",
+            note="proved for a radius R fixed beforehand; here R is the movement of the run, for which the "
+            "paper uses the claim. The second part is the proof's bound of |v_2|",
         ),
         forms={
             Form.STATED: Claim(

@@ -110,8 +110,8 @@ STATEMENTS = (
             "Lemma B.9, Eq (13)",
             note="names no step and has no proof; read under the small steps of the theorems that use it (see the "
             "convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= "
-            "lambda. Theorem B.3's steps are far below what is asked here; the case beside the condition has eta_l = "
-            "3/|H(0)|, where every local step doubles the residual",
+            "lambda. Theorem B.3's steps are far smaller than is required here; the case beside the condition "
+            "has eta_l = 3/|H(0)|, where every local step doubles the residual",
         ),
         forms={
             Form.STATED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
@@ -151,7 +151,7 @@ STATEMENTS = (
                 measure=_printed_distance_measure,
                 witness=satisfied_client,
                 reading="the display comes once; (13) and (15) beside it have t alone",
-                consequence="read w_{k,c,r}(t) - u_r(t), within one round: that is what the later proofs need",
+                consequence="read w_{k,c,r}(t) - u_r(t), within one round, as the later proofs need it",
             ),
             Form.REPAIRED: Claim(
                 (sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m)),
@@ -162,8 +162,8 @@ STATEMENTS = (
         measure=_distance_measure,
         symbols=SAMPLES,
         left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
-        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on, "
-        "but within the last round, which has no next",
+        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; as printed: "
+        "the distance to u of the round before, and in the last round, which has no next, within that round",
         families=(NEAR_LABELS,),
         mutants=(
             power(m, sp.Rational(3, 2)),

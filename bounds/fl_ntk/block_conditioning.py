@@ -101,10 +101,11 @@ STATEMENTS = (
             "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods",
             note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, share one norm under "
             "P^-1, so that kappa(H P) is at least the ratio of any mean of their x'Hx to nu x'H_D x. The mean over all "
-            "signs is x'H_D x: 1/nu, the stated form. Signs, half of them + (where N is odd, of N + 1 clients, one "
-            "of them empty), are pairwise correlated by -1/(M - 1), and give (M - nu)/((M - 1) nu): more, and for "
-            "N = 2 exactly what block Jacobi reaches, (1 + cos)/(1 - cos) of the angle between the clients' tangent "
-            "spaces, which 1/nu is not. Related: optimal block scaling (Demmel; Elsner), not consulted",
+            "signs is x'H_D x: 1/nu, the stated form. Take signs of which half are + (where N is odd, for N + 1 "
+            "clients, one of them empty). They are pairwise correlated by -1/(M - 1), and give (M - nu)/((M - "
+            "1) nu), which is more. For N = 2 it is exactly the value of block Jacobi, (1 + cos)/(1 - cos) of "
+            "the angle between the clients' tangent spaces; 1/nu is less. Related: optimal block scaling "
+            "(Demmel; Elsner), not consulted",
         ),
         forms={
             Form.STATED: Claim(1 / nu, note="with all signs independent"),

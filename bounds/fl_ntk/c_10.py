@@ -79,15 +79,17 @@ STATEMENTS = (
             "the check beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
             "2.7e-13 in print. As m grows and sigma falls the printed bound goes to 0, and |B_3| to |H^(-1/2) ((I - "
             "rho H)^T - M^T) y|, which is not 0 unless T is 0 or grows without end. The stored case has this limit on "
-            "the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of "
-            "that size differs from the limit by a multiple, of order 1 at ten rounds of a stable step, of |J - J(0)| "
-            "+ |H(0) - H_inf|^(1/2) + |y(0)|, hence of (R/sigma)^(1/2) + m^(-1/4) + sigma, about 1e-14: an estimate, "
-            "not an enclosure. As T grows the limit vanishes again, which is why the lemma's second bullet (C.7-norm) "
-            "and C.11 survive. It is small at small steps, of the order of eta_l (K-1) mu^2/lambda times "
-            "|y|/sqrt(lambda), and at a fixed sigma > 0 the printed bound does not go to 0 at all: at widths that can "
-            "be run it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = "
-            "0 the whole movement is J(0) H^-1 (I - M^T) y and B_1 is J(0) H^-1 (I - (I - rho H)^T) y, while B_2 "
-            "vanishes, so that B_3 is their difference, without m or sigma in it. O-constants are taken as 1, "
+            "the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A "
+            "network of that size differs from the limit by a multiple, of order 1 at ten rounds of a stable "
+            "step, of |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)|. This is of the order (R/sigma)^(1/2) + "
+            "m^(-1/4) + sigma, about 1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, "
+            "which is why the lemma's second bullet (C.7-norm) "
+            "and C.11 survive. The limit is small at small steps, of the order of eta_l (K-1) mu^2/lambda times "
+            "|y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0 at all: at widths that "
+            "can be run it is more than a million times |B_3|. Derived again from the text: at infinite width "
+            "and sigma = 0 the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, "
+            "and B_2 vanishes. So B_3 is the difference of the first two, without m or sigma in it. O-constants "
+            "are taken as 1, "
             "poly(log(m/delta)) as its third power",
         ),
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
@@ -118,9 +120,10 @@ STATEMENTS = (
             SIZED_LABELS: "labels",
         },
         left_formula="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)|",
-        says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
-        "weight kept; and, of cases without a width, its limit for m -> infinity, sigma -> 0: Algorithm 1 run on "
-        f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",
+        says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: for "
+        f"networks, every weight kept; for cases without a width its limit for m -> infinity, sigma -> 0: "
+        f"Algorithm 1 run on features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, "
+        f"sigma = {SIGMA:g}",
         families=DRAWS,
         mutants=(
             replaced(SIZED_MAP, SIZED_IDENTITY - rho * SIZED_H, "the extra term dropped", Change.FACTOR),

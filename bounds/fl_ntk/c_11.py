@@ -44,13 +44,15 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem C.11",
-            note="the proof uses a small training loss for small training residuals, that is l(y,y) = 0, which is "
-            "nowhere assumed: the constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = 1, while the bound "
-            "tends to 0. Repaired: l(y,y) = 0, |y| = O(1), unit rows. The O() is written out with the proof's own "
-            "constants. Where it takes the union over i up to a fixed O(sqrt(n)/lambda), failure delta/(3 i (i+1)) for "
-            "the ball of radius i allows the i that the data need, ceil(sqrt(Q)), and the same ln(6 i (i+1)/delta) "
-            "(an i_max that depends on the data, as ceil(B+1) does, is not allowed by a union bound with equal shares; "
-            "for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - "
+            note="the proof concludes a small training loss from small training residuals; this needs l(y,y) = "
+            "0, which is nowhere assumed. The constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = "
+            "1, while the bound tends to 0. Repaired: l(y,y) = 0, |y| = O(1), unit rows. The O() is written out "
+            "with the proof's own "
+            "constants. Where the proof takes the union over i up to a fixed O(sqrt(n)/lambda), failure "
+            "delta/(3 i (i+1)) for the ball of radius i allows the i that the data need, ceil(sqrt(Q)), and the "
+            "same ln(6 i (i+1)/delta). (A union bound with equal shares does not allow an i_max that depends on "
+            "the data, as ceil(B+1) does; for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for "
+            "delta/3, Pr[E_4] <= 1 - "
             "delta/9 for delta/9; sigma must be below lambda/(n polylog) for the step to 2/sqrt n, and the term "
             "(2 log/m)^(1/4) is dropped there",
         ),
@@ -63,8 +65,8 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
                 witness=constant_loss,
-                reading="no sign is in question: the two theorems ask of the loss that it is 1-Lipschitz with values "
-                "in [0, 1]; Arora et al., whose theorem this follows, ask for l(y,y) = 0 as well",
+                reading="no sign is in question: the two theorems require the loss to be 1-Lipschitz with "
+                "values in [0, 1]; Arora et al., whose theorem this follows, require l(y,y) = 0 as well",
                 consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
             ),
             Form.REPAIRED: Claim(
@@ -72,9 +74,9 @@ STATEMENTS = (
                 failure=delta,
                 premise=PREMISE,
                 hypotheses=(ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS),
-                note="not proved here; checked at infinite width, where the premise on m does not bind. At delta = .01 "
-                "the bound is below 1, the trivial one, from n of about 150 on for y = x_1/2; for random signs it "
-                "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
+                note="not proved here; checked at infinite width, where the premise on m does not bind. At "
+                "delta = .01 and y = x_1/2 the bound is below 1, the trivial one, from n of about 150 on. For "
+                "random signs it stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
             ),
         },
         constants=constants,

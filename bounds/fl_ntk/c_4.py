@@ -143,8 +143,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem C.4",
-            note="a standard result, quoted from ADH+19a, Theorem B.1; rho is the Lipschitz constant here, not "
-            "eta_g eta_l K/N, and R_S is that of the sample at hand. For an infinite class the left side is a "
+            note="a standard result, quoted from ADH+19a, Theorem B.1. Here rho is the Lipschitz constant, not "
+            "eta_g eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class "
+            "the left side is a "
             "supremum that cannot be evaluated; on finite classes and populations every term can",
         ),
         hypotheses=(FAILURE_PROBABILITY,),

@@ -101,9 +101,9 @@ STATEMENTS = (
             "Lemma C.7, first bullet",
             note="the scan reads sqrt(m lambda) as in B.12, whose bound this is; Lemma 6.1, (14), the last line of "
             "B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - u(0)| "
-            "stands for |y - y(0)|. The same bound is "
-            "claimed for w_{k,c,r}(t) without an argument; repaired, with K local gradient steps added, it is true of "
-            "them too, and within the printed 8 while eta_l n K is small",
+            "stands for |y - y(0)|. The same bound is claimed for w_{k,c,r}(t) without an argument. Repaired by "
+            "adding K local gradient steps, it is true of the local weights too, and within the printed 8 while "
+            "eta_l n K is small",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
         forms={
@@ -147,8 +147,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "proof of Lemma C.7, the bound on e(t) below Eq (19)",
-            note="prints (1 - rho)^t twice, meant (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1): |I - rho H_inf| "
-            "is 1 - rho lambda, and only so do the powers of lambda in C.9 and C.10 come out. No O-constant helps the "
+            note="prints (1 - rho)^t twice, meant (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1): |I - rho "
+            "H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow from these alone. No "
+            "O-constant helps the "
             "printed form, the quotient grows like ((1 - rho lambda)/(1 - rho))^t. The second term has also lost the "
             "kappa of Eq (18), and with it the K > 1 term that (18) lacks. O-constants are taken as 1; the first part "
             "of the repaired form needs none: x is the run's own max |xi|/|r|",
@@ -209,9 +210,10 @@ STATEMENTS = (
             note="as printed: trained networks, every weight, lambda and H of H_inf, the O-constant taken as 1 and "
             "poly(log(m/delta)) as its first power. Its proof absorbs lambda^(-3/2) and lambda^-3 (it needs lambda >= "
             "n^(-4/3) and lambda^2 n >= 1, which are not stated), and rests on Eq (18), which fails for K > 1. The "
-            "conclusion needs neither. Repaired: in the kernel regime |U(t) - U(0)|_F^2 = c_t^T H c_t with c_t = H^-1 "
-            "(I - M^t)(y - y(0)) (X.8), at most r_0^T H^-1 r_0 when the eigenvalues of M are in [0, 1], with no error "
-            "term. (y - y(0)) against the printed y: that is what sigma is small for",
+            "conclusion needs neither. Repaired: in the kernel regime |U(t) - U(0)|_F^2 = c_t^T H c_t with c_t "
+            "= H^-1 (I - M^t)(y - y(0)) (X.8). This is at most r_0^T H^-1 r_0 when the eigenvalues of M are in "
+            "[0, 1], with no error term. The repaired form has y - y(0), the printed one y: a small sigma makes "
+            "the two close",
         ),
         hypotheses=(at_most(400),),
         forms={

@@ -48,20 +48,23 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F",
-            note="the proof's last line, as the scan reads it, bounds |.|_F by what the lines above it show for "
-            "|.|_F^2: 2n(R/sigma + delta), which falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. An exponent 2 "
-            "that the scan lost makes the line right, and C.9 uses the right power. What is refuted is the line "
-            "without it, at the R that the network really moves, the smallest for which its argument speaks of the "
-            "run, at the printed step with the O-constant 1. With the paper's R, C n sqrt(log ..)/(lambda sqrt(m)), "
+            note="the proof's last line, as the scan reads it, gives |.|_F a bound that the lines above it show "
+            "for |.|_F^2: 2n(R/sigma + delta), which falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. An "
+            "exponent 2 "
+            "that the scan lost makes the line right, and C.9 uses the right power. The line without this "
+            "exponent is refuted at the printed step with the O-constant 1, at the R that the network really "
+            "moves, the smallest for which the argument applies to the run. With the paper's R, C n sqrt(log "
+            "..)/(lambda sqrt(m)), "
             "and C = 1 its bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size that is run here; "
             "by the two powers of m it falls below |J - J(0)|_F near m = 1e11 for one point. At the movement of the "
             "run the two cross below m = 4096 for one point, near 1.5e7 for six. That movement is random: the "
-            "Bernstein step, for a fixed R, does not cover it, so that the failure probability printed beside the "
-            "line is only what the paper claims. The root in the claim itself is right. Also: Pr[|w - u(0)| < R] must "
-            "be > R (twice), the t_r of different neurons are not independent, a_i is meant as a_r. Repaired, and "
-            "proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R at the start; the share of these "
-            "is bounded for all R and i at once by Dvoretzky-Kiefer-Wolfowitz (Eq11), with probability 1 - delta_1, "
-            "so that R may be the movement of the run",
+            "Bernstein step, for a fixed R, does not cover it, so that the failure probability printed beside "
+            "the line is here only the paper's claim. The root in the claim itself is right. Also: Pr[|w - "
+            "u(0)| < R] must "
+            "be > R (twice), the t_r of different neurons are not independent, a_i is meant as a_r. Repaired, "
+            "and proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R at the start. The share "
+            "of these is bounded for all R and i at once by Dvoretzky-Kiefer-Wolfowitz (Eq11), with probability "
+            "1 - delta_1, so that R may be the movement of the run",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
         forms={
@@ -69,10 +72,10 @@ STATEMENTS = (
                 n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
                 failure=6 * delta,
                 trivial=sp.sqrt(n),
-                note="with the O-constant 1; in all these cases above sqrt(n), which |J - J(0)|_F never exceeds on "
-                "unit rows: it holds, and says nothing before its logarithms are outgrown, near m = 6e4 for one "
-                "point and far beyond for more. The list of statements, which asks whether a premise is out of reach, "
-                "does not flag it",
+                note="with the O-constant 1 the bound is in all these cases above sqrt(n), which |J - J(0)|_F "
+                "never exceeds on unit rows: it holds, and is not informative before m is near 6e4 for one "
+                "point and far larger for more. The list of statements, which marks premises that are out of "
+                "reach, does not mark it",
             ),
             Form.PROVED: Claim(
                 2 * n * (R / sigma + delta),

@@ -83,9 +83,10 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim C.8",
-            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2: |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
-            "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
-            "gives this constant for delta <= n/(n+1)). Labels of size O(1) are assumed in the proof only",
+            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, "
+            "|D| <= 1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by "
+            "C.6 (Hoeffding gives this constant for delta <= n/(n+1)). Labels of size O(1) are assumed in the "
+            "proof only",
         ),
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={

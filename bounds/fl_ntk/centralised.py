@@ -136,10 +136,10 @@ STATEMENTS = (
             "mean over all. A round is I - a K H + a^2 K(K-1)/2 N H H_D - ..., K steps of gradient descent are I - a "
             "K H + a^2 K(K-1)/2 H^2 - ..., a = eta_l/N. H^2 = N H H_D for no data where H > 0 and N, K >= 2: the "
             "traces of H and N H_D differ by the factor N. The two agree for K = 1, for N = 1, and in the limit of "
-            "gradient flow. The authors' public code (kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients with 2 or "
-            "5 local steps, beside gradient descent on all the data from the same start, at width 4096 and one step "
-            "size, with weight decay and clipped gradients, and draws both loss curves, K steps of descent to a "
-            "round. It computes no limit, and neither shows nor excludes the difference",
+            "gradient flow. The authors' public code (kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients "
+            "with 2 or 5 local steps, beside gradient descent on all the data from the same start, at width "
+            "4096 and one step size, with weight decay and clipped gradients. It draws both loss curves, with K "
+            "steps of descent to a round. It computes no limit, and neither shows nor excludes the difference",
         ),
         hypotheses=(at_most(60), POSITIVE_LIMIT, EQUAL),
         forms={
@@ -177,8 +177,8 @@ STATEMENTS = (
         forms={
             Form.NEW: Claim(
                 (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
-                note="exponents in eta_l: of |M - (I - a H)^K|; of that less its leading term; of sup_t of the "
-                "residuals' distance",
+                note="exponents in eta_l: of |M - (I - a H)^K|; of the same less its leading term; of sup_t of "
+                "the residuals' distance",
             )
         },
         measure=lambda ladder: tuple(slope(ladder.sizes, values) for values in ladder.differences()),

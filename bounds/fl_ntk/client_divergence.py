@@ -117,9 +117,10 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=reported(
             "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). So it is for a neuron, but the round's "
-            "own movement of a neuron is of that order too, in this parametrisation; their ratio tends to a number "
-            "that data, partition and steps fix, 1.3 to 1.9 here. Width does not bring the clients together",
+            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "
+            "parametrisation the round's own movement of a neuron is of that order too. Their ratio tends to a "
+            "number that depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the "
+            "clients together",
         ),
         forms={
             Form.STATED: Claim(

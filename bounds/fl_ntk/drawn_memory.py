@@ -73,9 +73,9 @@ STATEMENTS = (
             "docs/proofs/random_rounds.md#clients-that-remember",
             note="s of N clients a round without replacement, equal weights, full batches; the control of client c is "
             "-Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with w = P r - S m at "
-            "the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II), k = eta_l K: a = eta_g k/N, "
-            "t = eta_g/s, l = 1/k, S = G (H/N - D) + k, and noise of standard deviation sigma_w on every weight of the "
-            "mean displacement; FedDyn: a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = -P, P with its pull mu",
+            "the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II), k = eta_l K: a = eta_g k/N, t = "
+            "eta_g/s, l = 1/k, S = G (H/N - D) + k, and noise of standard deviation sigma_w on every weight of "
+            "the mean displacement; FedDyn: a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = -P, where P has the pull mu",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
@@ -90,8 +90,8 @@ STATEMENTS = (
         }
         | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
         left_formula=(("E r(2) r(2)^T",) * 2 + ("E r(2) m(2)^T", "E m(2) m(2)^T")) * 2,
-        says_left="of SCAFFOLD and then of FedDyn, E r r' after two rounds, E r m' and E m m': over every choice of "
-        "clients, each run step by step in the weights; E r r' also by the library's random rounds",
+        says_left="for SCAFFOLD and then for FedDyn, E r r' after two rounds, E r m' and E m m': over every "
+        "choice of clients, each run step by step in the weights; E r r' also by the library's random rounds",
         families=DRAWN_MEMORIES,
         mutants=(
             MILLIONTH_MORE,

@@ -40,12 +40,13 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (17)",
-            note="the scan reads J(k,c), whose c nothing binds, and a c is soon taken for a t; J has been defined "
-            "with a round as its second argument, and the expansion of U(T) - U(0) a page on has J(k,t), which is "
-            "meant: each column under its own sample's client. The form is read as the gradients under the weights of "
-            "one client, the first; read as round number c it fails in every round but that one. Further, k = 0..K-1, "
-            "not [K] = 1..K; the a_i of the display of |J - J(0)|^2 is a_r; in the display of v_1 below the first sum "
-            "is over [n], not S_c, and the term with H(t,k,c)^perp has the other sign, which no norm feels. Appendix "
+            note="the scan reads J(k,c), where nothing binds c, and a scan easily takes a t for a c. J is "
+            "defined with a round as its second argument, and the expansion of U(T) - U(0) a page later has "
+            "J(k,t), which is meant: each column under its own sample's client. The form is read as the "
+            "gradients under the weights of one client, the first. Read as round number c, it fails in every "
+            "round except that one. Further, k = 0..K-1, not [K] = 1..K; the a_i in the display of |J - J(0)|^2 "
+            "is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
+            "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix "
             "C writes U(t) transposed",
         ),
         forms={

@@ -38,8 +38,9 @@ def rate(ladder: WidthLadder, round_map: np.ndarray) -> Estimate:
 
 
 AT_PRINTED_STEP = (
-    "K = 3, eta_l = .4. At the step of Lemma C.7, eta_l = c lambda/(kappa n^2 K), the term that stays is at most "
-    "c (K-1)/(2K) lambda mu/n^2 of rho lambda |r|: 9e-7 of it on this ladder's data with c = 1e-3. There, and with "
+    "K = 3, eta_l = .4. At the step of Lemma C.7, eta_l = c lambda/(kappa n^2 K), the term that stays is at "
+    "most c (K-1)/(2K) lambda mu/n^2 times rho lambda |r|: for c = 1e-3 and this ladder's data 9e-7 times. "
+    "There, and with "
     "O-constant 1, the printed bound would hold until m is beyond 1e25"
 )
 
@@ -65,9 +66,9 @@ STATEMENTS = (
             "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
             "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
             "H_inf, or with that term added. The note of the printed form says how small the term is at the paper's "
-            "own step. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) "
-            "- y) with D the clients' blocks of H_inf, which no width makes small once k >= 1; the paper bounds it by "
-            "B.10, 2 eta_l n K |y - y(t)|, in which there is no m either",
+            "own step. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - "
+            "I)(y(t) - y), where D has the clients' blocks of H_inf; no width makes this small once k >= 1. The "
+            "paper bounds it by B.10, 2 eta_l n K |y - y(t)|, which has no m either",
         ),
         forms={
             Form.STATED: Claim(
@@ -79,9 +80,8 @@ STATEMENTS = (
                 witness=CircleLadder,
                 reading="sqrt(m) in the denominator comes alike in both lines of (18) and in the bound on e(t)",
                 note=AT_PRINTED_STEP,
-                consequence="for K >= 2 linearise with the exact round map M of X.1; at the paper's own tiny "
-                "step the extra term is below 2e-6 of rho lambda |r|, at practical steps it is "
-                "what one sees",
+                consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny "
+                "step the extra term is below 2e-6 of rho lambda |r|; at practical steps it is the dominant term",
             ),
             Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         },

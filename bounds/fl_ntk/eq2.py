@@ -44,8 +44,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (2)",
-            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, "
-            "and x for x_i; (3) and section 6 have u_r(t) + eta_g Delta u_r(t), which is meant and may well be printed",
+            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update "
+            "twice, and x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t), which is meant and may "
+            "well be printed",
         ),
         forms={
             Form.STATED: Claim(

@@ -22,10 +22,10 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (8)",
-            note="prints the share of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. No harm "
-            "is done: under the premise the difference is at most .0031 of rho lambda, and C_1 leaves .98 of it "
-            "unused; both forms hold. The display before it lacks the leading |y - y(t)|^2. What is random in it is "
-            "asked for as a hypothesis, for the R at hand",
+            note="prints the share of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
+            "This does no harm: under the premise the difference is at most .0031 of rho lambda, and C_1 leaves "
+            ".98 of it unused; both forms hold. The display before it lacks the leading |y - y(t)|^2. Its "
+            "random events are a hypothesis, for the given R",
         ),
         hypotheses=PREMISE,
         forms={

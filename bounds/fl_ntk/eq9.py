@@ -17,7 +17,7 @@ STATEMENTS = (
             "Theorem B.3, Eq (9)",
             note="the induction step of Eq (7). The printed constants give 1.95 rho lambda for the claimed "
             "rho lambda/2, and the bottom eigenvector of H(0) is seen to contract by 2 rho lambda. Outside small "
-            "eta_l K it is false (X.5). What is random in it is asked for as a hypothesis, for the R at hand",
+            "eta_l K it is false (X.5). Its random events are a hypothesis, for the given R",
         ),
         hypotheses=PREMISE,
         forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},

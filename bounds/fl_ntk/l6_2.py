@@ -68,8 +68,9 @@ STATEMENTS = (
             note="stated with O() premises; checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
             "eta_g <= 1. Its eta_l has no lambda in it, unlike that of theorem B.3, and is right: C_4 is then at most "
             ".0101/mu of rho lambda |y - y(t)|^2, which is below 1/40 for mu >= .45. The new form has the "
-            "constants that Claims B.4 to B.7 give under the steps of theorem B.3. Q_i is taken at the largest R, "
-            "where C_2 and C_3 have the most neurons; what is random (the events of B.11 and (10)) is a hypothesis",
+            "constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is taken at the "
+            "largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and (10)) are "
+            "a hypothesis",
         ),
         forms={
             Form.STATED: Claim(

@@ -25,8 +25,9 @@ WEIGHTS = _rate(
         FL_NTK,
         "section 3.2, first observation",
         note="stated as |u(t+1) - u(t)| <= O(1/n) without a subscript. Read as one neuron's step: it is of the "
-        "order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. The step of all "
-        "neurons together does not depend on the width, so that the other reading is about the step sizes alone",
+        "order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. The step of "
+        "all neurons together does not depend on the width, so that under the other reading the claim is about "
+        "the step sizes alone",
     ),
     note="exponent of the largest step of a neuron in the width",
     says_left="log-log slope over a ladder of widths of max over t and r of |u_r(t+1) - u_r(t)|",

@@ -16,10 +16,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width",
-            note="as for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that order, and so is "
-            "the mean change of the outputs by neurons that cross kinks. A state map of another "
-            "method passes both on. Eleven widths tell the bias by the two smallest being dropped; a next-order term "
-            "beside it would fit noise only",
+            note="as for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that order, and so is the "
+            "mean change of the outputs by neurons that cross kinks. A state map of another "
+            "method passes both on. With eleven widths the bias shows in the fit without the two smallest; a "
+            "next-order term would only fit noise",
         ),
         note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over networks of max_t |y_m(t) - y_inf(t)| / |r_0|, "

@@ -53,9 +53,9 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/random_rounds.md#gaussian-noise",
             note="s of N clients of two samples a round without replacement, equal weights; one local step on a batch "
-            "of b_1 samples, drawn without replacement and scaled by n_c/b_1. The server keeps v <- b v + mean and "
-            "goes eta_g (mean + b v), as in DiLoCo; noise of standard deviation sigma_w is added to every weight of "
-            "the mean; u = H v is what v does to the outputs",
+            "of b_1 samples, drawn without replacement and scaled by n_c/b_1. The server keeps v <- b v + mean "
+            "and adds eta_g (mean + b v), as in DiLoCo; noise of standard deviation sigma_w is added to every "
+            "weight of the mean; u = H v is the effect of v on the outputs",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,

@@ -87,8 +87,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             ANCHOR,
-            note="E |r|^2 after a round is E |r|^2 before it less 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, d "
-            "the clients' mean displacement: least at g = b/a, and below that of g = 1 for g between 1 and 2 b/a - 1",
+            note="E |r|^2 after a round is E |r|^2 before it less 2 g b - g^2 a, with b = E r.Hd and a = E "
+            "|Hd|^2, where d is the clients' mean displacement. It is least at g = b/a, and smaller than at g = "
+            "1 for g between 1 and 2 b/a - 1",
         ),
         forms={Form.NEW: Claim((descent / energy, (descent - energy) ** 2 / energy))},
         constants=_moments,

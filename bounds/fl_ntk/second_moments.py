@@ -67,10 +67,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#second-moments-of-a-round",
-            note="s of N clients a round without replacement, equal weights, h = eta_g/N, A = H P. Batches of b are "
-            "drawn without replacement and independently from step to step, and scaled by n_c/b; here with one local "
-            "step, where their noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - 1)/(b (n_c - "
-            "1)); several steps follow by a recursion, which the library runs",
+            note="s of N clients a round without replacement, equal weights, h = eta_g/N, A = H P. Batches of b "
+            "are drawn without replacement and independently from step to step, and scaled by n_c/b. Here there "
+            "is one local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - "
+            "1)/(b (n_c - 1)); several steps follow by a recursion, which the library runs",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,

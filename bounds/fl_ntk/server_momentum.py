@@ -31,9 +31,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#gaussian-noise",
-            note="s of N clients a round without replacement, equal weights, full batches. The server keeps v <- b v + "
-            "mean and goes eta_g v; Gaussian noise of standard deviation sigma_w is added to every weight of the mean; "
-            "u = H v is what v does to the outputs. Drawing adds H N(C) H to the memory's moments, noise sigma_w^2 H",
+            note="s of N clients a round without replacement, equal weights, full batches. The server keeps v "
+            "<- b v + mean and adds eta_g v; Gaussian noise of standard deviation sigma_w is added to every "
+            "weight of the mean; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to "
+            "the memory's moments, the noise adds sigma_w^2 H",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=of_momentum,

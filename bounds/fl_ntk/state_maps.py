@@ -24,10 +24,11 @@ STATEMENTS = (
     method_maps(
         "state-maps",
         "Server momentum, SCAFFOLD and FedDyn in the kernel regime: powers of a map of the state",
-        note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov on the same of the points before they are "
-        "extrapolated, which is not what clients get and what is evaluated; SCAFFOLD (option II, equal weights) on "
-        "(r, b), the control of client c being -Phi_c'b_c, and FedDyn (equal weights, as the training engine runs "
-        "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
+        note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov likewise on the points before they are "
+        "extrapolated, while clients get and evaluations use the extrapolated ones; SCAFFOLD (option II, equal "
+        "weights) on (r, b), where the control of client c is -Phi_c'b_c, and FedDyn (equal weights, as the "
+        "training engine runs it) on (r, d), where its dual is Phi_c'd_c, both from (r_0, 0). Server momentum "
+        "takes weights n_c/n",
         methods=tuple(AFTER),
         after=lambda: tuple(AFTER.values()),
         trainings=_trainings,

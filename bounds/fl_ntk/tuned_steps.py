@@ -100,9 +100,9 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/linear_methods.md#tuned-server-steps",
             note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
-            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) "
-            "+ 2), as Lessard, Recht and Packard (2016) have it for gradient steps; the eigenvalues of H W P are real "
-            "and positive, which is all that their argument uses",
+            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa "
+            "+ 1) + 2), as Lessard, Recht and Packard (2016) have it for gradient steps; their argument needs "
+            "only that the eigenvalues are real and positive, and those of H W P are",
         ),
         measure=_measured(lambda tuned: [tuned]),
         left_formula=tuple(f"max_i |lambda_i(M_{{{name}}})|" for name in NAMES),

@@ -150,9 +150,9 @@ STATEMENTS = (
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
         source=on_width(
-            "X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width, where the limit is "
-            "not small beside what a finite width changes, and no step makes that larger: at eta_l q = 2 two local "
-            "steps cancel, and the limit is 0"
+            "X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width, where the "
+            "limit is not small beside the changes by a finite width. Larger steps do not help: at eta_l q = 2 "
+            "two local steps cancel, and the limit is 0"
         ),
         hypotheses=(NO_OVERSHOOT, GOES_FAR),
         forms={Form.NEW: _within(MOVEMENT, TENTH)},
@@ -170,10 +170,11 @@ STATEMENTS = (
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
         source=on_width(
-            "max_s |X^T (c_T * s)|, s the initial patterns, is what a neuron that keeps its pattern can go. "
-            "Runs exceed it by 0 to 6%, without a trend in the width where they do, so it is taken as a "
-            "lower bound; a likely reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way "
-            "and may go further than any that keeps its pattern. Claimed less a twentieth at the largest width"
+            "max_s |X^T (c_T * s)|, s the initial patterns, is the farthest that a neuron which keeps its pattern can "
+            "move. "
+            "Runs exceed it by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
+            "reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way and may move "
+            "farther. It is claimed less a twentieth, at the largest width"
         ),
         forms={Form.NEW: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},

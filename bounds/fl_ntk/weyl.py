@@ -38,9 +38,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start",
-            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order, "
-            "so that one bound on the matrices, C.6 say, is one on lambda, mu and all between. For one sample, and "
-            "nearly so where the difference has the top eigenvector of both, it is an equality",
+            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending "
+            "order. So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all "
+            "eigenvalues between. It is an equality for one sample, and nearly one where the difference has the "
+            "top eigenvector of both",
         ),
         hypotheses=(at_most(150),),
         forms={Form.STATED: Claim(sp.Max(top, -bottom))},

@@ -106,19 +106,19 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/finite_width.md#second-order-of-the-linearised-network",
             note="the remainder O(1/m) is right for the network linearised in its weights, where the first part is all "
-            "there is to this order. For the network itself it is not: about m^(1/2) neurons change "
-            "their pattern and each weighs 1/m in H, so that the drift scatters about its mean by m^(-3/4), and so "
-            "do the outputs (the mean of what is left is smaller: no more of it was seen than 1/m allows). Without "
-            "the drift term m^(-1/2) is left; it is a number that the data and the steps fix, the same for all "
-            "networks. The drift is not only that of H(t) at whole rounds: it acts in every local step (on a "
-            "client's own samples) and in the server's, with the mean slope of relu over the step.",
+            "there is to this order. For the network itself it is not. About m^(1/2) neurons change their "
+            "pattern, and each weighs 1/m in H, so the drift scatters about its mean by m^(-3/4), and so do the "
+            "outputs (the mean of the remainder is smaller: it was never seen above what 1/m allows). Without "
+            "the drift term m^(-1/2) is left; it is a number that depends on the data and the steps, and is the "
+            "same for all networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local "
+            "step (on a client's own samples) and in the server's step, with the mean slope of relu over the step.",
         ),
         forms={
             Form.NEW: Claim(
                 (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
-                note="exponents in the width of what is left of y_m - y_inf: of the linearised network when the "
-                "first part is taken off; of the network then; of the network when the drift term is taken off "
-                "too. Last, the coefficient of m^(-1/2) that the second leaves, over |r_0|, at rounds T/6 and T/2",
+                note="exponents in the width of the rest of y_m - y_inf: for the linearised network without the "
+                "first part; for the network without it; for the network without the drift term either. Last, "
+                "the coefficient of m^(-1/2) in the second, over |r_0|, at rounds T/6 and T/2",
             )
         },
         constants=_constants,

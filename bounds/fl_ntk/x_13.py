@@ -90,15 +90,16 @@ STATEMENTS = (
             "which shrinks with |r(t)|/sqrt(m). Which neurons are held depends on the signs of the pushes; these are "
             "fixed once one mode of the residual is left. From then on about Q(c) sqrt(m) pairs are within c "
             "|r(t)|/sqrt(m) of their kink; the density at the start would give n 2 c |r(t)|/(sqrt(2 pi) sigma). The "
-            "prediction is the boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K = 5, "
-            "eta_l = .5, c = .1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008) where "
-            "the density at the start would give 141, 24, 3, 2; predicted 514, 298, 179, 167 with an error of 20 to "
-            "30; at m = 2000 the last is 78, half of it. "
+            "prediction is the boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, "
+            "K = 5, eta_l = .5, c = .1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to "
+            ".0008), where the density at the start would give 141, 24, 3, 2. Predicted are 514, 298, 179, 167 "
+            "with an error of 20 to 30. At m = 2000 the last number is 78, half of it. "
             "For the paper's proofs: B.5, B.11 and C.7 count neurons by their position at the "
             "start, before any has moved, so that their flip counts stay valid. A bound that starts again at a "
-            "checkpoint (X.11, X.12) meets the gathered neurons: the radius it needs is itself a multiple of "
-            "|r(t)|/sqrt(m), so that its count of possible flips over m, and with it E(R), has a floor of order "
-            "m^(-1/2) that training on does not lower; width does, and so does knowing the neurons that are held",
+            "checkpoint (X.11, X.12) counts the gathered neurons: the radius that it needs is itself a multiple "
+            "of |r(t)|/sqrt(m). So its count of possible flips over m, and with it E(R), has a floor of order "
+            "m^(-1/2). Further training does not lower this floor; a larger width does, and so does knowing "
+            "which neurons are held",
         ),
         hypotheses=(
             Hypothesis(

@@ -55,11 +55,11 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#state-maps",
-            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I; with momentum "
-            "beta, begun anew each round, two local steps make it eta_l ((2 + beta) I - eta_l H_cc); both with "
-            "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, a being the "
-            "mean of the residuals in the last round's local steps, which is H^-1 N/(eta_g eta_l K) times what the "
-            "residual lost in it: a recursion of two rounds",
+            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I. With "
+            "momentum beta, begun anew each round, two local steps make it eta_l ((2 + beta) I - eta_l H_cc). "
+            "Both have weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc "
+            "a_c, where a is the mean of the residuals in the last round's local steps. H^-1 N/(eta_g eta_l K) "
+            "times the decrease of the residual in that round gives a: a recursion of two rounds",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, TWO_LOCAL_STEPS),
         forms={

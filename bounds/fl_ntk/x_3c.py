@@ -34,7 +34,7 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step that of nu_max is -1",
+            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step nu_max gives -1",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
         forms={Form.NEW: Claim((2 * N / top, sp.Integer(1)))},

@@ -80,8 +80,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#growth-of-the-residual",
-            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are small beyond what is practical; "
-            "outside these it is not so, though by X.3 the run converges: M is not symmetric. The norm that falls in "
+            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are smaller than practical ones. "
+            "Under larger steps it is false, though by X.3 the run converges: M is not symmetric. The norm that "
+            "falls in "
             "every round is |L^-1 r|, H = L L^T. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where "
             "its factor is negative",
         ),

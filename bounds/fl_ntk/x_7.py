@@ -89,9 +89,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/certificates.md#antipodal-points",
-            note="H(z, x) - H(z, -x) = z.x / 2 for every z: where sum_p c_p x_p = 0, the vector with c on the points "
-            "and -c on their mirror images is in the kernel of H_inf, so lambda = 0 if all these points are different. "
-            "That no two points have the same direction therefore does not suffice for lambda > 0; one pair, or "
+            note="H(z, x) - H(z, -x) = z.x / 2 for every z. So where sum_p c_p x_p = 0, the vector with c on "
+            "the points and -c on their mirror images is in the kernel of H_inf, and lambda = 0 if all these "
+            "points are different. "
+            "Hence different directions of any two points do not suffice for lambda > 0; one antipodal pair, or "
             "several in independent directions, do no harm",
         ),
         hypotheses=(

@@ -79,8 +79,7 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/linear_methods.md#movement-and-predictions",
             note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T "
-            "grows the first no longer "
-            "depends on N, K, the steps or the partition",
+            "grows f(x,T) no longer depends on N, K, the steps or the partition",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},

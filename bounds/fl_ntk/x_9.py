@@ -49,12 +49,12 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#boundary-layer",
-            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. z = sqrt(m) w.x_i follows a scalar "
-            "recursion with the residuals of infinite width and the other patterns frozen; its start is uniform near "
-            "0 with density 1/(sqrt(2 pi) sigma |x_i|), the other patterns are those of a Gaussian w orthogonal to "
-            "x_i. Their average gives the share of flipped pairs, F m^(-1/2), and E[H(T) - H(0)] = B m^(-1/2). The "
-            "drift is not of order 1/m, as for a smooth activation: a neuron's own sample pulls it on one side of the "
-            "kink only, so that more neurons leave than enter",
+            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. z = sqrt(m) w.x_i follows a "
+            "scalar recursion with the residuals of infinite width and the other patterns frozen. It starts "
+            "uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|); the other patterns are those of a Gaussian "
+            "w orthogonal to x_i. Their average gives the share of flipped pairs, F m^(-1/2), and E[H(T) - "
+            "H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
+            "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
         ),
         forms={
             Form.NEW: Claim(

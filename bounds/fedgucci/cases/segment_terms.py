@@ -103,7 +103,7 @@ def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
 
 
 def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
-    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) if a c < 0, else 0."""
+    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
     a, c = sides(case)
     shares = alphas[:, None, None]
     return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)

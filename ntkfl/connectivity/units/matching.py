@@ -119,7 +119,7 @@ class Matching:
 
 
 def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Matching:
-    """Permute one group after the other, each to the order of least distance for the others' orders, until none changes.
+    """Permute one group after the other, each to the best order for the others' present orders, until none changes.
 
     Each turn is an assignment problem. Its optimum is taken if it lowers the distance beyond rounding; so every change
     lowers the distance, and the turns end. Where a tensor has one group on two axes (a residual stream of square maps),
