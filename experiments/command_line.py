@@ -38,7 +38,7 @@ from experiments.console.interruptible import Interruptible
 
 
 class Sections(Interruptible):
-    """A group whose help lists its commands under the headings that they were added with, in the order of these."""
+    """A group whose help lists its commands under headings, both in the order in which they were added."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """A list for each heading; one column of names for all."""

@@ -107,10 +107,11 @@ def compare_methods(
 
     Args:
         methods: names or files as `ntkfl.training.run` takes them, with options: "fedprox:mu=0.1,other=2".
-        seeds: how many, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start and cohorts.
-        out: folder that keeps every run; those that are there already go on from where they are; default no folder.
-        progress: told the method and the seed that are next; default nobody.
-        keys: of `RunConfig`, for all of them.
+        seeds: the number of seeds, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start
+            and cohorts.
+        out: folder that keeps every run; runs that it has already are continued; default no folder.
+        progress: told the next method and seed; default nobody.
+        keys: fields of `RunConfig`, for all runs.
 
     Raises:
         ValueError, OSError: fewer than two methods or seeds, one method twice; as `ntkfl.training.run`.

@@ -1,4 +1,4 @@
-"""The file that a statement, method, architecture or study of one's own begins with: it runs as it is."""
+"""The templates of a new statement, method, architecture or study; each runs unchanged."""
 
 import re
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     """The file of a new statement, to be verified and attacked by its path.
 
     Args:
-        name: PAPER/LABEL, or LABEL for mine/LABEL; of a paper of this project where this is run in a checkout.
-        about: what its cases are: runs of FedAvg, networks before training, or kernels at infinite width;
-            default training.
+        name: PAPER/LABEL, or LABEL for mine/LABEL; in a checkout, PAPER may be one of this project's.
+        about: the kind of its cases: runs of FedAvg, networks before training, or kernels at infinite width; default
+            training.
         title: one line; default: the label.
         source: one line; default "my notes".
 

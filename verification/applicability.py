@@ -35,13 +35,13 @@ class Applicability:
     """One form on one case.
 
     Args:
-        plan: how it was looked at.
-        applies: what was found.
+        plan: the plan by which it was checked.
+        applies: the result.
         sharpness: left/right on the case, where it applies (of an equality its relative error); near 1 the bound says
             much.
         margins: the smallest of the hypotheses', by name.
-        why: where it does not apply, the hypothesis that is not met, with the value, the limit and what passes; why it
-            is vacuous; what failed.
+        why: where it does not apply, the unmet hypothesis, with the value, the limit and a value that passes; why it is
+            vacuous; what failed.
     """
 
     plan: Plan
@@ -64,11 +64,11 @@ class Applicability:
 def applicable(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None, auto_step: bool = False
 ) -> tuple[list[Applicability], int]:
-    """Every form that is about the user's data and not known to fail, the most useful first; and how many are not.
+    """Every form that is about the user's data and not known to fail, the most useful first; the number of others.
 
     Left out, and counted: forms recorded violated, forms that are not about data, and forms about more than one setup
-    (rates, orders, networks of several widths). A case is that of the options' seed; no stored case is run, so that
-    this is quick.
+    (rates, orders, networks of several widths). The case is that of the options' seed; no stored case is run, which
+    keeps this quick.
 
     Args:
         statements: to be looked at.
@@ -115,10 +115,10 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
 def looked_at(
     forms: Iterable[AboutData], options: Options, progress: Progress | None = None, auto_step: bool = False
 ) -> list[Applicability]:
-    """What one case says of each form, the most useful first.
+    """The result of one case for each form, the most useful first.
 
     Args:
-        forms: as `about_data` gives them; those of one family have their case in common.
+        forms: as `about_data` gives them; forms of one family share their case.
         options: of the user: data, steps, seed.
         progress: told of each family; default nobody.
         auto_step: give a form a step of its own where that alone meets its hypotheses.

@@ -43,7 +43,7 @@ def searched(
 
     Args:
         problem: data with scalar labels.
-        setup: where the search begins; the rest of it is kept.
+        setup: the setting where the search begins; all other numbers of it stay.
         after: rounds trained before the certificate, default 0.
         every: rounds of a leg, on which the last bits of the weights depend; default 50.
         steps: look for the largest eta_local instead.

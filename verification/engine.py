@@ -61,10 +61,11 @@ def verify_all(
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
         progress: told the family, and how many of how many cases are done; default nobody.
-        threads: that prepare cases while others are judged; 0 where other processes have the other cores; default 3.
+        threads: number of threads that prepare cases while others are judged; 0 where other processes have the other
+            cores; default 3.
 
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
-    these are settled, those that are.
+    these are settled, only the settled ones.
     """
     claims = [
         (partial(begun, statement, form, options), options) for statement, form in chosen_forms(statements, forms)
@@ -198,8 +199,8 @@ def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted, 
 def _built(family: AnyFamily, seed: int, wanted: Wanted, ladders: Ladders) -> Any:
     """The case, prepared; in its place the exception where it cannot be constructed.
 
-    A case is kept where a quantity of it cannot be computed: not every statement uses it, and a hypothesis may reject
-    it. A check that does meets the error again.
+    A case is kept even if a quantity of it cannot be computed: some statements do not use it, and a hypothesis may
+    reject the case. A check that uses the quantity meets the error again.
     """
     try:
         case = drawn(family, seed, ladders)

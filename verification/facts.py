@@ -1,4 +1,4 @@
-"""What a verdict says beside its outcome, as values; `verification.verdict_page` makes sentences of them."""
+"""The facts of a verdict beside its outcome, as values; `verification.verdict_page` makes sentences of them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Unmet:
-    """What a rejected case has in place of what a hypothesis asks for.
+    """The value of a rejected case, beside the value that a hypothesis asks for.
 
     Args:
         found: the value and the limit, in words.
-        options: with which a case meets the hypothesis, as the command line takes them. Default: none are known.
+        options: options that make a case meet the hypothesis, as the command line takes them. Default: none are known.
         passes: whether a case meets every hypothesis of the form with these options, not this one alone.
     """
 

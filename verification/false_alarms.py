@@ -16,11 +16,11 @@ BATCHES = 20  # at most: statements of few and fixed cases alone would never rea
 
 @dataclass(frozen=True)
 class FormRuns:
-    """One true form on fresh cases: runs that were judged, how many of them were called violated or left open.
+    """One true form on fresh cases: the runs that were judged, and how many of them were called violated or left open.
 
-    A run is one judged case; where the claim may fail, or is about a whole ladder, it is the verdict on a batch.
-    `uncounted`: judged cases that are described as one before them, as in families that are not random, or that
-    could not be evaluated; these are no runs.
+    A run is one judged case; where the claim may fail, or is about a whole ladder, a run is the verdict on a batch.
+    `uncounted`: judged cases that are no runs, because they could not be evaluated, or their description is that of an
+        earlier case, as in families that are not random.
     `errors`: batches that an exception ended. `where`: the command that replays each violation or error.
     """
 

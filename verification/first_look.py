@@ -24,7 +24,7 @@ class Checked:
     """One statement on a few cases of a user's data.
 
     Args:
-        looked: what one case said of it.
+        looked: the result of one case.
         outcome: of the cases.
         met: cases that were admitted.
         ran: cases drawn.

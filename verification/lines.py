@@ -14,7 +14,7 @@ LABEL = 12  # columns of the label, its indent included
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
-    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
+    """A label in the margin and its lines beside it, wrapped; nothing without content."""
     lines = []
     for text in content:
         lead = f"  {label}".ljust(LABEL) + " "
@@ -36,7 +36,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def nature_text(claim: "Claim | ClaimCard") -> str:
-    """What a claim's nature says of it, "" without one; a form that holds does not differ from what holds."""
+    """The sentence on a claim's nature, "" without one; a form that holds has none."""
     if claim.nature is None:
         return ""
     return f"{'remark' if claim.recorded is Outcome.HOLDS else 'differs from what holds by'}: {claim.nature.value}"

@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def missed(self) -> Unmet:
-        """What the first case has in place of what the hypothesis asks for."""
+        """The value of the first case, beside the value that the hypothesis asks for."""
         return Unmet(self.found, self.change, self.passing)
 
 
@@ -75,7 +75,7 @@ def planned(
         form: one of the statement's forms.
         options: the user's.
         cases: shared with other plans; default none.
-        auto_step: take another step where that alone meets the hypotheses; no other width is looked for.
+        auto_step: take another step where this alone meets the hypotheses; the width stays.
 
     Raises:
         ValueError, OSError: the data cannot be had.

@@ -1,7 +1,7 @@
-"""Many statements checked by several processes, each verdict what one process would have found.
+"""Many statements checked by several processes, with the verdicts that one process would give.
 
-The processes are forked from a process that has imported what they need and has computed nothing yet, since jax does
-not survive a fork once it has computed. Each has one thread of linear algebra.
+The workers are forked from a process that has imported the code and has computed nothing, since jax does not survive a
+fork once it has computed. Each has one thread of linear algebra.
 """
 
 import json
@@ -43,7 +43,7 @@ def cores() -> int:
 
 
 def start_server() -> None:
-    """Start the process that workers are forked from, if it is not running; it imports while this one goes on."""
+    """Start the process that workers are forked from, if it is not running; its imports run beside the caller."""
     with _for_a_worker():
         forkserver.set_forkserver_preload([PRELOADED])
         forkserver.ensure_running()
@@ -56,11 +56,11 @@ def verify_in_processes(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[Verdict]:
-    """As `verify_all`, over several processes; in this one where that is no slower.
+    """As `verify_all`, over several processes; in this process where that is as fast.
 
-    Statements that other processes cannot look up, since the catalogue has others of these ids or none, are checked in
-    this one. Where a process ends on the way (killed, or out of memory), the verdicts
-    of what it was checking say so, and the others go on.
+    Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements under
+    them, are checked in this one. If a process ends early (killed, or out of memory), the verdicts on its statements
+    say so, and the others go on.
 
     Args:
         statements: to check.
@@ -172,7 +172,7 @@ class _Pool:
             self.progress(family, self.done, self.total)
 
     def _ended(self, worker: _Worker) -> None:
-        """A process is gone: as it was told to, or while it was checking something, which then has no outcome."""
+        """A process is gone: it was told to end, or it was checking something, which then has no outcome."""
         del self.workers[worker.connection]
         worker.connection.close()
         worker.process.join()

@@ -1,4 +1,4 @@
-"""The page of one statement, before anything is run: what it claims, in every form, and how it is checked."""
+"""The page of one statement, before anything is run: its claim in every form, and how it is checked."""
 
 from bounds.cards import Card
 from verification.lines import entry, nature_text, wrapped

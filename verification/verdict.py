@@ -45,18 +45,19 @@ class Verdict:
     """The outcome of checking one form of one statement.
 
     holds + touches + unresolved + violated are the admitted cases, the `trials`; `rejected` counts, by hypothesis, the
-    drawn cases that did not meet one; `margins`: the smallest of each over the admitted cases. `lhs`, `rhs`: the sides
-    of the worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for
-    a rate, distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run; None where it
-    does. `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`: the
-    exception that ended the check, with its type. `complete`: all its cases were run; it was not interrupted.
+    drawn cases that did not meet it; `margins` has for each hypothesis its smallest margin over the admitted cases.
+    `lhs`, `rhs`: the sides of the worst trial; `tightness`: the largest and the median left/right (for an equality
+    |difference|/scale instead, for a rate the distance from theory in half-widths). `vacuous`: why the bound is not
+    informative for any possible run; None where it is. `witness`: the result of the stored case; where that case
+    decides, `tightness` has its ratio too. `error`: the exception that ended the check, with its type. `complete`: all
+    its cases were run; it was not interrupted.
     `would_exclude`: where the trials are too few to test the small failure probability that a claim allows, and none
     failed: the smallest probability that they would have excluded (at 95%). `standing`: of a violation, whether it was
-    confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
-    outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
-    form is known to fail on other cases. `unmet`: by hypothesis that rejected cases, what it missed. `not_computed`:
-    the admitted cases that could not be computed, with the error; they are among the unresolved. `seen`: some of the
-    cases, for a picture. `search`: what a search after the cases found.
+    confirmed or only seen; `confirmation` says how. `own_data`: the cases, and so the outcome, are of the user's own
+    data. `data_unused`: there are such data, and the form is not about data. `elsewhere`: with `own_data`, where the
+    form is known to fail on other cases. `unmet`: for each hypothesis that rejected cases, the value that missed it.
+    `not_computed`: the admitted cases that could not be computed, with the error; they are among the unresolved.
+    `seen`: some of the cases, for a picture. `search`: the result of a search after the cases.
     """
 
     id: str
@@ -171,7 +172,7 @@ class Verdict:
         return as_text(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types, a number that is not finite as the string "inf", "-inf" or "nan": strict JSON has none.
+        """Plain JSON types; a number that is not finite is "inf", "-inf" or "nan", since strict JSON has none.
 
         `evidence` has what the recorded outcome of one of this project's forms rests on, with the places that show it.
         `from_json` gives the verdict back.
@@ -189,8 +190,8 @@ class Verdict:
             content: what `to_json` wrote.
 
         Raises:
-            ValueError: it is of an older version, which had sentences where there are values, or has a word that is
-                not one of ours; which field, and what it may be.
+            ValueError: the content is of an older version, which had sentences in place of values, or has an unknown
+                word; the message names the field, and what it may be.
         """
         ratios, seen = content["tightness"], content.get("seen")
         given = {

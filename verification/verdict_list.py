@@ -182,7 +182,7 @@ def escaped(text: str) -> str:
 
 
 def _nature(verdict: Verdict) -> Nature | None:
-    """What is recorded of a form's difference; None where there is none or the statement is not known here."""
+    """The recorded nature of a form's difference; None where there is none or the statement is not known here."""
     statement = catalogue().get(verdict.id)
     claim = statement.forms.get(verdict.form) if statement is not None else None
     return claim.nature if claim is not None else None

@@ -49,8 +49,8 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
 
     Args:
         verdict: to show.
-        statement: where the claim and its source are taken from. Default: the one of the catalogue with the verdict's
-            id; where there is none, the page goes without them.
+        statement: the source of the claim and its place. Default: the statement of the catalogue with the verdict's id;
+            without one the page lacks both.
         width: columns; longer lines are wrapped between words; default 100.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement

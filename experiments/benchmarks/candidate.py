@@ -1,8 +1,8 @@
-"""A process that does one candidate's work as often as it is told, and says what each time took.
+"""A process that does one candidate's work as often as it is told, and reports the time of each repetition.
 
-`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES`: it builds, does the work once, says what
-it took with the result's numbers, and then does it again for every line that it is sent: seconds on the clock, on the
-processor and its largest memory so far, as JSON.
+`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` builds the work, does it once and prints the times
+with the result's numbers. Then it does the work again for every line that it is sent. Times are JSON: seconds on the
+clock, on the processor, and the largest memory so far.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""Peers in environments of their own: scripts beside this file that their interpreters run, with arrays as files.
+"""Peers in environments of their own: their interpreters run the scripts beside this file, with arrays as files.
 
-`python SCRIPT FOLDER REPETITIONS [WORD ...]`: FOLDER holds `work.npz`; the script does the work so often and leaves its
-last result in `result.npy` and, in `times.json`, the seconds after each repetition, on the clock and on the processor.
+`python SCRIPT FOLDER REPETITIONS [WORD ...]`: FOLDER holds `work.npz`. The script does the work REPETITIONS times and
+    leaves its last result in `result.npy` and, in `times.json`, the seconds on the clock and on the processor after
+    each repetition.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""H(0) by an implementation of neural-tangents' empirical kernel: run where it has the JAX that it was made for.
+"""H(0) by an implementation of neural-tangents' empirical kernel, run in an environment with the JAX that it needs.
 
-`python gram_by_neural_tangents.py FOLDER REPETITIONS IMPLEMENTATION`: as `experiments.benchmarks.elsewhere` has it.
+`python gram_by_neural_tangents.py FOLDER REPETITIONS IMPLEMENTATION`: as in `experiments.benchmarks.elsewhere`.
 """
 
 from __future__ import annotations

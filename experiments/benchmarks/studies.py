@@ -1,8 +1,8 @@
-"""What running a study costs: overhead a cell on this machine, and how much faster two Dask workers are than one.
+"""The cost of running a study: overhead a cell on this machine, and how much faster two Dask workers are than one.
 
 Run `python -m experiments.benchmarks.studies` (about a minute on 2 idle cores). On a machine that others use too, two
-processes may be no faster than one: bare ones are timed beside. This file is also the study that is run: its
-cells do nothing, or hash for as long as they are told.
+processes may be no faster than one: bare processes are timed for comparison. This file is also the study that is run:
+its cells do nothing, or hash for a given time.
 """
 
 import argparse

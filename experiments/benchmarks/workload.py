@@ -24,8 +24,8 @@ class Candidate:
 
     name: str
     build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after all that is not measured
-    # ours; a peer, which others offer for the same; or a limit, what the machine does at best (a matrix product, a
-    # copy) and the same ratio is taken to
+    # ours; a peer, another package's code for the same work; or a limit, the machine's best time for the operation that
+    # dominates (a matrix product, a copy)
     role: str = "peer"
     needs: str | None = None  # the package without which it is skipped
     peer: str | None = None  # of `experiments.benchmarks.elsewhere`, whose interpreter it needs

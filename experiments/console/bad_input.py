@@ -14,9 +14,9 @@ TORCH_SLOW = "There is a performance drop because we have not yet implemented th
 
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
-    """Within it, what our validators raise ends the program with "error: ..."; keep computations outside of it.
+    """Within it, an exception of our validators ends the program with "error: ..."; keep computations outside of it.
 
-    kinds: the exceptions that are the user's doing here. Default: ValueError, KeyError, OSError.
+    kinds: the exceptions that a user's input raises here. Default: ValueError, KeyError, OSError.
     """
     caught = kinds or (ValueError, KeyError, OSError)
     try:
@@ -37,9 +37,9 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Within it, the first warning from each place is printed as "warning: ...", and how many more came from there.
+    """Within it, the first warning from each place is printed as "warning: ...", with the number of further ones.
 
-    So is what was taken as what in a file of the user's, once.
+    The log that says which column of a user's file was taken as what is printed once, too.
     """
     seen: dict[tuple[str, int], int] = {}
 

@@ -118,10 +118,11 @@ def _samples(
 
 
 def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """The test samples of a run, in their shape, their labels (one-hot for the squared loss) and what to call them.
+    """The test samples of a run, in their shape, their labels (one-hot for the squared loss), and a name for them.
 
     Raises:
-        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.
+        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since the samples stay as
+            in the run.
     """
     from ntkfl.training.runs.training_run import load_run
 

@@ -1,4 +1,4 @@
-"""What `ntkfl certify --search` prints: the boundary that was found, beside what Theorem B.3 asks for."""
+"""The output of `ntkfl certify --search`: the boundary that was found, beside the requirement of Theorem B.3."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def chosen_cluster(
 
 @contextmanager
 def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["Client | None"]:
-    """A client of the cluster, if there is one; a cluster that is lost ends the program, which says what is kept."""
+    """A client of the cluster, if there is one; a cluster that is lost ends the program, with the sentence `kept`."""
     if cluster is None:
         yield None
         return

@@ -49,7 +49,7 @@ class Interruptible(TyperGroup):
 
 @contextmanager
 def if_stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """Within it, an interrupt is said with this: what is kept, and how to go on."""
+    """Within it, an interrupt prints this text: what is kept, and how to go on."""
     try:
         yield
     except KeyboardInterrupt as error:

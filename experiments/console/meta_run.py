@@ -66,10 +66,10 @@ def check_verifier(
     write_json: Callable[[str], None] | None = None,
     write_markdown: Callable[[str], None] | None = None,
 ) -> None:
-    """Print which mutants are killed, by statement and by kind, faults of the library, false alarms on fresh cases.
+    """Print which mutants are killed, by statement and by kind, planted faults, and false alarms on fresh cases.
 
-    With `whole`, where all statements are asked for, 10,000 runs are made, otherwise one batch of fresh cases. With
-    `library` only the faults planted in the library are tried, and `write_markdown` gets their page.
+    With `whole`, when all statements are asked for, 10,000 runs are made, otherwise one batch of fresh cases. With
+    `library` only the planted faults are tried, and `write_markdown` gets their page.
 
     Exit status 1 where an own mutant of a statement survives, a fault of the library changes no verdict, or a true
     statement is called violated; 130 when interrupted.

@@ -1,4 +1,4 @@
-"""Methods and their options as they are typed: NAME=VALUE, repeated, or METHOD:NAME=VALUE,NAME=VALUE."""
+"""Methods and their options on the command line: NAME=VALUE, repeated, or METHOD:NAME=VALUE,NAME=VALUE."""
 
 import json
 from collections.abc import Mapping, Sequence

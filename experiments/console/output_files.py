@@ -20,11 +20,11 @@ Write = Callable[[str | bytes], None]
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
     """A function for each path that puts text, or bytes, there at once; None for None.
 
-    The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
-    stood there stays until then; without a call nothing changes.
+    The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. An
+    earlier file at the path stays until then; without a call nothing changes.
 
     A path that cannot be written, the same one twice, or one of the inputs is bad input. Where writing fails later, as
-    on a full disk, that is said, the block goes on, so that what is computed can be printed, and then the program ends
+    on a full disk, a message says so and the block goes on, so that its results can be printed; then the program ends
     as with bad input.
     """
     failed: list[Path] = []

@@ -110,7 +110,7 @@ def _groups(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _out_of_the_fraction(piece: str, width: Callable[[str], float], room: float) -> str:
-    """A fraction that has no room with the sum in its numerator beside it; any other text as it is."""
+    """A fraction whose numerator's sum is too wide, written with the sum beside it; any other text unchanged."""
     if not (begun := FRACTION.match(piece)):
         return piece
     middle = _end(piece, begun.end())

@@ -20,7 +20,7 @@ NAME = "M"
 
 
 def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, sp.MatrixSymbol | None, sp.Basic | None]:
-    """The formula with its longest such matrix replaced by a symbol, that symbol, and what it stands for.
+    """The formula with its longest repeated matrix replaced by a symbol, that symbol, and the matrix.
 
     Without such a matrix, or where the name is taken: the formula, None, None.
     """
@@ -44,7 +44,7 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
 
 
 def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
-    """The matrices that are there twice, as they are or transposed; transposing is slow, so that few are tried."""
+    """The matrices that occur twice, as they are or transposed; transposing is slow, so that few are tried."""
     alike = Counter(map(_symbols, seen))
     return [
         node
@@ -63,7 +63,7 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """How many transposes are written: of a matrix and its transpose the one with fewer is named."""
+    """The number of transposes in the text: of a matrix and its transpose the one with fewer transposes is named."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
@@ -111,7 +111,7 @@ def flowing(rows: Sequence[str], alt: str = "") -> Markup:
 
 
 def _piece(text: str, goes_on: bool) -> Markup:
-    """A piece of a formula; where it goes on, the sign that it begins with has a space behind it, as in the whole."""
+    """A piece of a formula; if it continues a line, its first sign is followed by a space, as in the whole formula."""
     math = _element(text)
     math.set("displaystyle", "true")
     first = next(node for node in math.iter() if not len(node))
@@ -132,7 +132,7 @@ def failure(formula: Formula) -> Markup | None:
 
 
 def premise(formula: Formula) -> list[tuple[Markup, Markup]]:
-    """What a form asks for before it applies: the symbol, and the order it must be of."""
+    """The requirement of a form before it applies: the symbol, and the order that it must have."""
     return [(inline(symbol), inline(value)) for symbol, value in (formula.premise or {}).items()]
 
 
@@ -147,7 +147,7 @@ def width(text: str) -> float:
 
 
 def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, everything: bool) -> list[str]:
-    """The rows of one part, no wider than a page if that can be; the last may say what a name stands for."""
+    """The rows of one part, if possible no wider than a page; the last row may explain a name."""
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
     left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)

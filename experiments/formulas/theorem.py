@@ -1,4 +1,4 @@
-"""A statement as LaTeX for a paper: a theorem for each form, and what is recorded of it."""
+"""A statement as LaTeX for a paper: a theorem for each form, and its recorded outcome."""
 
 import re
 

@@ -48,16 +48,16 @@ def run(
     """All cells, seed by seed.
 
     Args:
-        miniature: whose settings are run.
-        seeds: each with every setting.
-        out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
-            not run again; a miniature that keeps rounds goes on in the middle of a cell; default no folder.
+        miniature: the miniature whose settings are run.
+        seeds: every setting is run with each of them.
+        out: folder with a file for each cell, which is complete or missing; cells that it has are not run again, and a
+            miniature that keeps rounds goes on in the middle of a cell; default no folder.
         quick: with the miniature's quick keys.
-        progress: told each cell as it is done; default nobody.
+        progress: told each finished cell; default nobody.
         where: more keys: the `device` that trains, the `path` of the data; default none.
 
     Raises:
-        ValueError: a file in `out` is of other keys, or no cell. OSError: `out` cannot be written.
+        ValueError: a file in `out` has other keys, or is no cell. OSError: `out` cannot be written.
     """
     planned = [planned_cell(miniature, setting, seed, quick, where) for seed in seeds for setting in miniature.settings]
     kept = [None if out is None else _kept(out, cell) for cell in planned]  # all are read before any is run

@@ -1,9 +1,9 @@
 """Settings against their baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
-An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, the
-difference from the control too: what a step size does as well is no effect of the method. Where the baseline has a
-control of its own, what the two have beyond their controls is compared. Beside that stand the numbers that the paper
-prints, and whether training has ended: how much a curve still moves over its last third.
+An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, so is
+the difference from the control: an effect that the step size alone has is no effect of the method. Where the baseline
+has a control of its own, the two differences from the controls are compared. The comparison also has the numbers that
+the paper prints, and how much a curve still moves over its last third, which shows whether training has ended.
 """
 
 import csv
@@ -80,14 +80,14 @@ class Printed(NamedTuple):
 
 
 def printed(setting: Setting, quantity: Quantity) -> Printed | None:
-    """What the paper prints of this quantity for this setting; None where it has no such number.
+    """The paper's printed number for this quantity and setting; None where there is none.
 
     Args:
-        setting: of a miniature.
-        quantity: that the miniature measures.
+        setting: a setting of a miniature.
+        quantity: a quantity that the miniature measures.
 
     Raises:
-        ValueError: not one row, but none or several.
+        ValueError: no row, or several.
     """
     if setting.printed is None or quantity.printed is None:
         return None
@@ -140,19 +140,19 @@ class Comparison:
     """One quantity of one setting.
 
     Args:
-        mean: over the seeds; NaN: not known.
+        mean: the mean over the seeds; NaN: not known.
         error: standard error of the mean; NaN: not known.
-        difference: from the baseline.
+        difference: the difference from the baseline.
         difference_error: standard error of the difference.
-        beyond: difference from the control; NaN: there is no control.
+        beyond: the difference from the control; NaN: there is no control.
         beyond_error: standard error of that difference.
-        finding: "higher", "lower", "within noise"; else why there is none.
-        beyond_finding: the same of the control.
-        paper: the number as printed; None: none is.
-        paper_difference: the difference as printed; None: none is.
+        finding: "higher", "lower", "within noise"; otherwise the reason why there is none.
+        beyond_finding: the finding for the difference from the control.
+        paper: the number as printed; None: none is printed.
+        paper_difference: the difference as printed; None: none is printed.
         claim: the paper's ordering; None: it has none.
-        verdict: what is found of it, "" where there is nothing to find.
-        plateau: what the curve does over its last third; None: it is not asked.
+        verdict: whether the paper's ordering is seen; "" where there is no ordering.
+        plateau: the change of the curve over its last third; None: it is not computed.
         settled: "" where setting, baseline and control are at their plateaus, else what is missing.
     """
 

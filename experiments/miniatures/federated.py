@@ -26,7 +26,7 @@ NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that a run may be resumed with 
 
 
 def trained(keys: Keys, seed: int) -> Run:
-    """The run that these keys of `RunConfig` name; with a folder `keep` among them it is kept there, or goes on."""
+    """The run with these keys of `RunConfig`; with a folder `keep` among them it is kept there, or continued."""
     config = {key: value for key, value in keys.items() if key != "keep"} | {"seed": seed}
     if "keep" not in keys:
         return run(**config)
@@ -47,10 +47,10 @@ def accuracies(done: Run) -> np.ndarray:
 
 
 def accuracy(last: int = LAST, **printed: str) -> Quantity:
-    """The mean over the last rounds as a quantity, printed where these fields say; ten classes.
+    """The mean over the last rounds as a quantity, for ten classes, with its printed value by these fields.
 
-    Flat is a curve that moves by less than a point, which is what the papers' methods differ by; a difference of less
-    than one test image is none.
+    A curve is flat if it moves by less than a point, the size of the papers' differences between methods; a difference
+    of less than one test image counts as none.
     """
     unit = f"%, mean of the last {last} rounds"
     return Quantity(ACCURACY, unit, printed or None, last, flat=1.0, chance=10.0, resolution=one_image)
@@ -69,10 +69,10 @@ def settings(
     named: str = "{}",
     claim: Mapping[str, Sign] = EMPTY,
 ) -> tuple[Setting, ...]:
-    """Settings of these names, their own keys beside the common ones, each compared with the baseline.
+    """Settings of these names, with their own keys and the common ones, each compared with the baseline.
 
-    Beside a method that has a control (`step_size.control`) stands a setting that is that control, unless one of the
-    names already is; several methods share it where they have the same step size.
+    A method with a control (`step_size.control`) is followed by that control as a setting, unless one of the names is
+    it already; methods with the same step size share it.
     """
     printed = printed or {}
     chosen: dict[str, Setting] = {}

@@ -22,9 +22,9 @@ LAST_MEAN = IMA | {"ima_exploration": "none", "ima_start": 0.999}  # after the l
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The loss of the last global model, and how far it is above the lowest on the line to the other model.
+    """The loss of the last global model, and its excess over the lowest loss on the line to the other model.
 
-    The line leads from the last model without IMA to that of these keys, or to IMA's if these keys have none.
+    The line leads from the last model without IMA to the model of these keys, or to IMA's if these keys have no IMA.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     of_ima = keys if "ima" in keys else plain | IMA

@@ -1,4 +1,4 @@
-"""A miniature: settings that are compared, what is measured of each, and what the paper says of it."""
+"""A miniature: settings that are compared, the quantities that are measured, and the paper's claims about them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number that is measured.
+    """One measured number.
 
     Args:
         name: as in the table.
-        unit: as in the table.
-        printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
-        last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of so many at its end.
+        unit: its unit in the table.
+        printed: the fields that select its rows in paper_numbers.csv; None: the paper prints none.
+        last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of its last `last`
+            values.
         flat: a curve that moves by less than this over its last third is at its plateau; None: it is not asked.
-        chance: what a model that has learnt nothing has, at which no order means anything; None: there is no such.
-        resolution: (keys of a setting) -> the smallest difference that is one, of one test image say.
+        chance: the value of a model that has learnt nothing, at which no ordering means anything; None: there is none.
+        resolution: (keys of a setting) -> the smallest difference that counts, such as that of one test image.
     """
 
     name: str
@@ -44,16 +45,17 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Setting:
-    """One of the things that are compared.
+    """One of the compared settings.
 
     Args:
         name: as in the table.
-        keys: what `Miniature.measure` gets.
-        against: the setting that it varies; None: it varies none.
-        control: the setting that has its step size and nothing else of it; None: it has no such, or it is `against`.
-            Where the baseline has one too, what the two have beyond their controls is compared.
-        printed: what picks its rows in paper_numbers.csv, beside what the quantity says; None: the paper has no such.
-        claim: by quantity, how the paper says that it compares, where it prints no numbers.
+        keys: the argument of `Miniature.measure`.
+        against: the setting that it is a variation of; None: of none.
+        control: the setting that shares only its step size; None: there is none, or it is `against`. Where the baseline
+            has one too, the two differences from the controls are compared.
+        printed: further fields that select its rows in paper_numbers.csv, beside the quantity's; None: the paper has no
+            such row.
+        claim: by quantity, the paper's claim about the comparison, where it prints no numbers.
     """
 
     name: str
@@ -116,7 +118,7 @@ class Miniature:
 
     @property
     def label(self) -> str:
-        """Its name and, unless it is the small one, its scale: what its files and its section are called."""
+        """The name of its files and its section: the miniature's name and, except for the small one, the scale."""
         return self.name if self.at == SMALL else f"{self.name}-{self.at}"
 
     def on(self, scale: str) -> Miniature:
@@ -139,13 +141,13 @@ class Miniature:
     def also(
         self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
     ) -> Miniature:
-        """The same with one larger scale more, every round of whose runs is kept.
+        """The same with one more, larger scale; every round of its runs is kept.
 
         Args:
             at: the scale's name.
-            settings: in place of these.
-            here: what `scale` says of it; what is left out is as in the paper.
-            adds: to the caveat; default nothing.
+            settings: the settings on that scale, in place of the present ones.
+            here: a text on what `scale` is here; what is left out is as in the paper.
+            adds: a text that is added to the caveat; default nothing.
             changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}

@@ -188,7 +188,8 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "Of clients the plane is that of the first three of a round. IMA's appendix says that the mean is nearer to "
+        "For clients the plane is that of the first three clients of a round. IMA's appendix says that the mean "
+        "is nearer to "
         "the lowest point where few of many clients take part than where all of 10 do, and that this supports section "
         "6, which says the opposite: one of the two is a slip, and no claim is taken from it."
     ),

@@ -30,7 +30,7 @@ Draw = Callable[["Axes"], None]
 
 
 def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
-    """A panel a form, then what the ratio of the sides goes with, then the failures: titles, and what draws them."""
+    """Titles and drawing functions: a panel for each form, the ratio against what it varies with, the failures."""
     panels: list[tuple[str, Draw]] = []
     for form, form_seen in seen.items():
         head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, form_seen)}"

@@ -74,7 +74,7 @@ class Scale:
 
 
 def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e-3) -> Scale:
-    """The scale that these numbers are drawn on: linear where one is negative, else logarithmic.
+    """The scale on which these numbers are drawn: linear where one is negative, else logarithmic.
 
     Infinite values are left out.
     """

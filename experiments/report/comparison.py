@@ -1,4 +1,4 @@
-"""Two runs side by side: outcomes that changed, bounds that became tighter or looser, what is new, what is gone."""
+"""Two runs compared: outcomes that changed, bounds that became tighter or looser, new forms, removed forms."""
 
 import math
 from collections.abc import Sequence

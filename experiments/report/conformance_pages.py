@@ -26,7 +26,7 @@ class ConformancePage:
     adapter: str  # its file
     path: str  # where the page is in the report
     summary: str  # how many methods have each verdict
-    rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, what it does, where it first differs
+    rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, its rule, where it first differs
     left_out: Sequence[str]  # methods that the adapter does not have
     provenance: Sequence[tuple[str, str]]  # versions of the implementation and of the kit
 

@@ -19,7 +19,7 @@ WORDS: dict[str, str] = {
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """For each paper, how many of its forms have which outcome; nothing where it has no such form."""
+    """For each paper, the number of its forms with each outcome; nothing where it has no form with that outcome."""
     rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
@@ -55,7 +55,7 @@ def headline(verdicts: Sequence[Verdict]) -> str:
 
 
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", "")) -> str:
-    """ "of 3 forms, 2 hold": what is settled, of all; `how` for one that holds, and for several."""
+    """ "of 3 forms, 2 hold": the settled ones among all; `how` has words for one that holds, and for several."""
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts)
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
     return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"

@@ -141,8 +141,8 @@ def write_report(
         conformance: files that `ntkfl conform run --json` wrote; default none.
 
     Raises:
-        ValueError, OSError: the folder holds something else or cannot be written; a study has no results;
-            a file is none of a conformance run.
+        ValueError, OSError: the folder holds something else or cannot be written; a study has no results; a file is not
+            from a conformance run.
     """
     folder.check(out)
     implementations = [conformance_page(path) for path in conformance]

@@ -75,7 +75,7 @@ class StatementPage:
 
     @property
     def image(self) -> str | None:
-        """Where its picture is in the report; None where there is nothing to draw."""
+        """The path of its picture in the report; None where there is nothing to draw."""
         return self.path.removesuffix("html") + "svg" if self.seen else None
 
     @cached_property

@@ -41,7 +41,7 @@ class AnswerRow:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, what it shows, and its data; `image`, `table`: where their files are in the report."""
+    """A picture, its caption, and its data; `image`, `table`: the paths of their files in the report."""
 
     name: str
     caption: str
@@ -56,7 +56,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """A study as it is shown, and the files of its figures; `path`: where the page is, `summary`: of its answers."""
+    """A study for the report, and the files of its figures; `path`: of its page; `summary`: of its answers."""
 
     name: str
     path: str

@@ -196,14 +196,16 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
 
 
 def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:
-    """A mean or a share against theory: within its 99% interval it holds, outside that of `SURE` it is violated.
+    """A mean or a share against theory, by intervals.
+
+    It holds if theory is within its 99% interval, and is violated if theory is outside its interval at level `SURE`.
 
     Args:
-        claim: in words.
-        source: of the theory.
-        theory: the number.
-        interval_at: level -> what is measured, with its interval.
-        note: beside the answer; default none.
+        claim: the claim in words.
+        source: the source of the theory.
+        theory: the number by theory.
+        interval_at: level -> the measured number, with its interval.
+        note: a text beside the answer; default none.
     """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
     wide = interval_at(SURE)
@@ -224,18 +226,18 @@ def upper(
     note: str = "",
     failure: float | None = None,
 ) -> Answer:
-    """left <= right in every cell that has both; what is measured is left/right of the worst cell, violated ones first.
+    """left <= right in every cell that has both; measured is left/right of the worst cell, violated cells first.
 
-    Where it holds though some cells are unresolved, the worst of the others: theirs is the ratio that is known.
+    If it holds while some cells are unresolved, it is that of the worst resolved cell, whose ratio is known.
 
     Args:
-        claim: in words.
-        source: of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         left: the left side, a number a cell, NaN where there is none.
         right: the right side, likewise.
         left_error: error of each left side, default 0.
         right_error: error of each right side, default 0.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
         failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))

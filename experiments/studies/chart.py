@@ -1,4 +1,4 @@
-"""A chart as data: what is drawn is a table first, so that it can be saved, tested and read aloud."""
+"""A chart as data: the table of its numbers comes first, so that it can be saved, tested and read aloud."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Label:
 class Series:
     """Points that belong together; `lower` and `upper`: of the interval at each, where there is one.
 
-    of: the measured series that this is the theory of; the two are drawn in one colour.
+    of: the measured series that belongs to this theory; the two are drawn in one colour.
 
     Raises:
         ValueError: columns of different lengths, or one end of the intervals without the other.

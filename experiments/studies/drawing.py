@@ -143,7 +143,7 @@ def _legend_height(panel: Panel | Heatmap, across: float) -> int:
 
 
 def _entries(panel: Panel | Heatmap, across: float) -> dict[str, str]:
-    """What the legend says, by series: a theory is named beside what it is the theory of."""
+    """The words of the legend, by series: a theory is named beside its measured series."""
     series = panel.over if isinstance(panel, Heatmap) else panel.series
     theories: dict[str, str] = {}
     for line in series:

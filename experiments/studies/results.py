@@ -20,10 +20,10 @@ ENGINE: Final = "h5netcdf"
 
 
 def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
-    """The cells that are kept, with the study's axes as dimensions; NaN where one is missing.
+    """The stored cells, with the study's axes as dimensions; NaN where a cell is missing.
 
-    Variables and axes say in `long_name` what they are and in `units` their unit; the attributes of the whole say which
-    study it is, where it lies, the code's version, how many cells there are and are missing, the provenance (JSON).
+    Variables and axes have a description in `long_name` and a unit in `units`. The attributes of the whole have the
+    study and its folder, the code's version, the numbers of cells and of missing ones, and the provenance (JSON).
 
     Args:
         grid: the study and its cells.

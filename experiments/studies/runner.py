@@ -1,4 +1,4 @@
-"""Running a study: what is there already, the cells that are not, by whichever workers, until none is left."""
+"""Running a study: the cells that are missing are measured, by any workers, until none is left."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What there is to do: cells by what was found of them; `damaged` says which files and how."""
+    """The cells by their state; `damaged` says which files are damaged, and how."""
 
     todo: tuple[Cell, ...]
     kept: tuple[Cell, ...]
@@ -107,15 +107,16 @@ def run(
     cluster: Cluster | None = None,
     report: Report = lambda cell, status: None,
 ) -> None:
-    """Measure and store cells; those that another process has are waited for. What fails is stored as failed.
+    """Measure and store cells; cells that another process is measuring are waited for. What fails is stored as failed.
 
     Args:
         grid: the study and its cells.
-        store: where they are kept.
-        todo: those that are not there.
-        processes: on this machine; None: as many as cores, or none beside this one where starting them takes longer.
-        cluster: measure there instead; default this machine.
-        report: called with each cell and what became of it; default nobody.
+        store: where cells are kept.
+        todo: the missing cells.
+        processes: number of processes on this machine; None: as many as cores, or none beside this one where starting
+            them takes longer.
+        cluster: a cluster that measures instead; default this machine.
+        report: called with each cell and its result; default nobody.
 
     Raises:
         RunStopped: the disk is full, a worker has other code, the scheduler is lost. What is stored stays.

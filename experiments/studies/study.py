@@ -1,4 +1,4 @@
-"""A study: a question, the grid of cells that answers it, what one cell measures, what is made of the whole."""
+"""A study: a question, the grid of cells that answers it, the measurement of one cell, and the summary of all."""
 
 import math
 import re
@@ -78,11 +78,11 @@ class Axis:
 
 
 def seeds(count: int, says: str = "of what is drawn") -> Axis:
-    """The axis of so many seeds, 0, 1, 2, ...
+    """The axis of the seeds 0, 1, 2, ..., count - 1.
 
     Args:
         count: how many, at least 1.
-        says: what is drawn, in words; default "of what is drawn".
+        says: the thing that is drawn, in words; default "of what is drawn".
     """
     return Axis(SEED, tuple(range(count)), says)
 
@@ -140,22 +140,22 @@ def counted(outcomes: Iterable[Outcome]) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """A question and how it is answered.
+    """A question and the way to its answer.
 
     Args:
         name: as on the command line.
-        question: in one line.
-        source: paper and label that raise it.
+        question: the question in one line.
+        source: paper and label of its origin.
         axes: of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
-        inner: axes of what a cell measures.
-        quantities: what it measures, by name.
+        inner: axes of a cell's measurement.
+        quantities: the measured quantities, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
             NAME_error.
         summarise: all cells (missing ones NaN) -> answers, returned or yielded.
-        charts: the same -> its figures; None: those of `default_charts`.
+        charts: all cells -> its figures; None: those of `default_charts`.
         seconds: processor time of one cell at a point, roughly; `--dry-run` adds them up; default one second.
-        megabytes: memory of one cell at a point, roughly; default: what a process has loaded before it measures
-            anything.
+        megabytes: memory of one cell at a point, roughly; default: what a process has loaded before its first
+            measurement.
 
     Raises:
         ValueError: a name that no option or file can have, one used twice, seeds that are not last, or a quantity along

@@ -49,7 +49,7 @@ class StudyFolder:
         return self._read()["study"]
 
     def sources(self) -> list[str]:
-        """What its answers rest on, each once; none before there are answers.
+        """The sources of its answers, each once; none before there are answers.
 
         Raises:
             ValueError: as `name`, or the answers are damaged.

@@ -26,13 +26,13 @@ def run_study(
     cluster: Cluster | None = None,
     until_resolved: float | None = None,
 ) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
-    """The results of a study and its answers, as `ntkfl study run` leaves them in the folder, whose cells it keeps.
+    """The results of a study and its answers, which `ntkfl study run` leaves in the folder with the cells.
 
     Args:
         name: of the study, or the path of your file.
-        out: its folder; a second call with the same study goes on where the first ended.
+        out: its folder; a second call with the same study continues it.
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}; default the study's own.
-        processes: on this machine, as in `runner.run`; default the cores.
+        processes: number of processes on this machine, as in `runner.run`; default the cores.
         cluster: other machines that measure, as in `runner.run`; default this machine.
         until_resolved: add seeds until every answer is settled, or the cells have taken this many seconds of processor
             time together; default: the seeds of the axis.

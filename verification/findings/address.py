@@ -19,7 +19,7 @@ CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # what the checks are for
 
 
 def anchor(statement: Told, form: Form) -> str:
-    """What a link ends in, whatever the finding is called: fl-ntk/C.10, stated -> fl-ntk-C.10-stated.
+    """The end of a link to a finding, whatever its title is: fl-ntk/C.10, stated -> fl-ntk-C.10-stated.
 
     Args:
         statement: the claim.

@@ -1,4 +1,4 @@
-"""What is recorded to differ from what holds: a page of it, without running anything, and its replay files."""
+"""The page of recorded differences, without running anything, and its replay files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath

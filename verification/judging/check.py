@@ -68,7 +68,8 @@ class Check:
     share: float = 1.0  # of the cases, which are drawn; how many a verdict needs goes by all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
-    inside: Tally = field(init=False)  # of the cases that have what a premise asks for: those beyond excuse no failure
+    # out of the cases that meet a premise: cases that do not meet it excuse no failure
+    inside: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
@@ -116,7 +117,7 @@ class Check:
         return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
 
     def further(self, share: float) -> bool:
-        """Go on to this look, and say so; a check of a ladder cannot, since more of it counts in its place."""
+        """Go on to this look, and say so; a check of a ladder cannot: a larger part of it replaces the present one."""
         if any(isinstance(family, Part) for family in self.drawn):
             return False
         self.share, self.doubted = share, False
@@ -145,7 +146,7 @@ class Check:
         return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
 
     def redo(self) -> None:
-        """Redo a violation, if one settles the form: one that falls decides nothing while there are more cases."""
+        """Redo a violation, if one settles the form; an unconfirmed one decides nothing while there are more cases."""
         try:
             if self.settled[0] is Outcome.VIOLATED:
                 self.doubted = self.confirmed is not None and not self.confirmed.stands
@@ -159,7 +160,7 @@ class Check:
 
     @property
     def missing(self) -> list[str]:
-        """The families of which cases are still to be drawn; none where those that were drawn decide."""
+        """The families of cases that are still to be drawn; none where the drawn cases decide."""
         if self.unmet or (self.seen >= Counter(self.drawn) and self.decided):
             return []
         return [family.name for family in self.families if self.seen[family] < family.trials]
@@ -417,7 +418,7 @@ class Check:
         return min(confirmations, key=lambda confirmation: ranks.index(confirmation.standing), default=None)
 
     def _provenance(self, options: Options) -> dict[str, Any]:
-        """Where the verdict is from, and the statement too where that is not this project's."""
+        """The origin of the verdict; also the origin of the statement, if it is not this project's."""
         facts = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
         facts |= data_origin(options)
         brought = brought_by(self.statement)
@@ -434,7 +435,7 @@ def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
 
 
 def data_origin(options: Options) -> dict[str, Any]:
-    """The SHA-256 of the user's data file; nothing where the data are built in."""
+    """The SHA-256 of the user's data file; nothing for built-in data."""
     if options.data is None or not Path(options.data).suffix:
         return {}
     return {"data_sha256": file_digest(Path(options.data))}

@@ -1,4 +1,4 @@
-"""A violation is redone before it is believed: the same case, known better, or other networks; else it is only seen."""
+"""A violation is redone before it is believed, with smaller errors or on other networks; else it is only seen."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -21,5 +21,5 @@ def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[
 
 
 def without_data(options: Options) -> Options:
-    """The same choices, without the data and what is said of them."""
+    """The same choices, without the data and the choices about them."""
     return replace(options, data=None, unit=False, n=None, clients=None, partition=None)

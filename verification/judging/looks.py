@@ -1,10 +1,10 @@
 """Looks at growing shares of the cases, each further one where the last does not decide.
 
-Of a ladder the looks take a quarter, half and all of the networks of each width; of the seeds of another family the
-squares of these shares. The first look draws no fewer seeds than a verdict needs, in all families of the form
-together; the second no fewer in each. A look decides where the form is settled, every mutant is caught, so that the
-cases tell this formula from wrong ones, and the next look cannot confirm a probability that this one does not. Why no
-outcome is less sure for it: docs/verdicts.md, "Drawn until they decide".
+For a ladder the looks take a quarter, half and all of the networks of each width; for other families they take the
+squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
+the form together; the second at least as many in each family. A look decides if three things hold: the form is settled;
+every mutant is caught, so that the cases tell this formula from wrong ones; the next look cannot confirm a probability
+that this one does not. docs/verdicts.md, "Drawn until they decide", says why no outcome is less sure for it.
 """
 
 from collections.abc import Sequence

@@ -180,7 +180,7 @@ def slope_curve(family: str, fitted: Slope, claimed: float | None, part: int = 0
 
 
 def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers of a case that a ratio may depend on: what it describes itself by, and symbols of the formula."""
+    """The numbers of a case on which a ratio may depend: its description and the symbols of the formula."""
     used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
     given = {name: value for name, value in values.items() if value is not None}

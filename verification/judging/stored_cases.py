@@ -16,7 +16,7 @@ from verification.judging.points import Known
 
 @dataclass(frozen=True)
 class Shown:
-    """What a stored case showed: the facts, how the violation was confirmed, the comparison and what it is made of."""
+    """The result of a stored case: the facts, how the violation was confirmed, the comparison and its sides."""
 
     witness: Witness
     confirmation: Confirmation | None

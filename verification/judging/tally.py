@@ -64,10 +64,10 @@ class Tally:
         return sum(self.counts.values())
 
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
-        """The one outcome, and what must be said beside it; a counterexample decides however few the cases are.
+        """The one outcome, and the facts that go with it; a counterexample decides however few the cases are.
 
-        A claim that was tried on no case does not hold: one admitted case is required where fewer are asked for. Nor
-        does a claim hold if a case could not be computed: that case may break it.
+        A claim without an admitted case does not hold: one is required even where fewer are asked for. Nor does a claim
+        hold if a case could not be computed: that case may break it.
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]

@@ -27,9 +27,9 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
 
     Args:
         x: rows, (n, d).
-        depth: layers of weights, as `ntkfl.gram.deep` counts them. 1, a linear network: on independent rows. 2: where
-            no two rows are parallel, and antipodal pairs are independent. 3 or more: where no two rows are parallel.
-            None, any of 2 or more: what depends on the depth is not claimed.
+        depth: layers of weights, as `ntkfl.gram.deep` counts them. 1, a linear network: positive definite on
+            independent rows. 2: where no two rows are parallel, and antipodal pairs are independent. 3 or more: where
+            no two rows are parallel. None: any depth of 2 or more; nothing is claimed that depends on the depth.
 
     Returns:
         Whether it is; None where that is not known.
@@ -37,8 +37,9 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
     Raises:
         ValueError: an entry that is not finite, a zero row, or a depth below 1.
     Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only; antipodal points: fl-ntk/X.7.
-        Deeper ones: the kernel of unit rows is a power series in their product with positive coefficients; two layers
-        have of odd powers the first alone, three have all of them, which separates all rows (Schoenberg 1942).
+        Deeper ones: the kernel of unit rows is a power series in their product with positive coefficients. With two
+        layers the first odd power is the only one; with three there are all odd powers, which separate all rows
+        (Schoenberg 1942).
     """
     if depth is not None and depth < 1:
         raise ValueError(f"depth is {depth}; it must be 1 or more, the number of layers of weights")
@@ -72,26 +73,26 @@ def check(
     Args:
         kernel: kernel(x, z=None) -> (n, n') for rows x (n, d) and z (n', d), z = x when not given.
         depth: layers of weights of the ReLU network, as `ntkfl.gram.deep` counts them; 1 is a linear network. Default:
-            any of 2 or more; less is claimed of them.
+            any depth of 2 or more, for which less is claimed.
         strictly_positive: predicate on x (n, d): True where the Gram matrix is claimed positive definite, False where
             it is claimed singular, None where nothing is claimed. None instead of a predicate: no claims at all.
             Default: `relu_strictly_positive` of this depth.
         homogeneous: p with k(c x, z) = c^p k(x, z) for every c > 0 and row x, or None.
         rotation_invariant: whether k(x Q) = k(x) for rotations Q.
-        against: another kernel function, which the first is claimed to equal entry by entry, to within `rounding`;
-            default none.
+        against: another kernel function, claimed to have the same entries to within `rounding`; default none.
         finite: the finite-width counterpart finite(x, width, seed) -> (n, n). On six rows with three features its RMS
-            error must fall as width^(-1/2), and the mean of each entry over the seeds, extrapolated to infinite width,
-            must be the kernel's within its interval (99.9% for all entries together, and once more on other seeds
-            before a difference is believed). The report says how large an error would have been seen; default none.
+            error must fall as width^(-1/2). The mean of each entry over the seeds, extrapolated to infinite width, must
+            contain the kernel's within its interval (99.9% for all entries together, and once more on other seeds
+            before a difference is believed). The report says how large an error would have been noticed; default none.
         rounding: relative error allowed to entries: equal ones may differ by this much of the largest entry, and
             eigenvalues of n rows, at unit diagonal, lie below zero by n times this. The default passes kernels that
-            take arccos of a dot product; such lose half their digits at equal and opposite rows.
+            take arccos of a dot product, which lose half their digits at equal and opposite rows.
         smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
             Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
             needs 1e-5, the default at depth 1.
-        widths: at which `finite` is run, at least 4, ascending; default (64, 128, 256, 512, 1024, 2048, 4096).
-        networks: seeds at each of them, at least 8; default 32.
+        widths: the widths at which `finite` is run, at least 4, ascending; default (64, 128, 256, 512, 1024, 2048,
+            4096).
+        networks: seeds at each width, at least 8; default 32.
         examples: data sets per property; default 100.
         seed: of all draws; the same seed gives the same report; default 0.
 
@@ -161,7 +162,7 @@ def _check_arguments(
 
 
 class _Broken(Exception):
-    """Tells Hypothesis that a draw fails, so that it shrinks it."""
+    """Tells Hypothesis that a draw fails, so that Hypothesis shrinks the draw."""
 
 
 def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:

@@ -30,14 +30,14 @@ class PropertyCheck:
 
     Args:
         name: of the property.
-        requirement: what `worst` is and where it must lie, in words.
-        examples: number of data sets judged before the first failure; those the property does not apply to, or on which
-            the kernel has no finite output, are not counted.
-        worst: the number found on the shrunk counterexample, or else where it came closest to failing.
-        allowed: where it must lie there, (lowest, highest). None with worst: no data set could be judged.
+        requirement: the meaning of `worst` and the range that is required, in words.
+        examples: number of data sets judged before the first failure; data sets without finite output, or outside the
+            property's scope, do not count.
+        worst: the number on the shrunk counterexample, or, without one, the number closest to failing.
+        allowed: the required range there, (lowest, highest). None with worst: no data set could be judged.
         counterexample: None where no failure was found.
-        note: what the outcome rests on.
-        unresolved: why the check can tell neither; "" where it can.
+        note: the conditions of the outcome.
+        unresolved: why the check cannot decide; "" where it decides.
     """
 
     name: str

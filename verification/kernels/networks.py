@@ -63,7 +63,7 @@ def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> It
 
 
 def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, seed: int) -> Judgement:
-    """On all rows; where that fails, on one or two of them that show it too."""
+    """On all rows; if they fail, on one or two rows that fail too."""
     judgement = _slope(networks, limit, kernels, ROWS)
     if judgement.unresolved or judgement.margin >= 0:
         return judgement
@@ -119,8 +119,8 @@ def _worst_entry(
 ) -> Judgement:
     """The entry that differs by most errors.
 
-    Its limit is the constant of the fit c + b/width to the means over networks, b = 0 where these have no bias, in
-    which a width weighs what it has of neurons; its interval comes from the spread over networks at each width, by
+    Its limit is the constant of the fit c + b/width to the means over networks (b = 0 where they have no bias), in
+    which a width weighs by its number of neurons. Its interval follows from the spread over networks at each width, by
     Welch's t, and by Bonferroni for all entries together.
     """
     count, weight = kernels.shape[1], np.asarray(networks.widths, float)

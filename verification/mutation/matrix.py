@@ -30,10 +30,10 @@ KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant surv
 def standard_mutants(statement: Statement, form: Form) -> tuple[Mutant, ...]:
     """A constant halved (or doubled), powers changed by half, factors dropped, indices shifted, signs, the comparison.
 
-    Both directions of a change are made where only one of them claims more; formulas that come out alike are made once.
+    Both directions of a change are made, though only one of them claims more; equal formulas are made once.
 
     Args:
-        statement: whose formula is changed.
+        statement: the statement whose formula is changed.
         form: one of the statement's forms.
     """
     formula, mutants, seen = statement.forms[form], [], [statement.forms[form].mutated(lambda part: part)]

@@ -6,7 +6,7 @@ from verification.planted_faults.fault import PlantedFault
 
 
 def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedFault, ...]:
-    """All of them, or those that one of these statements should notice.
+    """All planted faults, or those that one of these statements should notice.
 
     Args:
         identifiers: ids of statements; None: all.

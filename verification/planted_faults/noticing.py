@@ -50,10 +50,10 @@ class Noticed:
 
 
 def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
-    """Plant each fault in turn and ask the statement that stands on it whether it notices.
+    """Plant each fault in turn, and ask the statement that rests on the faulty function whether it notices.
 
-    Its forms are judged in this process on few cases, and first without a fault: a verdict that differs already, since
-    the cases are so few, notices nothing. Interrupted (Ctrl-C), it returns what was found so far.
+    Its forms are judged in this process on few cases, first without a fault: a form whose verdict differs even then,
+    because the cases are few, counts as noticing nothing. Interrupted (Ctrl-C), it returns what was found so far.
 
     Args:
         mutants: the faults.

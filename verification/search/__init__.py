@@ -1,7 +1,7 @@
-"""Counterexample search: Hypothesis climbs, Nelder-Mead goes on, what is found is shrunk and confirmed.
+"""Counterexample search: Hypothesis climbs, Nelder-Mead goes on; a counterexample is shrunk and confirmed.
 
-`attack` searches, `stored_counterexample` takes the stored case, `written` and `read` keep what was found in a file,
-`rejudge` judges such a file again, `attack_held` searches what held in the cases of `verify`.
+`attack` searches, `stored_counterexample` takes the stored case, `written` and `read` keep a counterexample in a file,
+`rejudge` judges such a file again, `attack_held` searches against forms that held in the cases of `verify`.
 """
 
 from verification.search.after_cases import attack_held

@@ -25,12 +25,12 @@ def attack_held(
     seed: int = 0,
     progress: Callable[[str], None] = lambda said: None,
 ) -> list[Verdict]:
-    """The verdicts, after a short search for a counterexample to each that held in all its cases.
+    """The verdicts, after a short search for a counterexample to each form that held in all its cases.
 
     Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated,
-    *broken by search*; a counterexample that nothing could redo is reported and decides nothing. On a user's
-    own data the outcome stays that of these data, and the verdict says where the form fails. Nothing is written.
-    Interrupted (Ctrl-C), it returns all verdicts; those that were still to be searched say that they are not complete.
+    *broken by search*; a counterexample that nothing could redo is reported and decides nothing. On a user's own data
+    the outcome stays that of these data, and the verdict says where the form fails. Nothing is written. Interrupted
+    (Ctrl-C), it returns all verdicts; a verdict whose search is missing says that it is not complete.
 
     Args:
         verdicts: as `verify` gives them.
@@ -72,7 +72,7 @@ def attack_held(
 
 
 def _held(verdict: Verdict) -> bool:
-    """Whether a form held in its cases, all of which were run."""
+    """Whether a form held in its cases, and all of them were run."""
     return verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES) and verdict.complete and verdict.error is None
 
 

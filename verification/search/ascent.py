@@ -14,7 +14,7 @@ from ntkfl import gram, interruption
 from ntkfl.algorithm1.reference import Arithmetic
 from ntkfl.problem import Problem, Setup, Weights
 
-MOST = 24  # coordinates; a simplex in more of them does not get anywhere in the evaluations there are
+MOST = 24  # most coordinates; with more of them a simplex makes no progress in the evaluations allowed
 SPREAD = 0.3  # edge of the first simplex
 LEAST = 1e-6  # an ascent that gains less in a turn is at its end
 GOOD = 0.1  # a step among the discrete neighbours that gains more is not counted: it is the way up
@@ -155,7 +155,7 @@ def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
     """Positive floats of a dataclass and of those within it, and the coordinates of its problem and setup.
 
-    Sigma stays as it is, since it sets the scale, and so do the points unless they are asked for.
+    Sigma stays, since it sets the scale; the points stay unless they are asked for.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():

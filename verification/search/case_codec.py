@@ -13,7 +13,8 @@ import numpy as np
 from bounds.brought import extensions_of_statements
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
-PACKAGES = ("bounds.", "ntkfl.")  # whose values a file may name; those of modules that brought a statement too
+# modules whose values a file may name; modules that brought a statement are allowed too
+PACKAGES = ("bounds.", "ntkfl.")
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
 DTYPES = {"float64": float, "int64": np.int64, "bool": bool}
 

@@ -36,10 +36,10 @@ Progress = Callable[[str], None]  # told each stage of a search as it begins
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A violation that stands: the shrunk case, its sides, how it was confirmed, and how it was come by.
+    """A violation that stands: the shrunk case, its sides, how it was confirmed, and how it was found.
 
-    `standing`: whether it was confirmed, or only seen because nothing could redo it. `after`: cases looked at when the
-    first violation was seen; `first`: that case, as found.
+    `standing`: whether it was confirmed, or only seen because nothing could redo it. `after`: cases searched when the
+        first violation was seen; `first`: that case before shrinking.
     """
 
     case: Any
@@ -107,19 +107,19 @@ def attack(
 ) -> Attack:
     """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
 
-    What a family's strategy gives is searched first, since it is small; then the family's own cases are looked at, as
-    many as `verify` draws, and for seed 0 the same. Those of a rate are ladders, dear ones: only where nothing else is.
-    Interrupted (Ctrl-C), it returns what it has: the simplest violation so far, if one was seen.
+    Cases from a family's strategy are searched first, since they are small; then the family's own cases, as many as
+    `verify` draws, and for seed 0 the same. A rate's own cases are ladders, which are expensive; they are searched only
+    where there are no others. Interrupted (Ctrl-C), it returns the simplest violation so far, if one was seen.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        examples: cases of the strategies, over all families, before shrinking, and of each family's own at most; the
-            same seed looks at the same ones; default 400.
-        seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself;
+        examples: cases of the strategies, over all families, before shrinking, and the most of each family's own; the
+            same seed gives the same cases; default 400.
+        seconds: processor time; no new case is begun after it, and a search that ends by it may not be repeatable;
             default 60.
         seed: of the search; default 0.
-        shrinking: seconds for each of the two ways of shrinking what is found; default 10.
+        shrinking: seconds for each of the two ways of shrinking a counterexample; default 10.
         options: data, sizes and steps of the families; default `Options()`.
         progress: told each stage; default nobody.
 

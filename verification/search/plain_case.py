@@ -16,7 +16,7 @@ MOST_GROUPS = 8  # groups of equal neurons that are written out
 
 @singledispatch
 def in_words(case: Any) -> list[str]:
-    """A few lines: sizes and steps, points, labels and clients, neurons; else what the case says of itself."""
+    """A few lines: sizes and steps, points, labels and clients, neurons; for other cases, the case's description."""
     problem, setup, weights = (getattr(case, name, None) for name in ("problem", "setup", "weights"))
     if not isinstance(problem, Problem):
         return [", ".join(f"{name} = {value}" for name, value in case_of(case).describe().items())]

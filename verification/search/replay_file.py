@@ -22,7 +22,7 @@ FORMAT = "ntkfl counterexample 1"
 
 @dataclass(frozen=True)
 class Replay:
-    """What a file says: a statement, a form, a case, and the sides (left, right) that were found on it."""
+    """The content of a replay file: a statement, a form, a case, and the sides (left, right) on it."""
 
     statement: Statement
     form: Form

@@ -30,13 +30,14 @@ CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # of each of these looks, so that
 
 @dataclass(frozen=True)
 class Seen:
-    """One case looked at.
+    """One case of a search.
 
-    `score`: the larger, the nearer to a violation. `late`: the same of the last round, carried on to round 256 by the
-    trend there; a bound that fails in the end may be nearest to it in the first round, and worst in between.
+    `score`: the larger, the nearer to a violation. `late`: the score of the last round, carried on to round 256 by the
+        trend there. A bound that fails in the end may be nearest to failing in the first round, and farthest in
+        between.
     `comparison`: None where a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated`: as judged
-    in float64. `allowed`: the probability with which the claim may fail. `frequency`: failures and networks, for such a
-    claim, with the probability that it allows.
+    in float64. `allowed`: the probability with which the claim may fail. `frequency`: for such a claim its failures and
+    networks, with the probability that it allows.
     """
 
     score: float
@@ -75,7 +76,7 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
-    """How well a violation stands, and how that was found: in balls, on other networks, or on many of them."""
+    """How well a violation stands, and by which means: in balls, on other networks, or on many of them."""
     comparison = seen.comparison
     assert comparison is not None
     with undisturbed():
@@ -187,7 +188,7 @@ def _score(kind: Kind, comparison: Comparison) -> float:
 
 
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
-    """The share of fresh networks on which the claim fails; more of them where it is not clearly below what is allowed.
+    """The share of fresh networks on which the claim fails; more of them if it is not clearly below the allowed one.
 
     The score is the log ratio that all but the allowed share of networks stay below.
     """
@@ -208,8 +209,8 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
-    """Failures, admitted networks, the largest probability allowed, their ratios, the worst comparison, what was unmet
-    (how the best of the other networks was seen), and the largest `late`.
+    """Failures, admitted networks, the largest probability allowed, their ratios, the worst comparison, the unmet
+    hypotheses (of the best of the other networks), and the largest `late`.
     """
     late: float | None = None
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")

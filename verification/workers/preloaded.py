@@ -1,8 +1,8 @@
-"""What the process imports that `verification.processes` forks workers from: their code and the catalogue.
+"""The imports of the process that `verification.processes` forks workers from: their code and the catalogue.
 
-It also loads what would take every worker seconds: JAX, and the compiled passes of the simulators. Compiling starts no
-thread, which a fork would lose. Loading takes seconds, and the process that has started this one may be killed in that
-time; `_end_if_alone` ends this process then.
+It also loads JAX and the compiled passes of the simulators, which would take every worker seconds. Compiling starts no
+thread, which matters because a fork loses threads. Loading takes seconds, and the parent process may be killed in that
+time; `_end_if_alone` then ends this process.
 """
 
 import os

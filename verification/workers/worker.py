@@ -1,4 +1,4 @@
-"""A process that checks what it is handed, unit by unit, and says how far it is; see `verification.processes`.
+"""A process that checks the units that it is given, one by one, and reports its progress; see `verification.processes`.
 
 A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, text, file, line], or ["verdicts",
 [...]].

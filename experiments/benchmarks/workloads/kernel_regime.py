@@ -29,7 +29,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _swept(sizes: Sizes) -> Call:
-    """The same for one server step after the other, from one setup; the first is that of the others' runs."""
+    """The same for one server step after the other, from one setup; the first step is that of the other workloads."""
     from dataclasses import replace
 
     from ntkfl.limit.infinite_width import KernelRegime

@@ -144,7 +144,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
 
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
-    """Rounds predicted for this network's start beside those of the network, and where the two orders part."""
+    """Rounds predicted from this network's start beside its own, and the pairs that the two order differently."""
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
     from verification.tables import plain_table

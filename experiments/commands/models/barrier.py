@@ -115,7 +115,7 @@ def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None)
 
 
 def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
-    """The barriers of the mean of all, then those of every pair; with `align` the same of the aligned networks."""
+    """The barriers of the mean of all networks, then those of every pair; with `align` those of aligned ones too."""
     content, lines = _group_numbers(files, given.networks, given, loss)
     setting, said = _setting(given, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def method_lines() -> Iterator[str]:
-    """Every method by name: what it does and where it is from; its options with their defaults below it."""
+    """Every method by name: its rule and its source, and below it its options with their defaults."""
     from ntkfl.training.methods import catalogue, options
 
     for name, module in sorted(catalogue().items()):

@@ -210,7 +210,7 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
     """Load the data once, so that what is wrong with them, or with steps chosen for them, is said before the work.
 
     Raises:
-        ValueError, OSError: what the data, or their partition, are refused for.
+        ValueError, OSError: the data, or their partition, are refused.
         TooLittleMemory: a single case is too large for this machine.
     """
     chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)

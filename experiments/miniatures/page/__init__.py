@@ -1,1 +1,1 @@
-"""The page of miniatures: orderings that are seen, the two scales beside each other, what is left out."""
+"""The page of miniatures: orderings that are seen, the two scales beside each other, and what is left out."""

@@ -20,7 +20,7 @@ def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
 
 
 def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str]]:
-    """Every ordering of the paper as it is on the two scales, and what the two say together.
+    """Every ordering of the paper on the two scales, and the joint result.
 
     Args:
         first: the miniature's results on one scale.

@@ -1,10 +1,10 @@
 """Alignment: is there a barrier between two models once the units of one are permuted to fit those of the other?
 
-Two-layer networks are trained on digits and Fashion-MNIST: alone from two starts; so, with FedGuCci's connectivity loss
-to one anchor, a third trained model; alone from one start; or as the two clients of FedAvg and of FedGuCci, who own
-five classes each. The barriers of the cross-entropy on training images are exact: as the models are, after weight
-matching and after activation matching. (Models that fit the training images too well gain from averaging on test images
-whatever stands between them, so that a barrier there says less.)
+Two-layer networks are trained on digits and Fashion-MNIST in four ways: alone from two starts; alone from one start;
+from two starts with FedGuCci's connectivity loss to one anchor, a third trained model; or as the two clients of FedAvg
+and of FedGuCci, who own five classes each. The barriers of the cross-entropy on training images are exact; they are
+taken without alignment, after weight matching and after activation matching. (A model that fits the training images too
+well gains from averaging on test images even across a barrier, so that a barrier there is less informative.)
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ from ntkfl.training.tree import Params
 INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
 KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
-IMAGES, SEEN = 500, 200  # images trained on, and those of barriers
+IMAGES, SEEN = 500, 200  # images for training, and images for barriers
 ROUND, BETA = 4, 3.0  # passes of a client's round, and FedGuCci's
 KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
 AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}

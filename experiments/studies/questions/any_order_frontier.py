@@ -64,7 +64,7 @@ def chain_reaction(x: np.ndarray, width: int) -> float:
 
 
 def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
-    """`round`, `held`, `distance`, `residual`; `round_x`, that of X.11 or X.12; `left`, |y - f| at the end."""
+    """`round`, `held`, `distance`, `residual`; `round_x`, the round of X.11 or X.12; `left`, |y - f| at the end."""
     at = dict.fromkeys(("round", "held", "distance", "residual", "round_x", "left"), float("nan"))
     for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):
         at["left"] = float(np.linalg.norm(problem.y - weights.outputs(problem.x)))

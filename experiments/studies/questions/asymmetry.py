@@ -1,7 +1,7 @@
 """Asymmetry: the Gram matrix H(t,k) of local step k is not symmetric; how does that grow with k and fall with m?
 
 Row i of H(t,k) has the patterns of the server's weights, column j those of the client of j after k local steps. So it
-is symmetric at k = 0, for K = 1 always, and differs from its transpose by the patterns that local steps flip: about
+is symmetric at k = 0, and for K = 1 always. It differs from its transpose by the patterns that local steps flip: about
 eta_l k m^(1/2) of them, of either sign, each worth 1/m.
 """
 

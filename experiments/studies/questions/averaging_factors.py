@@ -65,9 +65,9 @@ def covariance(outputs: np.ndarray) -> float:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The identity, the remainder's bound, the floor of the covariance, and what averaging saves of the variance.
+    """The identity, the remainder's bound, the floor of the covariance, the share of variance that averaging removes.
 
-    These four are algebra, whatever the networks: what they check is the code of the factors. The fifth is IMA's claim.
+    These four are algebra for all networks: they check the code of the factors. The fifth is IMA's claim.
     """
     total = sum(cells[name] for name in PARTS)
     scale = cells[SCALE].to_numpy()

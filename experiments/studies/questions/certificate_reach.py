@@ -1,9 +1,9 @@
 """Certificate reach: at which residual does a deep network, trained in all layers, first certify for any order?
 
-A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does, and takes it towards
-the labels of images by Gauss-Newton steps, theta + J' K^-1 (target - f): to the residual that the last look asked for,
-until a look certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's smallest
-eigenvalue stays, so that the residual that certifies should grow as m^(1/2).
+A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does. Gauss-Newton steps,
+theta + J' K^-1 (target - f), take it towards the labels of images, each time to the residual that the last look
+required, until a look certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's
+smallest eigenvalue stays, so that the residual that certifies should grow as m^(1/2).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 
 def measure(point: Point) -> Measured:
-    """What the look at the start asks for, and what the first certified checkpoint has; NaN where none certifies."""
+    """The requirement at the start, and the numbers of the first certified checkpoint; NaN where none certifies."""
     problem = data.BUILT_IN[point[DATA]](n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)

@@ -1,7 +1,7 @@
-"""Convergence: how many rounds, against the number of clients, the local steps and both step sizes?
+"""Convergence: how does the number of rounds depend on the number of clients, the local steps and both step sizes?
 
-A cell trains one network until its residual has fallen to a hundredth and asks the kernel regime of the same start the
-same question; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
+A cell trains one network until its residual has fallen to a hundredth, and computes the same number of rounds in the
+kernel regime of the same start; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
 """
 
 import math

@@ -1,10 +1,10 @@
 """Outer ranking: do networks rank tuned outer optimizers, local steps and rates by their exact expected losses?
 
-`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for the batches that are drawn and once for
-full ones; the exact expected loss with batches ranks all of these. A cell is one network that the engine trains with
-the steps of one of them, on batches that the prediction knows nothing of. The two-layer network is predicted at
-infinite width, a network with convolutions by the kernel at its start. What the network gives before training is added
-to the labels, so that training and prediction start alike.
+`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for drawn batches and once for full ones; all
+of these are ranked by the exact expected loss with batches. A cell is one network that the engine trains with the steps
+of one of them, on batches that the prediction does not use. The two-layer network is predicted at infinite width, a
+network with convolutions by the kernel at its start. The outputs before training are added to the labels, so that
+training and prediction start alike.
 """
 
 from collections.abc import Iterable

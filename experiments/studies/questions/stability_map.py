@@ -1,9 +1,9 @@
-"""Stability map: at which pairs of step sizes does training diverge, and is it where the kernel regime says?
+"""Stability map: at which pairs of step sizes does training diverge, and does the kernel regime predict them?
 
-A cell trains one network from a residual of a given size and asks the kernel regime, of infinite width and of the
-network's own H(0), for its limits. A run counts as grown when its residual was ever GROWN times the first. From a small
-residual that is a matter of H(0) alone; one of order 1 changes the kernel as it grows, and a network slightly beyond
-the limit may settle in a flatter place, which is no longer the kernel regime.
+A cell trains one network from a residual of a given size, and computes its limits in the kernel regime of infinite
+width and of the network's own H(0). A run counts as grown when its residual was ever GROWN times the first. From a
+small residual growth depends on H(0) alone. A residual of order 1 changes the kernel as it grows, and a network
+slightly beyond the limit may settle in a flatter place, which is no longer the kernel regime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
 DEEP_WIDTH = 256  # of others
 SMALL = 0.01  # residual up to which growth is a matter of H(0) alone
-GROWN, MOST = 3.0, 1e6  # of the first residual: from here on a run has grown; what is written where it overflowed
+# a run whose residual exceeds this multiple of the first has grown; it is also the value of a run that overflowed
+GROWN, MOST = 3.0, 1e6
 DECIDED = 100.0  # growth that the kernel regime must predict within ROUNDS for a run of that many to show it
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
 SOURCE = "fl-ntk/X.3"
@@ -51,7 +52,7 @@ def measure(point: Point) -> Measured:
     )
     start, infinite, own, train = _network(point["network"], drawn.x, setup)
     problem = replace(drawn, y=start + point[SIZE] * drawn.y)
-    with warnings.catch_warnings():  # that a step is beyond the limit is what this study is about
+    with warnings.catch_warnings():  # steps beyond the limit are the subject of this study
         warnings.simplefilter("ignore", UserWarning)
         limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
         try:
@@ -107,7 +108,7 @@ def network_name(word: str) -> str:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Where growth begins against the limit; whether every run does what its own kernel regime says; eta_g <= 1."""
+    """Where growth begins, compared with the limit; whether every run follows its own kernel regime; eta_g <= 1."""
     sizes = cells[SIZE].to_numpy()
     small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest; none where all are large
     yield _where_growth_begins(small)

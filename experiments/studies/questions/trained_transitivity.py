@@ -137,7 +137,7 @@ def _grouped(values: Numbers, fixed: tuple[str, ...]) -> np.ndarray:
 
 
 def _spearman(first: np.ndarray, other: np.ndarray) -> float:
-    """The rank correlation over cells that have both; NaN where they are few, or one number is the same in all."""
+    """The rank correlation over cells that have both numbers; NaN where there are few, or one number never varies."""
     there = np.isfinite(first) & np.isfinite(other)
     first, other = first[there], other[there]
     if len(first) < FEWEST_IN_ONE or np.ptp(first) == 0 or np.ptp(other) == 0:

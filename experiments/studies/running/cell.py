@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell's numbers depend on, and nothing else."""
+    """Everything that a cell's numbers depend on."""
 
     study: str
     point: Point  # one value of every axis

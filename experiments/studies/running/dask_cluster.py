@@ -91,10 +91,10 @@ class DaskCluster:
         self._client.wait_for_workers(count)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it, as they finish.
+        """Each cell with its result, as they finish.
 
-        Dask suspects every cell that a dead worker had, the waiting ones too; so a suspect is measured once more,
-        alone, after all others, before it is said to bring its worker down.
+        Dask suspects every cell of a dead worker, the waiting ones too. So a suspect is measured once more, alone,
+        after all others, before it is blamed.
 
         Raises:
             RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.

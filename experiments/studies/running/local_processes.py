@@ -148,6 +148,6 @@ class _Worker:
         return f"the worker process ended with {how}; what it printed is on the run's standard error"
 
     def end(self) -> None:
-        """End the process; what it has begun is lost, what it has stored is not."""
+        """End the process; its unfinished cell is lost, stored cells are not."""
         with self._process:
             self._process.kill()

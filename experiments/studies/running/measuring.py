@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate
 
 
 class RunStopped(RuntimeError):
-    """Why a run cannot go on, though its cells are sound: a full disk, other code, no scheduler."""
+    """Why a run cannot go on although its cells are sound: a full disk, other code, no scheduler."""
 
 
 class Status(StrEnum):
@@ -40,7 +40,7 @@ def measured(spec: str, cell: Cell) -> bytes | str:
     study, begun = find(spec), time.process_time()
     try:
         arrays = as_arrays(study, study.measure(cell.point))
-    except Exception:  # whatever it is, it is this cell's alone: the traceback is kept and the others go on
+    except Exception:  # any exception concerns this cell alone: its traceback is kept and the others go on
         interruption.check()  # which an error of this kind may have been
         return traceback.format_exc()
     return packed(cell, Contents(arrays, time.process_time() - begun))

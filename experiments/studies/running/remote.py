@@ -10,7 +10,7 @@ ONE_AT_A_TIME = Lock()  # a worker may have several threads; ball arithmetic has
 
 
 def measured_there(spec: str, inputs: str) -> bytes | str:
-    """The cell of these inputs as the bytes of its file, or the traceback of its failure; nothing is stored there.
+    """The cell of these inputs as the bytes of its file, or the traceback of its failure; the worker stores nothing.
 
     Raises:
         OtherCode: the worker has another version of the code. ValueError: it has no such study.
