@@ -2,8 +2,9 @@
 
 `python docs/sixty_thousand.py`
     draws sixty_thousand.svg anew from sixty_thousand.json; a number that was not kept is null there.
-`python docs/sixty_thousand.py keep RUN.json ...`
-    takes into sixty_thousand.json what `ntkfl limit --json RUN.json` wrote.
+`python docs/sixty_thousand.py keep [--tuned] RUN.json ...`
+    takes into sixty_thousand.json what `ntkfl limit --json RUN.json` wrote; the picture has the best tuned run of each
+    method in place of others at the same steps.
 `python docs/sixty_thousand.py kernels RUN.npz PARTITION NAME ...`
     holds kernels of low rank against the exact rounds of FedAvg that `ntkfl limit --state RUN.npz` keeps.
 `python docs/sixty_thousand.py apart RUN.npz OTHER.npz`
@@ -38,6 +39,10 @@ LOOKS = {  # colours that `themed` has a dark shade of
     "scaffold": ("#8b3a8b", "^", "SCAFFOLD"),
     "scaffold, server_rate": ("#8b3a8b", "P", "SCAFFOLD, server rate 1.9"),
     "feddyn": ("#009e73", "X", "FedDyn"),
+    "fedavg, tuned": ("#0072b2", "<", "FedAvg, tuned"),
+    "fedavgm, tuned": ("#d55e00", ">", "momentum, tuned"),
+    "scaffold, tuned": ("#8b3a8b", "*", "SCAFFOLD, tuned"),
+    "feddyn, tuned": ("#009e73", "p", "FedDyn, tuned"),
 }
 
 
@@ -49,7 +54,7 @@ def drawn(curves: list[dict]) -> Figure:
         panels = figure.subplots(len(rows), len(COLUMNS), sharex="col", sharey="col", squeeze=False)
         marks: dict[str, object] = {}
         for line, partition in zip(panels, rows, strict=True):
-            own = [curve for curve in curves if curve["partition"] == partition]
+            own = shown([curve for curve in curves if curve["partition"] == partition])
             for axes, measure in zip(line, COLUMNS, strict=True):
                 marks |= _panel(axes, own, measure)
             line[0].set_ylabel(ROWS[partition])
@@ -62,10 +67,25 @@ def drawn(curves: list[dict]) -> Figure:
     return figure
 
 
+def shown(curves: list[dict]) -> list[dict]:
+    """Of one partition's curves those that are drawn: of a method's tuned runs the one that leaves least."""
+    best: dict[str, dict] = {}
+    for curve in sorted(curves, key=lambda curve: -curve["residual"][-1]):
+        if curve.get("tuned"):
+            best[curve["method"]] = curve
+    return [curve for curve in curves if not curve.get("tuned") or curve is best[curve["method"]]]
+
+
+def _look(curve: dict) -> str:
+    if curve.get("tuned"):
+        return f"{curve['method']}, tuned"
+    return curve["method"] + (", server_rate" if "server_rate" in curve["options"] else "")
+
+
 def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
     marks: dict[str, object] = {}
     for curve in curves:
-        color, marker, name = LOOKS[curve["method"] + (", server_rate" if "server_rate" in curve["options"] else "")]
+        color, marker, name = LOOKS[_look(curve)]
         points = [
             (t, value) for t, value in zip(curve["rounds"], curve[measure], strict=True) if t and value is not None
         ]
@@ -79,13 +99,15 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
     return marks
 
 
-def kept(curves: list[dict], runs: list[dict]) -> list[dict]:
-    """The curves with those of runs of `ntkfl limit`; rounds that a run does not have stay."""
+def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
+    """The curves with those of runs of `ntkfl limit`, whose steps are tuned or not; rounds that a run lacks stay."""
     rows = {_key(curve): curve for curve in curves}
     for run in runs:
         (partition,) = re.findall(r"partition='([^']+)'", run["data"])
         curve = {"partition": partition, "method": run["method"], "options": run["options"]}
         curve["eta_local"] = float(f"{run['eta_local']:.3g}")
+        if tuned:
+            curve["tuned"] = True
         points = {point["round"]: point for point in run["points"] if point["round"]}
         if old := rows.get(_key(curve)):
             before = [dict(zip(COLUMNS, values, strict=True)) for values in zip(*map(old.get, COLUMNS), strict=True)]
@@ -178,7 +200,9 @@ def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
-    commands.add_parser("keep").add_argument("runs", nargs="+", type=Path)
+    keeping = commands.add_parser("keep")
+    keeping.add_argument("--tuned", action="store_true", help="the steps of these runs are tuned")
+    keeping.add_argument("runs", nargs="+", type=Path)
     held = commands.add_parser("kernels")
     held.add_argument("state", type=Path)
     held.add_argument("partition")
@@ -197,7 +221,9 @@ def main() -> None:
         content = json.loads(CURVES.read_text(encoding="utf-8"))
         if given.command == "keep":
             runs = [json.loads(path.read_text(encoding="utf-8")) for path in given.runs]
-            content = kept(content, [one for run in runs for one in (run if isinstance(run, list) else [run])])
+            content = kept(
+                content, [one for run in runs for one in (run if isinstance(run, list) else [run])], given.tuned
+            )
             CURVES.write_text("[\n" + ",\n".join(map(json.dumps, content)) + "\n]\n", encoding="utf-8")
         PICTURE.write_bytes(themed(as_bytes(drawn(content), "svg", "sixty-thousand")))
 

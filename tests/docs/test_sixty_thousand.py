@@ -41,6 +41,23 @@ def test_a_run_is_kept_beside_the_rounds_that_it_does_not_have(tmp_path):
     assert curve["train"] == [0.25, round(point["train"], 4)] and curve["test"] == [None, round(point["test"], 4)]
 
 
+def test_of_tuned_runs_the_best_of_each_method_is_drawn():
+    plain = {"partition": "iid", "method": "fedavg", "options": {}, "residual": [0.9, 0.7]}
+    tuned = [
+        plain | {"options": {"server_rate": rate}, "residual": [1, r]} for rate, r in ((2, 0.6), (3, 0.5), (4, 0.8))
+    ]
+    tuned = [curve | {"tuned": True} for curve in tuned]
+    other = tuned[2] | {"method": "scaffold"}
+    assert drawing().shown([plain, *tuned, other]) == [plain, tuned[1], other]
+    problem = data.digits(60, target="one-hot", clients=3, test=20)
+    run = limit_curves(problem, [0, 2], method="fedavg", options={"server_rate": 1.5}).to_dict()
+    run["data"] = "partition='iid'"
+    (curve,) = drawing().kept([], [run], tuned=True)
+    assert curve["tuned"] and drawing().kept([curve], [run], tuned=True) == [curve]
+    figure = drawing().drawn([curve])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FedAvg, tuned"]
+
+
 def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path):
     """The judge runs the local steps one by one with whole matrices."""
     problem = data.digits(80, target="one-hot", clients=4, test=30)
