@@ -1,14 +1,15 @@
-"""Rate and stability in the mean square, in the modes of the mean round.
+"""Rate and stability of the residual's mean square when rounds are random, from the modes of the mean round.
 
-H = L L^T of full column rank and L^T u(H_D) L = Q diag(nu) Q^T: with F = L Q, the part of the residual that moves is r
-= F s, and F^T of the mean displacement is nu s. A server that combines mean and memory with numbers acts on every mode
-alone: it takes the mode's 1 + memory numbers z_i to B_i z_i + j n_i. The noise has the covariance N(S) = F^T Noise(F S
-F^T) F with S = E s s^T, a linear map that keeps positive matrices positive.
+H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q: the
+part of the residual that moves is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r = nu s.
+The server's rule is linear with constant coefficients, so that it acts on every mode alone: z_i, which has s_i and the
+server's memory of mode i, becomes B_i z_i + j n_i with the noise n_i. With S = E s s^T, the noise has the covariance
+N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices positive.
 
-The map of the second moments has an eigenvalue l > max_i |B_i|^2 where S -> h(l) N(S), entry by entry, has the
-eigenvalue 1. Here h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0 is the effect of the noise of modes i and j on all
-later rounds. The spectral radius of S -> h(l) N(S), the gain, falls with l. So the mean square falls iff the mean does
-and the gain at l = 1 is below 1.
+Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: what later rounds make of the noise of modes i and j. Above
+max_i |B_i|^2, a number l is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), a
+product entry by entry. The gain is the radius of the latter map, and it falls as l grows. So the mean square falls iff
+the mean does and the gain at l = 1 is below 1.
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 

@@ -1,15 +1,17 @@
 """A proof, from one checkpoint, that a smooth network trained in all its layers fits its data in any order of training.
 
-The network has layers z_k = scale_k W_k h_(k-1) + bias_scale_k b_k, h_k = phi_k(z_k). Every phi is twice continuously
-differentiable with bounded slope and bend, or a ReLU whose kinks no sample reaches: `ntkfl.smooth_networks.layers`. A
-W_k may be a convolution; residual blocks add their input to their output. Theta are its trained parameters, f its
-outputs on all samples, J their derivatives, r = y - f. In the ball of radius rho about the checkpoint L_i bounds the
-norm of the Hessian of output i, and L_J is a Lipschitz constant of J.
+The network has layers z_k = scale_k W_k h_(k-1) + bias_scale_k b_k, h_k = phi_k(z_k). Every phi_k is twice
+continuously differentiable, and its first two derivatives are bounded; or phi_k is ReLU, and no sample reaches a kink
+(`ntkfl.smooth_networks.layers`). W_k may be a convolution, and a residual block adds its input to its output. Theta
+are the trained parameters, f the outputs on all samples, J the derivative of f in theta, r = y - f. In the ball of
+radius rho about the checkpoint, L_i bounds the norm of the Hessian of output i, and J has the Lipschitz constant L_J.
 
-A step adds sum_B eta_i r_i grad f_i, over any batch of distinct samples, with every eta_i at most eta. A window is a
-run of steps, by one model or by several whose means are taken. No model that trains weighs less than p in its mean. For
-each sample, take the sum of its steps, each times the weight of its model in the mean: for some eta' up to eta all
-these sums lie between p eta' and v p eta'.
+A step adds sum_B eta_i r_i grad f_i to theta. B is any batch of distinct samples, and 0 <= eta_i <= eta. One model
+makes all steps, or several models make steps and are then replaced by their mean, in which each has a weight; a model
+alone has the weight 1. A window is a run of steps for which there are p in (0, 1] and eta' <= eta such that
+- every model that makes steps has a weight of p or more;
+- the steps eta_i of every sample, each times the weight of the model that makes it, sum to between p eta' and
+  v p eta'.
 
 Theorem. At the checkpoint, finitely many inequalities between |r|, lambda_min(J J'), lambda_max(|J J'|), L_i, L_J, eta,
 v and rho (`ntkfl.smooth_networks.window`) prove three things: every window lowers the squared distance to the nearest
