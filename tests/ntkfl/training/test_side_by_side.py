@@ -48,12 +48,12 @@ def test_outputs_are_those_of_each_copy_from_seeds_of_its_own(outputs, stacks):
     network = replace(WideNetwork.named("fc:3:relu:bias=0.2")[0].model((3,), 5, outputs), stacks=stacks)
     model, x = side_by_side(network, 4), torch.randn(6, 3, dtype=torch.float64, generator=torch.manual_seed(0))
     params = model.initial(2)
-    found = model.outputs(params, x)
-    assert found.shape == (6, 4) if outputs is None else (6, 4, 2)
+    together = model.outputs(params, x)
+    assert together.shape == (6, 4) if outputs is None else (6, 4, 2)
     for copy in range(4):
         own = {name: value[copy] for name, value in params.items()}
         assert torch.equal(own["readout.weight"], network.initial(8 + copy)["readout.weight"])
-        torch.testing.assert_close(found[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
+        torch.testing.assert_close(together[:, copy], network.outputs(own, x), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
