@@ -6,7 +6,7 @@ A page is a jupytext script (percent format); a cell `# !ntkfl ...` is a shell c
 kernel of its own, in an empty temporary folder, with one thread, so that what it writes lands there. The tests run each
 page again and compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`:
 any number). The totals in README are taken over from FINDINGS.md. A page that takes more than
-20 seconds says so in its header:
+10 seconds says so in its header:
 
     # ---
     # jupyter:

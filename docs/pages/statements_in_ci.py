@@ -1,3 +1,8 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
 # %% [markdown]
 # # Keep your theorem checked
 #
