@@ -71,7 +71,7 @@ def batch_noise(
     response, drifted, noise, length = np.zeros(size), np.zeros(size), np.zeros((size, size)), 0.0
     for _ in range(steps):
         left = np.stack([1 - values * response, values * drifted - length])[: len(start)]
-        unfitted = np.einsum("ai,abij,bj->ij", left, start, left, optimize=True) + np.outer(values, values) * noise
+        unfitted = np.einsum("ai,abij,bj->ij", left, start, left) + np.outer(values, values) * noise
         own = np.einsum("ij,ij->i", basis @ unfitted, basis)
         drawn = (gamma - 1) * unfitted + (size / batch - gamma) * ((basis.T * own) @ basis)
         noise = np.outer(kept, kept) * noise + step**2 * drawn
