@@ -14,12 +14,19 @@ from hypothesis.internal.conjecture import engine
 jax.config.update("jax_enable_x64", True)  # of what tests compute themselves; `test_double_precision.py` goes without
 
 TESTS = Path(__file__).parent
-LONGEST = [  # files of minutes, in either suite, the longest first
+LONGEST = [  # files of many seconds a test, in either suite, the longest first
     TESTS / "meta" / "test_statements.py",
     TESTS / "docs" / "test_pages.py",
-    TESTS / "verification" / "test_measured_sides.py",
     TESTS / "ntkfl" / "test_fewest_rounds.py",
+    TESTS / "experiments" / "test_interrupts.py",
+    TESTS / "verification" / "test_search.py",
     TESTS / "docs" / "test_site.py",
+    TESTS / "verification" / "test_measured_sides.py",
+    TESTS / "ntkfl" / "test_random_rounds.py",
+    TESTS / "verification" / "test_kernels.py",
+    TESTS / "ntkfl" / "conformance" / "test_live_adapters.py",
+    TESTS / "verification" / "test_library_faults.py",
+    TESTS / "ntkfl" / "test_networks.py",
 ]
 
 # the same examples every time, however slow the machine; this check fails where its clock jumps over a second
