@@ -144,6 +144,7 @@ def test_labels_stay_within_the_bound(y):
     assert y.shape == (3,) and np.abs(y).max() <= 2
 
 
+@pytest.mark.slow
 def test_examples_shrink_to_the_smallest():
     assert np.array_equal(find(unit_data(), lambda x: True), [[1.0]])
     assert find(unit_data(), lambda x: np.linalg.matrix_rank(x) >= 2).shape == (2, 2)

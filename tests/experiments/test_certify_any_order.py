@@ -118,6 +118,7 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
     assert early.exit_code == 1 and "NOT CERTIFIED for fedavgm" in early.stdout and "In the way: " in early.stdout
 
 
+@pytest.mark.slow
 def test_another_loss_is_trained_on_and_certified(tmp_path):
     """From its own rounds; the record replays."""
     rng = np.random.default_rng(1)

@@ -126,7 +126,7 @@ def test_the_plain_grid_counts_as_the_regimes_do(label, seed):
 
 
 @pytest.mark.parametrize("seed", EASY)
-@pytest.mark.parametrize("eta_local", [None, 0.3])
+@pytest.mark.parametrize("eta_local", [pytest.param(None, marks=pytest.mark.slow), 0.3])
 def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
     problem, h, steps = random_problem(seed)
     for budget in (None, 9):

@@ -522,13 +522,14 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
     assert cohort < len(sizes) or not weights.covariance.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options", "sizes", "batch"),
     [
         ("fedavgm", {"momentum": 0.7}, (1, 4, 2, 3), None),
-        pytest.param("fedavg", {"server_rate": 1.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
-        pytest.param("fedprox", {"mu": 0.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
-        pytest.param("fl-ntk", {}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
+        ("fedavg", {"server_rate": 1.5}, (1, 4, 2, 3), None),
+        ("fedprox", {"mu": 0.5}, (1, 4, 2, 3), None),
+        ("fl-ntk", {}, (1, 4, 2, 3), None),
         ("fedavg", {}, (4, 4, 4), 2),
     ],
 )

@@ -62,6 +62,7 @@ def test_cases_beyond_the_premise_excuse_no_failure_within_it():
     assert "8 failures in 8 trials" in verdict.notes[0]
 
 
+@pytest.mark.slow
 def test_a_search_admits_no_case_beyond_the_premise():
     done = attack(get("fl-ntk/B.3"), Form.PROVED, examples=60, seconds=float("inf"), seed=7)
     assert done.found is None

@@ -78,7 +78,7 @@ def distinct_rows(x):
 @cache
 def tried(kernel, **options):
     """The report on few data sets, made once for all tests."""
-    return check(kernel, **({"examples": 20} | options))
+    return check(kernel, **({"examples": 10} | options))
 
 
 @pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.slow)])
@@ -165,6 +165,7 @@ def test_arccos_of_a_dot_product_is_caught_at_a_nearly_parallel_pair_and_not_at_
     assert check(by_arccos, smallest_angle=1e-5, examples=20, homogeneous=None, rotation_invariant=False).ok
 
 
+@pytest.mark.slow
 def test_the_papers_own_condition_misses_dependent_antipodal_pairs():
     """FL-NTK excludes parallel points only; three antipodal pairs in the plane make its kernel singular."""
     x = shown(gram.infinite, "strictly positive where claimed", strictly_positive=distinct_rows).x
@@ -339,6 +340,7 @@ def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told):
     assert report.ok, report
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
     others = {"homogeneous": None, "rotation_invariant": False, "examples": 20}
     assert check(deep(2), depth=3, **others).broken == ("strictly positive where claimed",)

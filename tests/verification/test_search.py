@@ -142,6 +142,7 @@ def test_it_finds_the_square_root_in_b_12():
     assert case.smallest_eigenvalue.hi < 1 / 16  # 8 sqrt(lambda) < 2; an overshoot doubles the movement at most
 
 
+@pytest.mark.slow
 def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
     counterexample = found_in("fl-ntk/Eq18")
     assert counterexample.case.setup.local_steps >= 2
