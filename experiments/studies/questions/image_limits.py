@@ -1,147 +1,243 @@
 """Image limits: where does federated training of wide networks on images leave its infinitely wide limit?
 
-A cell compares one network with ten readouts, trained on Fashion-MNIST by the engine, with the limit of its method,
-computed by tiles of the Gram matrix. The network's outputs before training are added to the labels and subtracted from
-its outputs: network and limit both start from 0.
+A cell trains a network with ten readouts on Fashion-MNIST and holds every round against the limit of its method,
+computed by tiles of the Gram matrix. Beside it the linearisation of the same network in its weights at the start is
+trained in the same way: it is off the limit because the network's first kernel is not that of infinite width, and the
+network is off its linearisation because the kernel moves. The network's outputs before training are added to the labels
+and subtracted from its outputs: all start from 0.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, islice
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
 from bounds import Outcome
 from experiments.studies.answers import power_law, untested
-from experiments.studies.chart import Chart, Label
+from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.random_seed import own_seed
-from experiments.studies.series import width_panels
+from experiments.studies.series import line, mean, points, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data, kernel_regime
+from ntkfl import data, interruption
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import MatrixFreeRegime
+from ntkfl.exact_dynamics import base_regime, of_method
+from ntkfl.gram.tiles import tiles_bytes
 from ntkfl.problem import Problem, Setup
 
-SAMPLES, TESTED, CLIENTS, PARTITION = 2000, 2000, 20, "dirichlet:0.3"
-SETUP = Setup(local_steps=2, rounds=4)
+PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_000
+SETUP = Setup(local_steps=5)
+ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
+IN_FLOAT64 = 20_000  # images up to which the limit's tiles are float64
+AT_ONCE = 2**24  # numbers of hidden neurons that are evaluated together: 128 MiB
 APART = 0.01  # least difference of two limits in test accuracy at which their order counts
-SHARE = 1.0  # the clients' step, as a share of 1 / max_c |H_cc|
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
 QUANTITIES = {
-    "outputs": "max_t |y_m(t) - y_inf(t)| / |y|",
-    "accuracy": "test accuracy after the last round",
-    "ahead": "test accuracy after the last round less that of the limit",
-    "residual": "|r(T)| / |y| less that of the limit",
+    "outputs": "|y_m(t) - y_inf(t)| / |y|",
+    "linear": "the same of the network's linearisation",
+    "bent": "|network - its linearisation| / |y|, of outputs",
+    "moved": "|y_inf(t)| / |y|, how far the limit has gone",
+    "accuracy": "test accuracy of the network",
+    "accuracy_linear": "test accuracy of its linearisation",
+    "accuracy_limit": "test accuracy of the limit",
+    "residual": "|r(t)| / |y| of the network",
+    "residual_limit": "|r(t)| / |y| of the limit",
 }
 
 
 @cache
-def problem() -> Problem:
-    """The images of every cell."""
-    return data.fashion_mnist(SAMPLES, target="one-hot", clients=CLIENTS, partition=PARTITION, test=TESTED)
+def problem(images: int) -> Problem:
+    """So many images, and as many others to test on, at most 10,000."""
+    clients, tested = min(images // A_CLIENT, MOST_CLIENTS), min(images, MOST_TESTED)
+    return data.fashion_mnist(images, target="one-hot", clients=clients, partition=PARTITION, test=tested)
+
+
+def tiles(images: int) -> str:
+    """What the tiles of the limit are stored in."""
+    return "float64" if images <= IN_FLOAT64 else "float32"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The limit of a method: its client step, and outputs and predictions of the test images in the reported rounds."""
+
+    eta_local: float
+    outputs: np.ndarray  # (rounds, n, C)
+    tested: np.ndarray  # (rounds, n_test, C)
 
 
 @cache
-def limit(method: str) -> MatrixFreeRegime:
-    """The exact limit of a method on these images, from outputs 0."""
-    regime = kernel_regime(problem(), Setup(eta_local=1e-9), matrix_free="float64")
-    step = SHARE * regime.step_limits.eta_local / 2
-    return kernel_regime(
-        problem(), replace(SETUP, eta_local=step), None, method, METHODS[method], matrix_free="float64"
-    )
+def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap: Path | None = None) -> Limit:
+    """The exact limit of a method on these images, from outputs 0; `step` is a share of 1 / max_c |H_cc|."""
+    given = problem(images)
+    base = base_regime(given, SETUP, None, tiles(images), memmap=memmap)
+    eta_local = step * base.step_limits.eta_local / 2
+    regime = of_method(base.at(replace(SETUP, eta_local=eta_local)), method, METHODS[method])
+    assert given.x_test is not None
+    return Limit(eta_local, regime.outputs(rounds), regime.predict(given.x_test, rounds))
 
 
-@cache
-def curves(method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the limit in every round, and its predictions of the test images after the last."""
-    regime, x_test = limit(method), problem().x_test
-    assert x_test is not None
-    return regime.outputs(np.arange(SETUP.rounds + 1)), regime.predict(x_test, SETUP.rounds)
+def drawn_network(width: int, seed: int, images: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden weights (m, d), and readouts of +-1 / sqrt(m), (m, C), which stay."""
+    rng = np.random.default_rng(own_seed(seed, width, STUDY.name))
+    hidden = rng.standard_normal((width, images.d))
+    return hidden, rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width)
 
 
-def right(outputs: np.ndarray) -> float:
+@dataclass(frozen=True)
+class Begun:
+    """Some samples as a network before training sees them: its outputs, and of a linearisation its active neurons."""
+
+    x: np.ndarray
+    outputs: np.ndarray  # (n, C)
+    active: np.ndarray | None  # (n, m); None: as the network is trained
+
+    @classmethod
+    def of(cls, x: np.ndarray, hidden: np.ndarray, readout: np.ndarray, linear: bool) -> "Begun":
+        before = x @ hidden.T
+        return cls(x, np.maximum(before, 0) @ readout, before >= 0 if linear else None)
+
+    def later(self, z: np.ndarray, readout: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The active neurons at these pre-activations, and what the outputs have changed by."""
+        active = z >= 0 if self.active is None else self.active
+        return active, (active * z) @ readout - self.outputs
+
+
+def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_local: float) -> Iterator[np.ndarray]:
+    """The hidden weights after 0, 1, 2, ... rounds less those at the start, (m, d): what the engine gives, to rounding.
+
+    A client's steps move its weights by sums of its samples, so that its pre-activations z, (n_c, m), go on by its own
+    x x' alone. A step then takes n_c^2 m operations in place of 2 n_c d m, and no pass over the weights.
+    """
+    hidden, readout = drawn_network(point["width"], point[SEED], images)
+    scaffold, steps = point["method"] == "scaffold", SETUP.local_steps
+    momentum = METHODS[point["method"]].get("momentum", 0.0)
+    labels, controls = [images.y[own] for own in images.clients()], [np.zeros(0)] * len(begun)
+    moved, velocity, control = np.zeros((3, *hidden.shape))
+    while True:
+        interruption.check()
+        yield moved
+        weights, mean, controlled = hidden + moved, np.zeros_like(moved), np.zeros_like(moved)
+        for number, (own, y) in enumerate(zip(begun, labels, strict=True)):
+            x, gram, z = own.x, own.x @ own.x.T, own.x @ weights.T
+            before = controls[number]  # of the client: c_i = -before' x
+            drift = x @ control.T - (gram @ before if before.size else 0.0) if scaffold else 0.0
+            turns = np.zeros_like(z)
+            for _ in range(steps):
+                active, outputs = own.later(z, readout)
+                turn = active * ((y - outputs) @ readout.T)
+                turns += turn
+                z += eta_local * (gram @ turn + drift)
+            share = eta_local * (1 / len(begun) if scaffold else len(x) / images.n)
+            mean += share * (turns.T @ x)
+            if scaffold:  # the drift's part of the moves adds up to nothing: the server's variate is the clients' mean
+                controls[number] = turns / steps
+                controlled += controls[number].T @ x / len(begun)
+        control, velocity = controlled, momentum * velocity + mean
+        moved = moved + velocity
+
+
+def trained(point: Point, eta_local: float, rounds: tuple[int, ...], linear: bool) -> Iterator[tuple[np.ndarray, ...]]:
+    """Outputs on the images and on the test images after each of these rounds, less those before training."""
+    images = problem(point["images"])
+    hidden, readout = drawn_network(point["width"], point[SEED], images)
+    clients = [Begun.of(images.x[own], hidden, readout, linear) for own in images.clients()]
+    assert images.x_test is not None
+    parts = np.array_split(images.x_test, -(-len(images.x_test) * len(hidden) // AT_ONCE))
+    tested, order = [Begun.of(x, hidden, readout, linear) for x in parts], np.argsort(np.concatenate(images.clients()))
+    for t, moved in zip(range(max(rounds) + 1), displacements(point, images, clients, eta_local), strict=False):
+        if t in rounds:
+            weights = (hidden + moved).T
+            now, then = ([own.later(own.x @ weights, readout)[1] for own in some] for some in (clients, tested))
+            yield np.concatenate(now)[order], np.concatenate(then)
+
+
+def compared(point: Point, rounds: tuple[int, ...], memmap: Path | None = None) -> dict[str, list[float]]:
+    """What a cell measures, in these rounds; `memmap`: a file of the limit's tiles."""
+    images, exact = problem(point["images"]), limit(*(point[of] for of in ("method", "images", "step")), rounds, memmap)
+    size, measured = float(np.linalg.norm(images.y)), {name: list[float]() for name in QUANTITIES}
+    runs = (trained(point, exact.eta_local, rounds, linear) for linear in (False, True))
+    for known, predicted, own, linear in zip(exact.outputs, exact.tested, *runs, strict=True):
+        distances = [own[0] - known, linear[0] - known, own[0] - linear[0], known]
+        shares = [right(tested, images) for tested in (own[1], linear[1], predicted)]
+        left = [images.y - own[0], images.y - known]
+        far, remaining = ([float(np.linalg.norm(v)) / size for v in some] for some in (distances, left))
+        values = [*far, *shares, *remaining]
+        for name, value in zip(QUANTITIES, values, strict=True):
+            measured[name].append(value)
+    return measured
+
+
+def right(outputs: np.ndarray, images: Problem) -> float:
     """The share of test images whose largest output is that of their class."""
-    labels = problem().y_test
-    assert labels is not None
-    return float((outputs.argmax(axis=1) == labels.argmax(axis=1)).mean())
+    assert images.y_test is not None
+    return float((outputs.argmax(axis=1) == images.y_test.argmax(axis=1)).mean())
 
 
 def measure(point: Point) -> Measured:
-    """How far one trained network is off the limit of its method: outputs, residual, test accuracy."""
-    import torch  # slow to load
-
-    from ntkfl.training.methods import build
-    from ntkfl.training.model import Model
-    from ntkfl.training.objectives import HalfSquares
-    from ntkfl.training.wide_training import network_federation
-
-    name, width = point["method"], point["width"]
-    images, x_test = problem(), torch.tensor(problem().x_test)
-    rng = np.random.default_rng(own_seed(point[SEED], width, name))
-    hidden = torch.tensor(rng.standard_normal((width, images.d)))
-    readout = torch.tensor(rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width))
-    network = Model(
-        f"ntk:{width}, {images.y.shape[1]} readouts",
-        lambda seed: {"moved": torch.zeros_like(hidden)},
-        lambda params, x: torch.relu(x @ (hidden + params["moved"]).T),
-        lambda params, z: z @ readout,
-    )
-    start, begun = (network.outputs(network.initial(0), x).numpy() for x in (torch.tensor(images.x), x_test))
-    method = build(name, HalfSquares("sum"), **METHODS[name])
-    run = network_federation(replace(images, y=images.y + start), limit(name).setup, network, method=method)
-    states = list(islice(run.states(), SETUP.rounds + 1))
-    outputs = np.array([network.outputs(state.model, run.data.x).numpy() for state in states]) - start
-    known, predicted = curves(name)
-    size = np.linalg.norm(images.y)
-    accuracy = right(network.outputs(states[-1].model, x_test).numpy() - begun)
-    left, exact = (np.linalg.norm(images.y - curve[-1]) / size for curve in (outputs, known))
-    return {
-        "outputs": float(np.linalg.norm(outputs - known, axis=(1, 2)).max() / size),
-        "accuracy": accuracy,
-        "ahead": accuracy - right(predicted),
-        "residual": float(left - exact),
-    }
+    """A network and its linearisation, held against the limit of their method over the rounds."""
+    return compared(point, ROUNDS)
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The power with which outputs approach the limit, and whether networks rank the methods as the limit does."""
     methods = [str(method) for method in cells.method.to_numpy()]
     for method in methods:
-        claim, values = f"{QUANTITIES['outputs']} ~ m^(-1/2) under {method}", cells["outputs"].sel({"method": method})
-        yield power_law(claim, SOURCE, -0.5, values, "width", biased=False)
+        claim = f"max_t {QUANTITIES['outputs']} ~ m^(-1/2) under {method}"
+        # one number a network, whatever the number of images and steps that it was trained with
+        far = cells["outputs"].sel({"method": method}).max("round").mean(["images", "step"])
+        yield power_law(claim, SOURCE, -0.5, far, "width", biased=False)
     claim = f"networks rank the methods by test accuracy as the limit does, where it has them {APART:.0%} apart"
-    same = []
+    last, same = cells.isel({"round": -1}), []
     for first, other in combinations(methods, 2):
-        pair = [cells.sel({"method": method}) for method in (first, other)]
-        trained = (pair[0]["accuracy"] - pair[1]["accuracy"]).to_numpy()
-        exact = trained - (pair[0]["ahead"] - pair[1]["ahead"]).to_numpy()
-        there = np.isfinite(trained) & (np.abs(exact) >= APART)
-        same += (trained[there] * exact[there] > 0).tolist()
+        pair = [last.sel({"method": method}) for method in (first, other)]
+        networks, exact = (
+            (pair[0][name] - pair[1][name]).to_numpy().ravel() for name in ("accuracy", "accuracy_limit")
+        )
+        there = np.isfinite(networks) & (np.abs(exact) >= APART)
+        same += (networks[there] * exact[there] > 0).tolist()
     if not same:
         yield untested(claim, SOURCE, 1.0, "no pair of trained networks")
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
-    note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed"
+    note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
     yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note)
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Distance of the outputs and lead in test accuracy against the width."""
+    """Distance of the outputs against the width, and the distances over the rounds at the largest width."""
     methods = [str(method) for method in cells.method.to_numpy()]
-    outputs = Label("off the limit", log=True)
-    panels = width_panels("outputs", outputs, cells["outputs"], "method", methods, {-0.5: "m^(-1/2)"})
-    panels += width_panels("test accuracy", Label("distance from the limit's"), cells["ahead"], "method", methods, {})
+    cells = cells.isel(images=0, step=0)
+    last, widest = cells.isel({"round": -1}), int(cells.width.max())
+    outputs = Label("off the limit, last round", log=True)
+    panels = width_panels("outputs", outputs, last["outputs"], "method", methods, {-0.5: "m^(-1/2)"})
+    for method in methods:
+        own = cells.sel({"method": method, "width": widest})
+        off = [points(QUANTITIES[name], own[name], "round") for name in ("outputs", "linear", "bent")]
+        panels.append(Panel(method, Label("round", log=True), Label("distance", log=True), tuple(off)))
+    every = cells.sel({"width": widest})
+    shares = [points(f"{of}, network", every["accuracy"].sel({"method": of}), "round", over=mean) for of in methods]
+    shares += [
+        line(f"{of}, limit", every["accuracy_limit"].sel({"method": of}), "round", of=f"{of}, network", over=mean)
+        for of in methods
+    ]
+    panels.append(Panel("test accuracy", Label("round", log=True), Label("test accuracy"), tuple(shares)))
     yield Chart(
         "image-limits",
-        f"Networks trained on {SAMPLES} images of Fashion-MNIST against the exact limit of their method: "
-        f"{QUANTITIES['outputs']}, and {QUANTITIES['ahead']} on {TESTED} others. {CLIENTS} clients, "
-        f"{PARTITION}, K = {SETUP.local_steps}, T = {SETUP.rounds}, eta_local = {SHARE:g} / max_c |H_cc|; "
-        f"{cells.sizes[SEED]} seeds.",
-        "Against the width: outputs approach the limit, and the difference in test accuracy shrinks.",
+        f"Networks trained on {int(cells.images)} images of Fashion-MNIST against the exact limit of their method: "
+        f"{QUANTITIES['outputs']} after the last round; over the rounds with {widest} neurons. {PARTITION}, "
+        f"K = {SETUP.local_steps}, eta_local = {float(cells.step):g} / max_c |H_cc|; {cells.sizes[SEED]} seeds.",
+        "Against the width outputs approach the limit; over the rounds a network leaves it.",
         tuple(panels),
     )
+
+
+def _seconds(point: Point) -> float:
+    """Of a network and its linearisation, the limit and the images."""
+    return 10 + 4e-7 * max(ROUNDS) * point["images"] * point["width"]
 
 
 STUDY = Study(
@@ -150,13 +246,16 @@ STUDY = Study(
     source=SOURCE,
     axes=(
         Axis("method", tuple(METHODS), "momentum .9 for fedavgm", option="methods"),
+        Axis("images", (2000,), "images n; a hundred a client, or more on 100 clients", least=A_CLIENT),
+        Axis("step", (1.0,), "clients' step, a share of 1 / max_c |H_cc|", above=0, below=2),
         Axis("width", tuple(2**k for k in range(8, 13)), "hidden neurons m", option="widths", least=1),
         seeds(4, "of the initial network"),
     ),
-    quantities=tuple(Quantity(name, says) for name, says in QUANTITIES.items()),
+    inner=(Axis("round", ROUNDS, "rounds that are done"),),
+    quantities=tuple(Quantity(name, says, along=("round",)) for name, says in QUANTITIES.items()),
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 4 + 6e-3 * point["width"],
-    megabytes=lambda point: 900 + 0.3 * point["width"],
+    seconds=_seconds,
+    megabytes=lambda point: 900 + 0.05 * point["width"] + tiles_bytes(point["images"], tiles(point["images"])) / 1e6,
 )

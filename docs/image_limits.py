@@ -1,0 +1,243 @@
+"""Networks held against their limit over the rounds: `python docs/image_limits.py`.
+
+Draws image_limits.svg anew from the rows of image_limits.json, each a cell of the study `image-limits`, and writes the
+tables of them into *All of Fashion-MNIST, infinitely wide*. This measures rows that are named, one after the other,
+and keeps each as soon as it is there; with two seeds a row says how far two networks are apart:
+
+    python docs/image_limits.py --measure "fedavg 10000 1 4096 0" "fedavg 2000 1 1024 0,1"
+
+METHOD IMAGES STEP WIDTH SEEDS, the step as a share of 1 / max_c |H_cc|. `--rounds 320` goes on to round 320; `--memmap
+FILE` keeps the limit's tiles in a file, which all 60,000 images need.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.pictures import as_bytes, themed
+from experiments.studies.drawing import STYLE
+from experiments.studies.questions.image_limits import METHODS, ROUNDS, compared, limit, problem, trained
+
+HERE = Path(__file__).parent
+ROWS, PICTURE = HERE / "image_limits.json", HERE / "image_limits.svg"
+PAGE = HERE / "pages" / "infinitely_wide.py"
+POINT = "method", "images", "step", "width", "seed"
+NAMES = {"fedavg": "FedAvg", "fedavgm": "momentum .9", "scaffold": "SCAFFOLD"}
+ALL_ROUNDS = (*ROUNDS, 46, 68, 100, 150, 220, 320)
+SHOWN, SHADES = (1, 10, 32), ("#56b4e9", "#0072b2", "#d55e00", "#8b3a8b")
+HEADS = (
+    "| images | method | width | networks | off the limit | linearisation off the limit "
+    "| network off its linearisation |",
+    "| images | method | width | test accuracy of the networks | of their linearisations | of the limit |",
+    "| images | method | width | two networks apart | share of the squared distance that both have |",
+    "| images | method | width | step | round | moved | off the limit | linearisation off the limit "
+    "| network off its linearisation |",
+)
+
+Row = dict[str, Any]
+
+
+def point(words: str) -> Row:
+    """What "METHOD IMAGES STEP WIDTH SEEDS" names.
+
+    Raises:
+        ValueError: another form.
+    """
+    try:
+        method, images, step, width, seeds = words.split()
+        seed = [int(some) for some in seeds.split(",")]
+        row: Row = {"method": method, "images": int(images), "step": float(step), "width": int(width), "seed": seed}
+        if method not in METHODS or len(seed) > 2 or row["images"] < 1 or row["width"] < 1 or not row["step"] > 0:
+            raise ValueError(f"methods are {', '.join(METHODS)}, seeds one or two, all numbers positive")
+    except ValueError as error:
+        raise ValueError(f"{words!r} is no row ({error}); write it like 'fedavg 10000 1 4096 0'") from None
+    return row
+
+
+def measured(of: Row, rounds: tuple[int, ...], memmap: Path | None) -> Row:
+    """The cell at this point in these rounds, with its seconds of processor."""
+    begun = time.process_time()
+    if len(of["seed"]) == 1:
+        quantities = compared(of | {"seed": of["seed"][0]}, rounds, memmap)
+    else:
+        quantities = apart(of, rounds, memmap)
+    rounded = {name: [round(value, 6) for value in values] for name, values in quantities.items()}
+    return of | {"rounds": list(rounds)} | rounded | {"seconds": round(time.process_time() - begun)}
+
+
+def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None) -> dict[str, list[float]]:
+    """|y_a - y_b| / |y| of two networks, and (y_a - y_inf).(y_b - y_inf) / |y|^2, 0 on average if nothing is shared."""
+    exact = limit(of["method"], of["images"], of["step"], rounds, memmap)
+    size = float(np.linalg.norm(problem(of["images"]).y))
+    runs = (trained(of | {"seed": seed}, exact.eta_local, rounds, linear=False) for seed in of["seed"])
+    far = [(a - known, b - known) for (a, _), (b, _), known in zip(*runs, exact.outputs, strict=True)]
+    distances = [float(np.linalg.norm(a - b)) / size for a, b in far]
+    return {"apart": distances, "common": [float(np.vdot(a, b)) / size**2 for a, b in far]}
+
+
+def kept() -> list[Row]:
+    """The rows that were measured."""
+    return json.loads(ROWS.read_text(encoding="utf-8")) if ROWS.exists() else []
+
+
+def keep(row: Row) -> None:
+    """Add the row, in place of one of the same point."""
+    rows = [other for other in kept() if any(other[name] != row[name] for name in POINT)]
+    lines = [json.dumps(other) for other in sorted([*rows, row], key=order)]
+    ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+def order(row: Row) -> tuple:
+    """The place of a row in the tables."""
+    return row["images"], -row["step"], list(METHODS).index(row["method"]), row["width"], len(row["seed"]), row["seed"]
+
+
+def short(value: float, form: str = ".3f") -> str:
+    """A number as tables have it."""
+    return f"{value:{form}}".replace("0.", ".", 1)
+
+
+def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
+    """A quantity of these networks after a round; none of those that were not trained so far."""
+    return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
+
+
+def over_rounds(rows: Sequence[Row], name: str) -> str:
+    """The means of a quantity over these networks after the rounds that tables show."""
+    there = [own for t in SHOWN if (own := values(rows, name, t))]
+    return ", ".join(short(float(np.mean(own))) for own in there)
+
+
+def groups(rows: Iterable[Row], count: int) -> dict[tuple, list[Row]]:
+    """The rows with so many seeds, by everything but the seeds."""
+    of: dict[tuple, list[Row]] = {}
+    for row in sorted(rows, key=order):
+        if len(row["seed"]) == count:
+            of.setdefault(tuple(row[name] for name in POINT[:-1]), []).append(row)
+    return of
+
+
+def tables(rows: Sequence[Row]) -> list[list[str]]:
+    """The lines of the tables below their heads."""
+    alone, pairs = groups(rows, 1), groups(rows, 2)
+    little = {(method, images, width) for method, images, step, width in alone if step != 1}
+    distances, accuracies, two, small = list[str](), list[str](), list[str](), list[str]()
+    for (method, images, step, width), own in alone.items():
+        head = f"| {images:,} | {NAMES[method]} | {width}"
+        if step == 1:
+            cells = [over_rounds(own, name) for name in ("outputs", "linear", "bent")]
+            distances.append(f"{head} | {len(own)} | {' | '.join(cells)} |")
+            shares = [over_rounds(own, name) for name in ("accuracy_linear", "accuracy_limit")]
+            accuracies.append(f"{head} | {_range(own)} | {' | '.join(shares)} |")
+        if (method, images, width) in little:
+            for t in (SHOWN[0], SHOWN[-1]):
+                moved, *far = (np.mean(values(own, name, t)) for name in ("moved", "outputs", "linear", "bent"))
+                cells = [short(value) for value in (moved, *np.array(far) / moved)]
+                small.append(f"{head} | {step:g} | {t} | {' | '.join(cells)} |")
+    for (method, images, step, width), own in pairs.items():
+        single = alone[method, images, step, width]
+        off = [np.mean(np.square(values(single, "outputs", t))) for t in SHOWN]
+        both = [np.mean(values(own, "common", t)) for t in SHOWN] / np.array(off)
+        shared = ", ".join(short(value, ".2f") for value in both)
+        two.append(f"| {images:,} | {NAMES[method]} | {width} | {over_rounds(own, 'apart')} | {shared} |")
+    return [distances, accuracies, two, small]
+
+
+def _range(rows: Sequence[Row]) -> str:
+    """The test accuracies of these networks after the rounds that are shown, from the least to the largest."""
+    there = [own for t in SHOWN if (own := values(rows, "accuracy", t))]
+    ends = [dict.fromkeys((short(min(own)), short(max(own)))) for own in there]
+    return ", ".join(" to ".join(of) for of in ends)
+
+
+def written(page: str, rows: Sequence[Row]) -> str:
+    """The page with the tables of these rows.
+
+    Raises:
+        ValueError: it has no such tables.
+    """
+    lines = page.split("\n")
+    for head, table in zip(HEADS, tables(rows), strict=True):
+        first = lines.index(f"# {head}") + 2
+        last = next(k for k in range(first, len(lines)) if not lines[k].startswith("# |"))
+        lines[first:last] = [f"# {line}" for line in table]
+    return "\n".join(lines)
+
+
+def drawn(rows: Sequence[Row]) -> Figure:
+    """A column for each method: distances of networks from their limit and their linearisation, and test accuracy."""
+    alone = {of: own for of, own in groups(rows, 1).items() if of[2] == 1}
+    images = sorted({of[1] for of in alone})
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.0, 1.9 * 2 * len(images) + 0.6), layout="constrained")
+        panels = figure.subplots(2 * len(images), len(METHODS), sharex=True, sharey="row", squeeze=False)
+        widths = sorted({of[3] for of in alone})
+        for number, n in enumerate(images):
+            for column, method in enumerate(METHODS):
+                own = {of[3]: group for of, group in alone.items() if of[:2] == (method, n)}
+                far, share = panels[2 * number][column], panels[2 * number + 1][column]
+                for width, group in own.items():
+                    color = SHADES[widths.index(width) % len(SHADES)]
+                    for row in group:
+                        _line(far, row, "outputs", color, "-", "o")
+                        _line(far, row, "linear", color, "--")
+                        _line(far, row, "bent", color, ":")
+                        _line(share, row, "accuracy", color, "-", "o")
+                if own:
+                    _line(share, max((row for group in own.values() for row in group), key=_rounds), "accuracy_limit")
+                far.set(xscale="log", yscale="log")
+                share.set(xscale="log")
+                far.set_title(f"{NAMES[method]}, {n:,} images")
+            panels[2 * number][0].set_ylabel("distance / |y|")
+            panels[2 * number + 1][0].set_ylabel("test accuracy")
+        for axes in panels[-1]:
+            axes.set_xlabel("round")
+            axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+        looks = [({"color": SHADES[k % len(SHADES)]}, f"width {width}") for k, width in enumerate(widths)]
+        styles = (
+            ("-", "network off the limit"),
+            ("--", "linearisation off the limit"),
+            (":", "network off its linearisation"),
+        )
+        looks += [({"color": "0.4", "linestyle": style}, name) for style, name in styles]
+        looks.append(({"color": "black"}, "accuracy of the limit"))
+        marks = [panels[0][0].plot([], [], **look)[0] for look, _ in looks]
+        figure.legend(marks, [name for _, name in looks], loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _rounds(row: Row) -> int:
+    return max(row["rounds"])
+
+
+def _line(axes: Axes, row: Row, name: str, color: str = "black", style: str = "-", marker: str = "") -> None:
+    axes.plot(row["rounds"], row[name], style, color=color, marker=marker, markersize=2, linewidth=0.9)
+
+
+def main() -> None:
+    """Measure the rows that are named, or write page and picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'METHOD IMAGES STEP WIDTH SEEDS'")
+    parser.add_argument("--rounds", type=int, default=max(ROUNDS), help="the last round that may be reported")
+    parser.add_argument("--memmap", type=Path, help="a file of the limit's tiles")
+    given = parser.parse_args()
+    rounds = tuple(t for t in ALL_ROUNDS if t <= given.rounds)
+    for wanted in [point(words) for words in given.measure]:
+        row = measured(wanted, rounds, given.memmap)
+        keep(row)
+        print(json.dumps(row), flush=True)
+    if not given.measure:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
+        PICTURE.write_bytes(themed(as_bytes(drawn(kept()), "svg", "image-limits")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Tables and picture of trained networks are those of the stored rows, and a row is measured again as it is stored."""
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.pictures import as_bytes, themed
+from experiments.studies.questions import image_limits
+from ntkfl import data
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("docs_image_limits", DOCS / "image_limits.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_page_and_picture_are_those_of_the_stored_rows(script):
+    page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
+    assert script.written(page, rows) == page
+    assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)
+    other = [row | {"outputs": [2 * value for value in row["outputs"]]} if "outputs" in row else row for row in rows]
+    assert script.written(page, other) != page
+    picture = themed(as_bytes(script.drawn(rows), "svg", "image-limits"))
+    assert picture == script.PICTURE.read_bytes()
+    assert themed(as_bytes(script.drawn(other), "svg", "image-limits")) != picture
+
+
+def test_every_stored_distance_is_within_the_triangle(script):
+    """Network, linearisation and limit are three points: no distance of two exceeds the sum of the others."""
+    for row in script.kept():
+        if "outputs" in row:
+            sides = np.array([row[name] for name in ("outputs", "linear", "bent")])
+            assert (2 * sides <= sides.sum(axis=0) + 1e-5).all(), row
+
+
+def test_what_the_page_says_of_all_rows_is_so(script):
+    """The moving kernel makes less of the distance than the first one; networks rank the methods as their limits do."""
+    rows = [row for row in script.kept() if len(row["seed"]) == 1]
+    for row in rows:
+        assert (np.array(row["bent"]) < row["linear"]).all(), row
+        early = [k for k, t in enumerate(row["rounds"]) if t <= 32]
+        assert row["step"] < 1 or all(row["outputs"][k] < row["linear"][k] for k in early), row
+    pairs = 0
+    for first, other in itertools.combinations(rows, 2):
+        if all(first[name] == other[name] for name in script.POINT if name != "method"):
+            for t in set(script.SHOWN) & set(first["rounds"]) & set(other["rounds"]):
+                values = [
+                    {name: row[name][row["rounds"].index(t)] for name in row if name.startswith("accuracy")}
+                    for row in (first, other)
+                ]
+                exact, trained = (values[0][name] - values[1][name] for name in ("accuracy_limit", "accuracy"))
+                if abs(exact) >= image_limits.APART:
+                    pairs += 1
+                    assert exact * trained > 0, (first, other, t)
+    assert pairs >= 10
+
+
+def test_rows_of_one_and_of_two_networks_agree(script, tmp_path, monkeypatch):
+    """|a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l), of two rows that are measured alone and the pair's."""
+    problem = data.digits(60, target="one-hot", clients=3, partition="shards:2", test=20)
+    for module in (image_limits, script):
+        monkeypatch.setattr(module, "problem", lambda images: problem)
+    image_limits.limit.cache_clear()
+    monkeypatch.setattr(script, "ROWS", tmp_path / "rows.json")
+    for words in ("fedavgm 60 1 48 0", "fedavgm 60 1 48 1", "fedavgm 60 1 48 0,1", "fedavgm 60 0.1 48 0"):
+        for _ in range(2):  # the second takes the place of the first
+            script.keep(script.measured(script.point(words), (1, 10, 32), None))
+    image_limits.limit.cache_clear()
+    little, first, other, both = sorted(script.kept(), key=lambda row: (row["step"], script.order(row)))
+    assert [row["seed"] for row in (first, other, both)] == [[0], [1], [0, 1]] and little["step"] == 0.1
+    apart = np.square(first["outputs"]) + np.square(other["outputs"]) - 2 * np.array(both["common"])
+    assert np.square(both["apart"]) == pytest.approx(apart, abs=1e-5)
+    distances, accuracies, two, small = script.tables(script.kept())
+    assert len(distances) == len(accuracies) == len(two) == 1 and len(small) == 4
+    mean = np.mean([first["outputs"], other["outputs"]], axis=0)
+    assert distances[0].split(" | ")[4] == ", ".join(f"{value:.3f}"[int(value < 1) :] for value in mean)
+
+
+def test_a_row_of_another_form_is_refused(script):
+    for words in ("fedavg 2000 1 64", "fedsgd 2000 1 64 0", "fedavg 2000 1 64 0,1,2", "fedavg 2000 -1 64 0"):
+        with pytest.raises(ValueError, match="write it like 'fedavg 10000 1 4096 0'"):
+            script.point(words)
