@@ -15,13 +15,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl import interruption
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
-from ntkfl.limit.mean_square import RadiusOfMoments
 from ntkfl.limit.random_regime import Noise, RandomRegime
-from ntkfl.limit.stationary import resting
+from ntkfl.limit.state_moments import StateMoments
 
 Map = Float[np.ndarray, "n 2n"]  # of (r, m)
 
@@ -166,8 +164,9 @@ class DrawnMemoryRegime(RandomRegime):
     drawn: DrawnRound
 
     @cached_property
-    def mean_square(self) -> RadiusOfMoments:  # type: ignore[override]
-        return RadiusOfMoments(self._following, self._size(self.problem.n), bool(self.mean.unreachable.shape[1]))
+    def mean_square(self) -> StateMoments:  # type: ignore[override]
+        noise = None if self.noise.nothing_drawn else self._moments_of_samples.added
+        return StateMoments(self._map, noise, bool(self.mean.unreachable.shape[1]))
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows:
@@ -180,7 +179,7 @@ class DrawnMemoryRegime(RandomRegime):
         if self._added is None:
             return 0.0
         n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]
-        return outputs * float(np.trace(resting(self._following, self._added)[:n, :n]))
+        return outputs * float(np.trace(self.mean_square.resting(self._added)[:n, :n]))
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
@@ -212,10 +211,11 @@ class DrawnMemoryRegime(RandomRegime):
         return (after + after.T) / 2
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        interruption.check()
-        moments = self._moments_of_samples
-        after = moments.mean @ second @ moments.mean.T + moments.added(second)
-        return (after + after.T) / 2
+        return self.mean_square.following(second)
+
+    @property
+    def _map(self) -> Float[np.ndarray, "s s"]:
+        return self._moments_of_samples.mean
 
     @cached_property
     def _moments_of_samples(self) -> DrawnMoments:

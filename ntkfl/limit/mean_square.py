@@ -16,7 +16,6 @@ Source: docs/proofs/random_rounds.md#server-memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,7 +38,6 @@ DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
-BASIS, RESTARTS = 80, 40  # of the search for the radius of a map that is given as a function
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,62 +227,6 @@ class MeanSquare:
             return _by_powers(product, start)
         self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))  # a positive matrix
         return float(values[0].real)
-
-
-@dataclass(frozen=True, eq=False)
-class RadiusOfMoments:
-    """The radius of a map of second moments that is given as a function and keeps positive matrices positive."""
-
-    following: Callable[[np.ndarray], np.ndarray]  # E z z^T after the rounds, from that before them
-    size: int  # of z
-    rests: bool  # whether part of the residual lies where H is 0
-    rounds: int = 1  # that the map stands for
-
-    @cached_property
-    def rate(self) -> float:
-        """Factor per round of the root mean square; a ValueError where the search for it does not end."""
-        size, upper = self.size, np.triu_indices(self.size)
-
-        def following(entries: np.ndarray) -> np.ndarray:
-            interruption.check()
-            z = np.zeros((size, size))
-            z[upper] = entries
-            z += np.triu(z, 1).T
-            return self.following(z)[upper]
-
-        count = len(upper[0])
-        if count <= BASIS + 2:
-            values = np.linalg.eigvals(np.array([following(unit) for unit in np.eye(count)]))
-        else:
-            need = 8.0 * (BASIS + 10) * count / size**2
-            require("the rate of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=size)
-            operator = LinearOperator((count, count), matvec=following, dtype=float)
-            options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
-            try:
-                values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
-            except ArpackError as error:
-                raise ValueError(
-                    "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
-                    "root_mean_square has any round"
-                ) from error
-        return float(np.abs(values).max() ** (0.5 / self.rounds))
-
-    @property
-    def grows(self) -> bool:
-        """Whether some mean square is known to grow."""
-        with suppress(ValueError):
-            return self.rate > 1 + 1e-9
-        return False
-
-    @property
-    def stable(self) -> bool:
-        """Whether every mean square goes to 0."""
-        return not self.rests and self.rate < 1
-
-    @property
-    def limit(self) -> float:
-        """How many times as far the server may go: not known."""
-        return float("nan")
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:

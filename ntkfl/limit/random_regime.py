@@ -541,6 +541,20 @@ class RandomRegime(Regime):
         quiet = replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
         return quiet._next(second, np.zeros(self.mean._size), self.gram)
 
+    @property
+    def _map(self) -> Float[np.ndarray, "s s"]:
+        """The map of the state in the mean."""
+        return self._onward(np.eye(self._size(self.problem.n)), self.gram)
+
+    def _onward(
+        self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0
+    ) -> Float[np.ndarray, "s k"]:
+        """The states that a round in the mean makes of states at the points of `known`, with further displacements."""
+        kept, jump = self.mean.round.numbers
+        pushed = known @ (self.noise.blocks.apply(self.mean.round.mean_response, states[: known.shape[1]]) + further)
+        stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
+        return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
+
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " m"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
@@ -549,18 +563,11 @@ class RandomRegime(Regime):
         mean = mean[:n]
         if noise.nothing_drawn and not noise.gaussian and not covariance.any():
             return covariance  # 0 it is, and stays
-        known, (kept, jump) = gram[:, :n], self.mean.round.numbers
-
-        def onward(states: Float[np.ndarray, "s k"], further: np.ndarray | float = 0.0) -> Float[np.ndarray, "s k"]:
-            """B times the states, and what further displacements do."""
-            pushed = known @ (noise.blocks.apply(self.mean.round.mean_response, states[:n]) + further)
-            stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
-            return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
-
+        known, jump = gram[:, :n], self.mean.round.numbers[1]
         drawn: np.ndarray | float = 0.0
         if not noise.nothing_drawn:
             drawn = np.kron(jump, noise.covariance(covariance[:n, :n] + np.outer(mean, mean)) @ known.T)
-        following = onward(onward(covariance).T, drawn)
+        following = self._onward(self._onward(covariance, known).T, known, drawn)
         return (following + following.T) / 2 + np.kron(np.outer(jump, jump), noise.gaussian**2 * gram)
 
 

@@ -10,9 +10,9 @@ from itertools import count
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.limit.mean_square import MeanSquare, RadiusOfMoments
+from ntkfl.limit.mean_square import MeanSquare
 from ntkfl.limit.random_regime import RandomRegime
-from ntkfl.limit.stationary import resting
+from ntkfl.limit.state_moments import StateMoments
 
 
 def takes_part(clients: tuple[int, ...]) -> str:
@@ -44,17 +44,23 @@ class ScheduledRegime(RandomRegime):
         return tuple(client for client in range(self.problem.n_clients) if client not in present)
 
     @cached_property
-    def mean_square(self) -> MeanSquare | RadiusOfMoments:  # type: ignore[override]
+    def mean_square(self) -> MeanSquare | StateMoments:  # type: ignore[override]
         last = self.of_round(self.settled)
         if not last.noise.blocks.given:
             return last.mean_square
 
-        def following(second: np.ndarray) -> np.ndarray:
-            for number in range(self.period):
-                second = self.of_round(self.settled + number)._following(second)
-            return second
+        cycle, mean = self._cycle, np.eye(self._size(self.problem.n))
+        for regime in cycle:
+            mean = regime._map @ mean
 
-        return RadiusOfMoments(following, self._size(self.problem.n), bool(last.mean.unreachable.shape[1]), self.period)
+        def noise(second: np.ndarray) -> np.ndarray:
+            after = second
+            for regime in cycle:
+                after = regime._following(after)
+            return after - mean @ second @ mean.T
+
+        drawn = None if all(regime.noise.nothing_drawn for regime in cycle) else noise
+        return StateMoments(mean, drawn, bool(last.mean.unreachable.shape[1]), self.period)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows:
@@ -89,21 +95,22 @@ class ScheduledRegime(RandomRegime):
         With F what a cycle makes of second moments, S - (F(S) - F(0)) = F(0).
         """
         n, size, nothing = self.problem.n, self._size(self.problem.n), np.zeros(self.mean._size)
-        cycle = [self.of_round(self.settled + number) for number in range(self.period)]
 
         def moments(second: np.ndarray) -> Iterator[np.ndarray]:
-            for regime in cycle:
+            for regime in self._cycle:
                 interruption.check()
                 second = regime._next(second, nothing, self.gram)
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
+        assert isinstance(self.mean_square, StateMoments)  # since cohorts are given
+        resting = self.mean_square.resting(driven)
+        return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting)]))
 
-        def following(second: np.ndarray) -> np.ndarray:
-            *_, after = moments(second)
-            return after - driven
-
-        return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting(following, driven))]))
+    @property
+    def _cycle(self) -> list[RandomRegime]:
+        """The regimes of the rounds that repeat."""
+        return [self.of_round(self.settled + number) for number in range(self.period)]
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
         return self._means(initial, t)[0]

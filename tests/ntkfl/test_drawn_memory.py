@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from linear_methods import ragged
 
 from ntkfl import Setup, gram, kernel_regime, random_rounds
+from ntkfl.limit.state_moments import RealBasis, StateMoments
 
 quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 METHODS = (
@@ -268,3 +269,40 @@ def test_many_orders_of_cohorts_are_told_apart():
     problem, setup = ragged((1, 2, 1), seed=2), Setup(eta_local=0.4, local_steps=2)
     ends = Weights(problem, setup).outputs("scaffold", {}, [[(0,), (1,), (2,)]] * 2)
     assert all(np.abs(ends[a] - ends[b]).max() > 1e-6 for a, b in product(range(9), repeat=2) if a < b)
+
+
+@pytest.mark.parametrize("drawn", [{"participation": 0.5}, {"participation": 0.5, "batch_size": 2}])
+@quietly
+def test_state_and_modes_have_one_rate_and_one_limit(drawn):
+    """FedAvgM's moments as those of any state, against those of its modes; the rate lies between its proved sides."""
+    problem, options = ragged((4,) * 4, d=24, seed=1), {"momentum": 0.4}
+    regime = random_rounds(problem, Setup(eta_local=0.4), None, "fedavgm", options, noise=0.1, **drawn)
+    state = StateMoments(regime._map, lambda second: regime._following(second) - shaken(regime, second), rests=False)
+    assert state.rate == pytest.approx(regime.rate, rel=1e-9)
+    assert state.sides[0] <= regime.rate * (1 + 1e-12) and regime.rate <= state.sides[1] * (1 + 1e-12)
+    rest = np.trace(state.resting(regime._added)[: problem.n, : problem.n])
+    assert rest == pytest.approx(regime.stationary_mean_square(), rel=1e-8)
+
+
+def shaken(regime, second):
+    return regime._map @ second @ regime._map.T
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_mean_without_eigenvectors_has_its_rate_too(share):
+    """A chain of Jordan's form whose noise is a share of S: M has the eigenvalue .8 alone, and the radius is known."""
+    mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
+    state = StateMoments(mean, lambda second: share * second, rests=False)
+    assert RealBasis.of(mean) is None
+    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # eigenvalues of a chain are far from exact
+    if share:
+        assert np.allclose(state.resting(np.eye(14)), state.following(state.resting(np.eye(14))) + np.eye(14))
+
+
+def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
+    matrix = 0.2 * np.random.default_rng(0).standard_normal((13, 13))
+    source = np.cov(np.random.default_rng(1).standard_normal((13, 40)))
+    basis = RealBasis.of(matrix)
+    assert len(basis.first)  # of complex pairs
+    solved = basis.spread(basis.turned(source), 1.7)
+    assert np.abs(1.7 * solved - matrix @ solved @ matrix.T - source).max() < 1e-12

@@ -1,0 +1,239 @@
+"""Rate and limit of second moments S -> M S M^T + N(S) of a state, whose noise N keeps positive matrices positive.
+
+In the eigenvectors of M the inverse of S -> l S - M S M^T is a division, which costs four products. With it Davidson's
+method finds the radius, from S that are combined to the largest eigenvalue, and GMRES what moments tend to.
+Source: docs/proofs/random_rounds.md#server-memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Complex, Float
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
+
+from ntkfl import interruption
+from ntkfl.limit.mean_square import ESTIMATE, PRECISE, STATIONARY
+from ntkfl.memory import require
+
+BASIS, RESTARTS = 80, 40  # of the search for the radius where the mean has no good eigenvectors
+TURNS, KEPT = 200, 24  # of the search with them, and the second moments that it combines
+RESTART = 20  # vectors that the search for the moments at rest keeps
+EXACT = 1e-11  # what the eigenvectors may leave of the matrix, over its norm and 1
+MATRICES = 20  # of the state's size, that are held at once
+
+Second = Float[np.ndarray, "s s"]
+
+
+@dataclass(frozen=True, eq=False)
+class RealBasis:
+    """Eigenvectors of a real matrix, two real columns for a complex pair."""
+
+    values: Complex[np.ndarray, " s"]
+    columns: Float[np.ndarray, "s s"]
+    inverse: Float[np.ndarray, "s s"]
+    first: np.ndarray  # the first column of every pair
+
+    @classmethod
+    def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
+        """None where they are too nearly dependent to give the matrix back."""
+        values, vectors = np.linalg.eig(matrix)
+        first = np.flatnonzero(values.imag > 0)  # LAPACK puts its conjugate next
+        columns = vectors.real.copy()
+        columns[:, first + 1] = vectors.imag[:, first]
+        with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
+            basis = cls(values.astype(complex), columns, np.linalg.inv(columns), first)
+            blocks = np.diag(values.real)
+            blocks[first, first + 1], blocks[first + 1, first] = values.imag[first], -values.imag[first]
+            if np.linalg.norm(columns @ blocks @ basis.inverse - matrix) <= EXACT * (1 + np.linalg.norm(matrix)):
+                return basis
+        return None
+
+    def turned(self, second: Second) -> Complex[np.ndarray, "s s"]:
+        """The entries of a symmetric matrix in the eigenvectors."""
+        turned, k = (self.inverse @ second @ self.inverse.T).astype(complex), self.first
+        turned[k], turned[k + 1] = (turned[k] - 1j * turned[k + 1]) / 2, (turned[k] + 1j * turned[k + 1]) / 2
+        turned = turned.T
+        turned[k], turned[k + 1] = (turned[k] + 1j * turned[k + 1]) / 2, (turned[k] - 1j * turned[k + 1]) / 2
+        return turned.T
+
+    def spread(self, turned: Complex[np.ndarray, "s s"], level: float) -> Second:
+        """The X of level X - M X M^T = Y, from the entries of Y in the eigenvectors."""
+        inner = self._untwisted(turned / (level - self._products)).real
+        spread = self.columns @ inner @ self.columns.T
+        return (spread + spread.T) / 2
+
+    @cached_property
+    def _products(self) -> Complex[np.ndarray, "s s"]:
+        return np.outer(self.values, self.values.conj())
+
+    def _untwisted(self, turned: Complex[np.ndarray, "s s"]) -> Complex[np.ndarray, "s s"]:
+        """The entries in the real columns of what has these in the eigenvectors."""
+        entries, k = turned.copy(), self.first
+        entries[k], entries[k + 1] = entries[k] + entries[k + 1], 1j * (entries[k] - entries[k + 1])
+        entries = entries.T
+        entries[k], entries[k + 1] = entries[k] + entries[k + 1], 1j * (entries[k + 1] - entries[k])
+        return entries.T
+
+
+@dataclass(frozen=True, eq=False)
+class StateMoments:
+    """The map of second moments, for the rate per round and what moments tend to."""
+
+    mean: Float[np.ndarray, "s s"]  # M
+    noise: Callable[[Second], Second] | None  # N; None: 0
+    rests: bool  # whether part of the residual lies where H is 0
+    rounds: int = 1  # that the map stands for
+
+    def following(self, second: Second) -> Second:
+        """The second moments after those rounds."""
+        interruption.check()
+        after = self.mean @ second @ self.mean.T
+        if self.noise is not None:
+            after += self.noise(second)
+        return (after + after.T) / 2
+
+    @cached_property
+    def rate(self) -> float:
+        """Factor per round of the root mean square; a ValueError where the search for it does not end."""
+        return self._radius[0] ** (0.5 / self.rounds)
+
+    @cached_property
+    def sides(self) -> tuple[float, float]:
+        """Two numbers between which the rate is, but for rounding.
+
+        Where l S <= S_+ <= u S for a positive definite S, S_+ the moments that follow it, the radius is from l to u; it
+        is never below that of the mean. Source: docs/proofs/random_rounds.md#positive-maps.
+        """
+        radius, second = self._radius
+        least = most = radius
+        if second is not None:
+            from scipy.linalg import LinAlgError, eigvalsh
+
+            least, most = self._mean_radius**2, float("inf")
+            with suppress(LinAlgError):  # S is not positive definite beyond rounding
+                ratios = eigvalsh(self.following(second), second)
+                least, most = max(least, float(ratios[0])), float(ratios[-1])
+        return least ** (0.5 / self.rounds), most ** (0.5 / self.rounds)
+
+    @property
+    def grows(self) -> bool:
+        """Whether some mean square is known to grow."""
+        with suppress(ValueError):
+            return self.rate > 1 + 1e-9
+        return False
+
+    @property
+    def stable(self) -> bool:
+        """Whether every mean square goes to 0."""
+        return not self.rests and self.rate < 1
+
+    @property
+    def limit(self) -> float:
+        """How many times as far the server may go: not known."""
+        return float("nan")
+
+    def resting(self, driven: Second) -> Second:
+        """The S of S = following(S) + driven, where the radius is below 1.
+
+        Raises:
+            ValueError: the equation could not be solved to 1e-10, as happens where the radius is all but 1.
+        """
+        self._require("what rests of random rounds", RESTART + MATRICES)
+        shape, basis = driven.shape, self._basis
+
+        def spread(second: Second) -> Second:
+            return second if basis is None else basis.spread(basis.turned(second), 1.0)
+
+        if self.noise is None and basis is not None:
+            return spread(driven)
+
+        def remains(vector: np.ndarray) -> np.ndarray:
+            second = vector.reshape(shape)
+            second = (second + second.T) / 2
+            if basis is None or self.noise is None:
+                return (second - self.following(second)).ravel()
+            interruption.check()
+            return (second - spread(self.noise(second))).ravel()
+
+        operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
+        vector, failed = gmres(operator, start, x0=start, rtol=PRECISE, atol=0.0, restart=RESTART, maxiter=STATIONARY)
+        if failed:
+            raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
+        return (vector.reshape(shape) + vector.reshape(shape).T) / 2
+
+    @cached_property
+    def _basis(self) -> RealBasis | None:
+        self._require("the rate of random rounds", MATRICES)
+        return RealBasis.of(self.mean)
+
+    @cached_property
+    def _mean_radius(self) -> float:
+        values = np.linalg.eigvals(self.mean) if self.noise is None or self._basis is None else self._basis.values
+        return float(np.abs(values).max())
+
+    @cached_property
+    def _radius(self) -> tuple[float, Second | None]:
+        """The radius, and its S where Davidson's method has found one."""
+        size = len(self.mean)
+        if self.noise is None:
+            return self._mean_radius**2, None
+        if size * (size + 1) // 2 <= BASIS + 2 or self._basis is None:
+            return self._by_arnoldi(), None
+        least = self._mean_radius**2 * (1 + PRECISE)
+        tried, after = np.zeros((2, KEPT, size**2))
+        new = (np.eye(size) / size**0.5).ravel()
+        used = 0
+        for _ in range(TURNS):
+            interruption.check()
+            tried[used], after[used] = new, self.following(new.reshape(size, size)).ravel()
+            used += 1
+            values, vectors = np.linalg.eig(tried[:used] @ after[:used].T)
+            best = int(values.real.argmax())
+            radius, share = float(values[best].real), vectors[:, best].real / np.linalg.norm(vectors[:, best].real)
+            second, following = share @ tried[:used], share @ after[:used]
+            left = following - radius * second
+            if np.linalg.norm(left) <= PRECISE / 100 * radius:
+                return radius, second.reshape(size, size) * np.sign(np.trace(second.reshape(size, size)))
+            if used == KEPT:
+                tried[0], after[0], used = second, following, 1
+            turned = self._basis.turned(left.reshape(size, size))
+            new = self._basis.spread(turned, max(radius, least)).ravel()
+            for _ in range(2):
+                new = new / np.linalg.norm(new)
+                new = new - (tried[:used] @ new) @ tried[:used]
+            new = new / np.linalg.norm(new)
+        return self._by_arnoldi(), None
+
+    def _by_arnoldi(self) -> float:
+        """The radius of the map itself, of which nothing else is used."""
+        size, upper = len(self.mean), np.triu_indices(len(self.mean))
+
+        def following(entries: np.ndarray) -> np.ndarray:
+            z = np.zeros((size, size))
+            z[upper] = entries
+            z += np.triu(z, 1).T
+            return self.following(z)[upper]
+
+        count = len(upper[0])
+        if count <= BASIS + 2:
+            values = np.linalg.eigvals(np.array([following(unit) for unit in np.eye(count)]))
+        else:
+            self._require("the rate of random rounds", BASIS + 10)
+            operator = LinearOperator((count, count), matvec=following, dtype=float)
+            options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
+            try:
+                values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
+            except ArpackError as error:
+                raise ValueError(
+                    "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
+                    "root_mean_square has any round"
+                ) from error
+        return float(np.abs(values).max())
+
+    def _require(self, what: str, matrices: int) -> None:
+        require(what, lambda state: 8.0 * matrices * state**2, hint=ESTIMATE, state=len(self.mean))
