@@ -74,7 +74,7 @@ def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap
     """The exact limit of a method on these images, from outputs 0; `step` is a share of 1 / max_c |H_cc|."""
     given = problem(images)
     base = base_regime(given, SETUP, None, tiles(images), memmap=memmap)
-    eta_local = step * base.step_limits.eta_local / 2
+    eta_local = step / float(base.blocks.clients.values.max())
     regime = of_method(base.at(replace(SETUP, eta_local=eta_local)), method, METHODS[method])
     assert given.x_test is not None
     return Limit(eta_local, regime.outputs(rounds), regime.predict(given.x_test, rounds))
