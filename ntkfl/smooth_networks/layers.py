@@ -226,6 +226,8 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
     """The layers of a torch Sequential, with these parameters or its own."""
     from torch import nn
 
+    if any(getattr(nn.modules.module, f"_global_{kind}_hooks") for kind in HOOKS):
+        raise ValueError("torch has hooks on all modules, which may change what the network computes; remove them")
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
@@ -344,6 +346,7 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
     return Layer(where, np.eye(size), None, 1.0, 0.0, IDENTITY, False, image=image, stands_in=True)
 
 
+HOOKS = "forward", "forward_pre", "backward", "backward_pre"
 OPENS, CLOSES = object(), object()  # where a residual block begins and ends, among its parts
 
 
@@ -353,7 +356,7 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
 
     from ntkfl.training.models.residual import Residual
 
-    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    hooks = [getattr(module, f"_{kind}_hooks") for kind in HOOKS]
     if any(hooks) or "forward" in vars(module):
         what = "hooks" if any(hooks) else "a forward of its own"
         raise ValueError(

@@ -443,6 +443,18 @@ def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
         certify_network(module(1), None, near(module(1), 4, CERTIFIED))
 
 
+@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"])
+def test_hooks_on_all_modules_are_refused(kind):
+    problem = near(module(1), 4, CERTIFIED)
+    assert certify_network(module(1), None, problem).certified
+    hook = getattr(nn.modules.module, f"register_module_{kind}")(lambda *_: None)
+    try:
+        with pytest.raises(ValueError, match="torch has hooks on all modules"):
+            certify_network(module(1), None, problem)
+    finally:
+        hook.remove()
+
+
 def test_weights_that_do_not_fit_are_refused():
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     given = {name: value.detach() for name, value in net.named_parameters()}
