@@ -23,7 +23,7 @@ class Difference:
 
 
 def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
-    """The first round, and in it the first name, where `found` is farther off than is allowed in that round."""
+    """The first round, and in it the first name, in which `answered` is farther off than this round allows."""
     for number, most in enumerate(allowed):
         for name in (name for name in reference if name in answered):
             size = float(np.abs(answered[name][number] - reference[name][number]).max())

@@ -98,8 +98,9 @@ w <- w - rate v. `diloco-adamw` takes steps of AdamW instead, on the clipped g, 
 `weight_decay` w; each client keeps its moments and its count of steps from round to round.
 
 An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest number of its
-round, or times 1 if that is larger. In float32 the limit is {MARGIN} times what the reference loses when it is run in
-float32. What `limit` says holds exactly.
+round, or times 1 if that is larger. In float32 the limit is {MARGIN} times the sum of two errors: the largest error of
+the reference in any round so far, when it is run in float32, and float32's rounding (1.2e-7) times the same largest
+number. What `limit` says holds exactly.
 """
 
 
