@@ -1,4 +1,4 @@
-"""What a statement asks of a case, as a predicate with a margin, and how a user's choices can meet it."""
+"""A statement's requirement on a case, as a predicate with a margin, and the options by which a user can meet it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limit:
     Args:
         quantity: the limited quantity, in words for a user.
         value: its value on a case.
-        at_most: the upper limit, a number or a function of the case; None: a lower one is given.
+        at_most: the upper limit, a number or a function of the case; None: the limit is a lower one.
         at_least: the lower limit, likewise.
     """
 
@@ -57,11 +57,12 @@ class Hypothesis:
     name: str
     says: str
     margin: Callable[[Any], Estimate | float]
-    free: bool = False  # given by the case's data and setup, without balls: looked at before anything is simulated
-    eased_by: tuple[str, ...] = ()  # the `Options` with which a user may meet it
+    # depends on the case's data and setup alone, without balls: checked before anything is simulated
+    free: bool = False
+    eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
     def met(self, case: Any) -> bool:
-        """Whether the case meets it, beyond the margin's own error.
+        """Whether the case meets it, by more than the margin's own error.
 
         Args:
             case: of the statement's families.
@@ -69,7 +70,7 @@ class Hypothesis:
         return self.least(case) >= 0
 
     def least(self, case: Any) -> float:
-        """The smallest entry of the margin, its error taken off; NaN where one is unknown.
+        """The smallest entry of the margin less its error; NaN where one is unknown.
 
         Args:
             case: of the statement's families.
@@ -87,10 +88,10 @@ class Hypothesis:
         return float(np.min(estimate.lo, initial=np.inf)) + 0.0  # no negative zero
 
     def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
-        """This hypothesis asked of every part of a case, say every run of a ladder; `part` is what reports call one.
+        """This hypothesis for every part of a case, such as every run of a ladder.
 
         Args:
-            part: what reports call one part.
+            part: the name of a part in reports.
             parts: the parts of a case.
         """
         return replace(

@@ -1,4 +1,4 @@
-"""What this machine has for the project: packages, devices, data; and what each missing thing would add."""
+"""The state of this machine for the project: packages, devices, data; and the use of each missing thing."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # of a checkout
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # the file of a checkout
 EXTRAS = {
     "cluster": "studies on several machines",
     "privacy": "counting a privacy budget",
@@ -38,11 +38,11 @@ class Item:
     """One thing that was looked for.
 
     Args:
-        group: needed, optional, devices, data or plugins.
-        found: version, number or place; None: it is not there.
-        adds: what it is for.
-        get: how to get it.
-        fault: why it cannot be used although it is there.
+        group: "needed", "optional", "devices", "data" or "plugins".
+        found: version, number or place; None: it is missing.
+        adds: its use.
+        get: the way to get it.
+        fault: the reason why it is unusable although it is there.
     """
 
     group: str
@@ -175,12 +175,12 @@ def _fashion_folder() -> Path | None:
         from ntkfl.data import FASHION_MNIST_FOLDER
 
         return FASHION_MNIST_FOLDER
-    except Exception:  # said where ntkfl is imported
+    except Exception:  # the import of ntkfl reports the error
         return None
 
 
 def _requirements() -> list[Requirement]:
-    """What the project declares, extras as markers; a checkout's file counts before the installed package's."""
+    """The declared requirements, extras as markers; a checkout's file counts before the installed package's."""
     if not PROJECT.is_file():
         return [Requirement(line) for line in requires("ntkfl") or ()]
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
@@ -190,7 +190,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _of_extra(requirement: Requirement, extra: str) -> bool:
-    """Whether only this extra asks for a requirement; extra "": whether the project itself does, on this machine."""
+    """Whether only this extra has the requirement; extra "": whether the project itself has it on this machine."""
     marker = requirement.marker
     always = marker is None or marker.evaluate({"extra": ""})
     return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})

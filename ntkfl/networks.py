@@ -29,12 +29,12 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     place a function of the seed may be given, so that other seeds give other parameters. It is computed by JAX, on the
     processor.
 
-    Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. What the
-    network does is tried when it first sees data: `Model.checked_outputs`.
+    Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. The network's
+    behaviour is tested when it first sees data: `Model.checked_outputs`.
 
     Args:
         given: a torch module, a JAX function, or a `Model`, which comes back as it is.
-        params: of a JAX function; default none.
+        params: the parameters of a JAX function; default none.
         name: its name in reports; default: the name of its class or function.
 
     Raises:
@@ -68,7 +68,7 @@ def from_file(path: str | os.PathLike[str]) -> Model:
     The file is executed with torch's seed 0, so that the parameters it draws are the same each time.
 
     Args:
-        path: of the Python file.
+        path: the Python file.
 
     Raises:
         ExtensionError: there is no such file, it fails, or it defines none or several of these names.
@@ -99,7 +99,7 @@ def wide(spec: str) -> WideNetwork:
         spec: KIND:DEPTH:ACTIVATION and options after colons.
 
     Raises:
-        ValueError: a name that is not understood, or with a width.
+        ValueError: an unknown name, or one with a width.
 
     Example:
         >>> from ntkfl.networks import wide

@@ -34,20 +34,20 @@ from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
-SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the largest stable server rate, that are tried
-LOCAL_SHARE = 0.5  # of the largest eta_local at which a client alone contracts
-UNSEEN = 1e-6  # chance that simulated runs hide a larger chance of clipping than is said
+SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
+LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
+UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than is said
 SEED = 0  # of those runs
 
 
-ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # of Renyi's divergence, whose best is taken
-LEAST = 0.01  # noise multiplier, below which none is looked for: a client that is hardly ever drawn needs no noise
-FINER = 1.01  # ratio of the noise multipliers that are tried where clients are drawn
+ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
+LEAST = 0.01  # smallest noise multiplier that is tried: a client that is hardly ever drawn needs no noise
+FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
 
 
 @cache
 def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1, cohort: int | None = None) -> float:
-    """Standard deviation of the noise on the sum of the displacements, over the clipping norm, that a budget asks for.
+    """Standard deviation of the noise on the sum of the displacements, over the clipping norm, that a budget requires.
 
     Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
     bound is exact: some rounds of Gaussian noise tell as much as one round with less noise. Where a cohort is drawn
@@ -121,7 +121,7 @@ def _delta_by_divergence(step: int, epsilon: float, rounds: int, clients: int, c
 
 @cache
 def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " orders"]:
-    """Renyi's divergences of a round; what a client sends changes by 2 S, twice the clipping norm, at most."""
+    """Renyi's divergences of a round; a client's message changes by 2 S, twice the clipping norm, at most."""
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
@@ -131,25 +131,25 @@ def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " or
 
 
 class Clipping(Protocol):
-    """What is known of the clients' displacements, without noise and with it."""
+    """The known properties of the clients' displacements, without noise and with it."""
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
-        """What noise may add to a displacement, over S; a clip exists below 1.
+        """The most that noise adds to a displacement, over S; a clip exists below 1.
 
         Args:
             rounds: T.
             ratio: standard deviation of the noise on the mean, over S.
-            chance: that any is clipped, at most.
+            chance: the largest chance that any displacement is clipped.
         """
         ...
 
     def clip(self, rounds: int, ratio: float, chance: float) -> float:
-        """The smallest norm S that is passed with at most a given chance; infinite where the noise is too large.
+        """The smallest norm S that is exceeded with at most a given chance; infinite where the noise is too large.
 
         Args:
             rounds: T.
             ratio: standard deviation of the noise on the mean, over S.
-            chance: that any is clipped, at most.
+            chance: the largest chance that any displacement is clipped.
         """
         ...
 
@@ -158,8 +158,8 @@ class Clipping(Protocol):
 class Displacements:
     """The clients' displacements, which are Gaussian.
 
-    |X| passes |mean| + sqrt(trace) + sqrt(2 top log(1/p)) with chance p at most, trace and top eigenvalue those of its
-    covariance. Source: docs/proofs/random_rounds.md#clipping.
+    |X| exceeds |mean| + sqrt(trace) + sqrt(2 top log(1/p)) with chance p at most, where trace and top are the trace and
+    the largest eigenvalue of its covariance. Source: docs/proofs/random_rounds.md#clipping.
 
     Args:
         mean: the norm of the mean in round t + 1 of client c, (T, N).
@@ -187,15 +187,15 @@ class Displacements:
 class DrawnDisplacements:
     """The displacements of clients that are drawn, in simulated runs of the rounds.
 
-    A displacement is x + s y with noise of standard deviation s, x and y those without noise and of noise of variance 1
-    alone. S is the least norm that no displacement of any run passes at s = ratio S. Were the chance that a run passes
-    it above `chance`, so many runs would have shown it but with the chance `UNSEEN`.
+    With noise of standard deviation s a displacement is x + s y: x is the displacement without noise, y the effect of
+    noise of variance 1. S is the least norm that no displacement of any run exceeds at s = ratio S. If the chance that
+    a run exceeds S were above `chance`, so many runs would have shown it, except with the chance `UNSEEN`.
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
-        longest: |x|^2, x.y and |y|^2 in round t + 1, of the displacements that no other one passes in all three; a
+        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other one exceeds in all three; a
             (k, 3) array a round.
-        chance: the least that so many runs speak of.
+        chance: the least chance that so many runs can bound.
     """
 
     longest: tuple[Float[np.ndarray, "k 3"], ...]
@@ -271,7 +271,7 @@ class PrivateRounds:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             rounds: T.
-            clipped: chance that any clip is active, at most; default 0.01.
+            clipped: the largest chance that any clip is active; default 0.01.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); as
@@ -316,7 +316,7 @@ def private_rounds(
     participation: float = 1.0,
     clipped: float = CLIPPED,
 ) -> PrivateRounds:
-    """The moments that decide what private training with these steps reaches.
+    """The moments that decide the result of private training with these steps.
 
     Args:
         problem: data, as `random_rounds` takes them.
@@ -325,11 +325,11 @@ def private_rounds(
         method: its name, default "fl-ntk".
         options: of the method; default the method's own.
         rounds: rounds whose moments are computed, default 100.
-        eta_global: a schedule of the server's rate, by round, the last one for all that follow; default: constant. The
-            budget does not depend on it, since every round's mean has the same noise.
+        eta_global: a schedule of the server's rate, by round; the last rate serves all later rounds; default: constant.
+            The budget does not depend on it, since every round's mean has the same noise.
         participation: share of the clients that each round draws without replacement, in (0, 1].
-        clipped: the least chance of an active clip that plans ask for where clients are drawn; default 0.01, for which
-            1375 runs are simulated.
+        clipped: the least chance of an active clip that plans will ask for, where clients are drawn; default 0.01, for
+            which 1375 runs are simulated.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
@@ -391,11 +391,11 @@ def _private_rounds(
 
 
 def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
-    """The longest displacements of runs with draws of their own, as many as speak of this chance."""
+    """The longest displacements of independent runs, as many runs as bound this chance."""
     runs, rng = ceil(np.log(UNSEEN) / np.log1p(-chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
-    kinds = 2 * outputs  # without noise, and of noise alone
+    kinds = 2 * outputs  # displacements without noise, and by noise alone
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
@@ -421,7 +421,7 @@ def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> Dr
 
 
 def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
-    """The points that no other one passes in all coordinates."""
+    """The points that no other point exceeds in all coordinates."""
     kept = []
     while points.shape[1]:
         interruption.check()
@@ -459,7 +459,7 @@ class Choice:
         local_steps: K.
         eta_local: step of the clients.
         server_rate: step of the server, in the first round where it falls.
-        plan: the best of the rounds that were tried.
+        plan: the best plan over the tried rounds.
         last_rate: step of the server in the plan's last round.
     """
 
@@ -532,7 +532,7 @@ def best_choices(
 ) -> list[Choice]:
     """For every number of local steps the least mean square within a budget, best first.
 
-    The choice looks at the data: what it gives away is not counted.
+    The choice looks at the data, and this loss of privacy is not counted.
 
     Args:
         settings: of `private_settings`.

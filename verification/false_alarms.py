@@ -1,4 +1,4 @@
-"""False alarms of the verifier: how often it calls violated what is recorded to hold, on cases not looked at before."""
+"""False alarms of the verifier: how often it calls a form violated that is recorded to hold, on fresh cases."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
 FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run
-BATCHES = 20  # at most: statements of few and fixed cases alone would never reach the number of runs
+BATCHES = 20  # most batches: statements of few and fixed cases alone would never reach the number of runs
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FormRuns:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """All runs of all true forms, and the probability of a false alarm that they leave possible."""
+    """All runs of all true forms, and the largest probability of a false alarm that is consistent with them."""
 
     forms: tuple[FormRuns, ...]
     first_seeds: tuple[int, ...]
@@ -45,7 +45,7 @@ class FalseAlarms:
         """The sum of a field of FormRuns over the forms.
 
         Args:
-            name: of a field of `FormRuns`.
+            name: the name of a field of `FormRuns`.
         """
         return sum(getattr(form, name) for form in self.forms)
 
@@ -71,14 +71,14 @@ class _Described:
 def false_alarms(
     statements: Iterable[Statement], options: Options, runs: int = 10_000, progress: Progress | None = None
 ) -> FalseAlarms:
-    """Judge true forms on fresh batches of cases, of the default size each, until there are so many runs.
+    """Judge true forms on fresh batches of cases, each of the default size, until there are enough runs.
 
-    Later batches leave out the forms whose cases are all one run. An interrupted batch is the last.
+    Later batches leave out the forms that count as one run in all. An interrupted batch is the last.
 
     Args:
-        statements: whose forms recorded to hold are judged.
-        options: of the cases; the seeds of all batches follow from its own.
-        runs: judged at least, over all forms, unless there are too few batches for that.
+        statements: the statements whose forms recorded to hold are judged.
+        options: options of the cases; the seeds of all batches follow from its seed.
+        runs: the least number of judged runs over all forms, unless there are too few batches for it.
         progress: told the family, and how many of how many cases of the batch are done; default nobody.
     """
     chosen = true_forms(statements)

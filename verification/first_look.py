@@ -1,4 +1,4 @@
-"""The statements that say most on a user's data, checked on a few cases each: a first look, in seconds."""
+"""The statements that are most informative on a user's data, checked on a few cases each: a first look, in seconds."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ from verification.judging.check import Check, begun
 from verification.judging.replaying import option_words
 from verification.judging.way_out import changed
 
-CASES, MOST = 5, 10  # cases of each statement, and how many statements are checked
+CASES, MOST = 5, 10  # cases of each statement, and number of statements that are checked
 COSTLY = "certified"  # the hypothesis of statements about certificates, which take minutes for hundreds of rows
 DEEP = "deep/"  # statements about networks of any depth, which load torch and train
-TELLING = 1e-3  # left/right from which a bound says something
+TELLING = 1e-3  # smallest left/right of an informative bound
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Checked:
 
     Args:
         looked: the result of one case.
-        outcome: of the cases.
+        outcome: the outcome of the cases.
         met: cases that were admitted.
         ran: cases drawn.
         sharpest: the largest left/right of the cases, of an equality the largest relative error.
@@ -40,13 +40,13 @@ class Checked:
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What was found of all statements about a user's data.
+    """The results of all statements about a user's data.
 
     Args:
-        checked: those that say most, on a few cases each.
-        looked: the forms that were looked at, on one case.
+        checked: the most informative ones, on a few cases each.
+        looked: the forms, each judged on one case.
         left_out: forms known to fail, not about one setup, or about certificates or deep networks.
-        identities: forms of equalities about data that were not looked at, since there were bounds enough.
+        identities: forms of equalities about data that were not judged, since there were enough bounds.
     """
 
     checked: tuple[Checked, ...]
@@ -56,9 +56,9 @@ class FirstLook:
 
     @property
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
-        """The change of the options with which most further statements can be tested, and these; nothing: none does.
+        """The change of options that makes most further statements testable, and these statements; empty if none does.
 
-        Steps are not named: each statement finds its own.
+        Steps are never part of it: each statement finds its own.
         """
         having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}
@@ -75,7 +75,7 @@ class FirstLook:
 
     @property
     def missed(self) -> Counter[str]:
-        """How many forms cannot be tested, by the hypothesis that the first case does not meet and no option meets."""
+        """The number of untestable forms, by the hypothesis that the first case misses and no option meets."""
         return Counter(
             looked.plan.unmet.name
             for looked in self.looked
@@ -83,10 +83,10 @@ class FirstLook:
         )
 
     def count(self, applies: Applies) -> int:
-        """How many forms were found so.
+        """The number of forms with this result.
 
         Args:
-            applies: what is counted.
+            applies: the result.
         """
         return sum(looked.applies is applies for looked in self.looked)
 
@@ -94,15 +94,15 @@ class FirstLook:
 def first_look(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None, cases: int = CASES
 ) -> FirstLook:
-    """Look at every statement about the data on one case, and check those that say most on a few.
+    """Judge every statement about the data on one case, and check the most informative ones on a few.
 
     Where a form's hypotheses do not allow the step of the options, the form is checked with a smaller step. The
-    sharpest bound comes first; identities are looked at only where there are too few bounds that say something. Each
-    statement is checked in the form that says most. A statement whose hypotheses reject some of the cases is passed
-    over. Statements about certificates and about deep networks are left out.
+    sharpest bound comes first; identities are judged only where there are too few informative bounds. Each statement is
+    checked in its most informative form. A statement whose hypotheses reject some of the cases is passed over.
+    Statements about certificates and about deep networks are left out.
 
     Args:
-        statements: to be looked at.
+        statements: statements to judge.
         options: of the user: data, sizes, steps, seed.
         progress: told of each family of cases; default nobody.
         cases: of each statement that is checked; default 5.
@@ -130,7 +130,7 @@ def first_look(
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
-    """The statements that say most, each in its sharpest form, on a few cases; those that were tested."""
+    """The most informative statements, each in its sharpest form, on a few cases; those that were tested."""
     best: dict[str, Applicability] = {}
     for form in looked:
         if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):
@@ -147,7 +147,7 @@ def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> lis
 
 
 def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
-    """Forms on a few cases each; those with equal families and options have their cases in common."""
+    """Forms on a few cases each; forms with equal families and options share their cases."""
     begun_forms = []
     for form in forms:
         options = replace(form.plan.options, trials=cases)

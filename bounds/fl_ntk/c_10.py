@@ -1,4 +1,4 @@
-"""Claim C.10: what is left of the weights' movement, for which the printed remainder does not suffice."""
+"""Claim C.10: the rest of the weights' movement, for which the printed remainder does not suffice."""
 
 from functools import partial
 
@@ -21,14 +21,14 @@ from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
-ROUNDS = 10  # of a kernel case: enough for the maps to part, too few for both to have forgotten y
+ROUNDS = 10  # rounds of a kernel case: enough for the maps to differ, too few for both to have forgotten y
 DELTA = 1e-9
-WIDTH, SIGMA = 1e100, 1e-20  # stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
+WIDTH, SIGMA = 1e100, 1e-20  # they stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((SIZED_IDENTITY - rho * SIZED_H) ** T - SIZED_MAP**T) * SIZED_LABELS
-FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, which rounding would take below
-# Unevaluated: sympy would compare the two, which takes long and tells nothing.
+FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, and rounding could make it negative
+# Unevaluated: sympy would compare the two, which is slow and useless here.
 EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * SIZED_H**-1 * APART), evaluate=False))
 
 Case = FederatedRun | KernelCase

@@ -16,15 +16,15 @@ from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.width_correction import drift_correction, gram_correction
 
-ROUNDINGS = 256  # of a network's outputs, in a remainder
+ROUNDINGS = 256  # roundings of a network's outputs that a remainder may contain
 CHANGED = 0.5
 drift = sp.Symbol("delta_y", real=True)
 
 
 def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What is left when the effect of H(0) - H_inf is taken off to first order, (networks, T+1, n) for each width.
+    """The remainder after the effect of H(0) - H_inf to first order, (networks, T+1, n) for each width.
 
-    Of y_lin - y_inf, the network linearised in its weights, and of y_m - y_inf.
+    It is that of y_lin - y_inf, for the network linearised in its weights, and of y_m - y_inf.
     """
     problem, setup = ladder.problem, ladder.setup
     rounds, kernel = np.arange(setup.rounds + 1), gram.infinite(problem.x)
@@ -46,10 +46,10 @@ def _watched(ladder: WidthLadder) -> list[int]:
 
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
-    """The slope of the geometric mean over networks of max_t |.|_2: a few heavy tails would rule the RMS.
+    """The slope of the geometric mean over networks of max_t |.|_2; in the RMS a few heavy tails would dominate.
 
     Raises:
-        NoSlope: nothing is left but rounding, as of a linearised network after one step.
+        NoSlope: only rounding is left, as for a linearised network after one step.
     """
     lengths = [np.linalg.norm(path, axis=2).max(axis=1) for path in paths]
     if (least := min(length.min() for length in lengths)) <= _rounding(ladder):
@@ -65,7 +65,7 @@ def _rounding(ladder: WidthLadder) -> float:
 def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
     """NoSlope unless half of the networks of each width differ at each sample and round by more than rounding.
 
-    Where few networks change a pattern, their spread says little of those that were not drawn.
+    Where few networks change a pattern, their spread is no measure of networks that were not drawn.
     """
     for size, path in zip(ladder.sizes, paths, strict=True):
         share = float((np.abs(path) > _rounding(ladder)).mean(axis=0).min())
@@ -84,7 +84,8 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
-        # Of second order in dH; what follows is odd in it, dH nearly symmetric: the bias is of order 1/m, not m^(-1/2).
+        # The correction is of second order in dH; the next one is odd in dH, whose law is nearly symmetric: the bias is
+        # of order 1/m, not m^(-1/2).
         _slope(ladder, left, biased=False),
         _slope(ladder, of_network),
         _slope(ladder, undrifted),

@@ -1,4 +1,4 @@
-"""X.13: neurons gather at the kinks; their number goes with the root of the width, whatever the residual."""
+"""X.13: neurons gather at the kinks; their number grows with the root of the width, for every residual."""
 
 import numpy as np
 import sympy as sp
@@ -15,7 +15,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.kink_gathering import pairs_near_kinks
 
-REACH = 0.3  # c: pairs are counted within c |r(t)| / sqrt(m) of the kink
+REACH = 0.3  # c: a pair counts if its distance from the kink is at most c |r(t)| / sqrt(m)
 
 q = sp.Symbol("q", positive=True)
 NEAR = "|{(r,i) : |u_r(t)^T x_i| < c |r(t)| / sqrt(m)}| / (n sqrt(m))"
@@ -23,13 +23,13 @@ q0 = sp.Symbol("q_0", positive=True)
 
 
 def _near(distance: np.ndarray, residual: float) -> float:
-    """Pairs within c |r|/sqrt(m) of distances (m, n), for each sample and each sqrt(m)."""
+    """The numbers of pairs within c |r|/sqrt(m), given the distances (m, n), for each sample and each sqrt(m)."""
     width, n = distance.shape
     return float((distance < REACH * residual / np.sqrt(width)).sum() / (n * np.sqrt(width)))
 
 
 def _on_widths(ladder: WidthLadder) -> list[np.ndarray]:
-    """After the last round, (networks,) for each width."""
+    """Numbers after the last round, (networks,) for each width."""
     last = ladder.setup.rounds
     return [
         np.array(

@@ -19,11 +19,11 @@ MANY = 2**53  # local steps, beyond which float64 counts no further
 
 def _constants(case: KernelCase) -> dict:
     known = map_constants(case, exact_gram(case))
-    return {symbol: known[symbol] for symbol in (H, D, eta_global, N)}  # the limit knows no K and no eta_l
+    return {symbol: known[symbol] for symbol in (H, D, eta_global, N)}  # the limit does not depend on K and eta_l
 
 
 def limit_map(case: KernelCase) -> Estimate:
-    """M with MANY local steps; what more of them would add to the clients' responses is in the error."""
+    """M with MANY local steps; its error includes the effect of further steps on the clients' responses."""
     many = KernelCase(case.problem, replace(case.setup, local_steps=MANY))
     maps, q = many.regime.of(lambda regime, _: regime.round_map, samples=(0, 1)), case.block_eigenvalues
     with np.errstate(divide="ignore", over="ignore"):

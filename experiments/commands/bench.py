@@ -1,4 +1,4 @@
-"""`ntkfl bench`: what the slow parts take, beside peers and the machine's limit, measured in turn in one run."""
+"""`ntkfl bench`: times of the slow parts, beside peers and the machine's limit, measured in turn in one run."""
 
 import json
 from functools import partial

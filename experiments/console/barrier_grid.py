@@ -1,4 +1,4 @@
-"""Barriers between runs of any model, on a grid of the segment: between its points they may be higher."""
+"""Barriers between runs of any model, on a grid of the segment; between the grid points they may be higher."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -17,7 +17,7 @@ from ntkfl.training.tree import Params, stacked
 
 
 def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) -> dict[str, Any]:
-    """Barriers of every pair, and those of the group where there are more than two.
+    """Barriers of every pair and, for more than two runs, of the group.
 
     Raises:
         ValueError: runs of different models, or as `samples_of_run`.

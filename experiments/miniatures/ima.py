@@ -1,4 +1,4 @@
-"""Which half of IMA helps, averaging the last global models or letting the rate decay faster? And which decay?"""
+"""Which half of IMA helps: averaging the last global models, or letting the rate decay faster? And which decay?"""
 
 from collections.abc import Mapping, Sequence
 from statistics import stdev
@@ -71,7 +71,7 @@ PRINTED |= {name: PRINTED[name.removesuffix(", as released")] for name in VARIAT
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
-    """The accuracy after each round, and how it jumps from round to round at the end."""
+    """The accuracy after each round, and its scatter from round to round at the end."""
     per_round = accuracies(trained(keys, seed)).tolist()
     return {ACCURACY: per_round, ROUND_TO_ROUND: stdev(per_round[-LAST:])}
 
@@ -94,9 +94,10 @@ MINIATURE = Miniature(
     measure=measure,
     caveat=(
         "Rates, decays, passes and batches are the printed ones. The paper's baselines never get the faster decay; the "
-        "control of each kind of IMA has its rates and passes, and no averaging. As released, averaging begins one "
-        "round later; where passes fall, the rate is the first one again when averaging begins; the cycle goes from "
-        "the rate then reached down to the lowest and up to twice that rate, where the text prints .01 to 5e-5."
+        "control of each kind of IMA has its rates and passes, and no averaging. As released, averaging begins "
+        "one round later. Where passes fall, the rate is the first one again when averaging begins. The cycle "
+        "goes from the rate reached by then down to the lowest and up to twice that rate, while the text prints "
+        ".01 to 5e-5."
     ),
     quick={"rounds": 12, "samples": 400},
 ).also(

@@ -11,7 +11,7 @@ from verification.verdict_page import ratio_text
 
 FACTOR = 2.0
 SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED)
-WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # touching a bound is a way of holding
+WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # touching a bound counts as holding
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes, what got worse first."""
+    """All changes, the worst first."""
 
     changes: tuple[Change, ...]
     compared: int
@@ -68,12 +68,12 @@ WHAT = {
 def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comparison:
     """What changed from one run to another.
 
-    An outcome is worse when it newly contradicts what is recorded, or is further from holding than before.
+    An outcome is worse if it contradicts the recorded one and did not before, or if it is further from holding.
 
     Args:
         old: verdicts of the older run.
         new: verdicts of the newer run.
-        factor: by which a tightness must change to be listed; at least 1; default 2.
+        factor: the least factor by which a tightness must change to be listed; at least 1; default 2.
 
     Raises:
         ValueError: the factor is below 1.

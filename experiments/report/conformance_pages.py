@@ -1,4 +1,4 @@
-"""One page an implementation: what `ntkfl conform run` found it to be, method by method."""
+"""One page an implementation: the verdict of `ntkfl conform run` on each of its methods."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from experiments.report.outcomes import Shown
 from ntkfl.conformance import Outcome
 from ntkfl.conformance.conformance_page import from_json, summary, table
 
-VERDICTS = {  # the worst first, with the style of a statement's outcome
+VERDICTS = {  # verdicts, the worst first, with the style of a statement's outcome
     outcome.value: Shown(sign, outcome.value, style, rank)
     for rank, (outcome, sign, style) in enumerate(
         [(Outcome.DIFFERS, "✗", "violated"), (Outcome.FAILED, "?", "unresolved"), (Outcome.EQUAL, "✓", "holds")]
@@ -22,9 +22,9 @@ VERDICTS = {  # the worst first, with the style of a statement's outcome
 class ConformancePage:
     """The verdicts about one implementation."""
 
-    name: str  # the adapter's, without the file's ending
-    adapter: str  # its file
-    path: str  # where the page is in the report
+    name: str  # the name of the adapter's file without its ending
+    adapter: str  # the adapter's file
+    path: str  # the path of the page in the report
     summary: str  # how many methods have each verdict
     rows: Sequence[tuple[str | Shown, ...]]  # method, verdict, cases, its rule, where it first differs
     left_out: Sequence[str]  # methods that the adapter does not have

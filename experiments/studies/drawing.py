@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
-HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legend, a line of that, a named place
+HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legend, a line of the legend, a named place
 DPI = 150
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
-MARGIN, NAME = 0.6, 4.0  # inches: what a title and an entry leave free, the name of a place
-WITHIN = 300.0  # from end to end of a log axis that has numbers as ticks, not powers of ten
-FEW, MANY = 6, 12  # places named on a log axis; more than so many are no grid, and the axis has its powers of ten
+MARGIN, NAME = 0.6, 4.0  # inches: space left by a title and an entry, the name of a place
+WITHIN = 300.0  # largest ratio of the ends of a log axis whose ticks are numbers, not powers of ten
+FEW, MANY = 6, 12  # most named places on a log axis; with more, its ticks are powers of ten
 COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
 MARKERS = "osD^vPX"
 OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
@@ -52,7 +52,7 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
 
     Args:
         chart: to be drawn.
-        folder: where the files are written.
+        folder: the folder of the files.
 
     Raises:
         OSError: the folder cannot be written.
@@ -75,7 +75,7 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
 def draw(chart: Chart) -> Figure:
     """The chart as a figure of one column, or of two where it has several panels or names along an axis.
 
-    Every panel's legend has a place of its own below the panel, where it hides nothing.
+    Every panel's legend stands below the panel, where it hides nothing.
 
     Args:
         chart: to be drawn.
@@ -173,7 +173,7 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
 
 def _draw_series(axes: Axes, series: Series, color: str, marker: str, panel: Panel) -> Artist | Container:
     x, y = (
-        np.where(label.log & (at <= 0), np.nan, at)  # what has no logarithm has no place on the axis
+        np.where(label.log & (at <= 0), np.nan, at)  # a value without a logarithm has no place on the axis
         for label, at in ((panel.x, np.asarray(series.x, float)), (panel.y, np.asarray(series.y, float)))
     )
     sideways = panel.sideways
@@ -227,7 +227,7 @@ def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
 
 
 def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[float] = ()) -> None:
-    """places: where x has points; a few on a log axis are its ticks."""
+    """places: the abscissas of the points; a few of them are the ticks of a log axis."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator
 
     across, down = (y, x) if sideways else (x, y)

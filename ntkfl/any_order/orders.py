@@ -1,4 +1,4 @@
-"""Training in any order: random orders, and orders that an adversary chooses to get away from a point W*."""
+"""Training in any order: random orders, and an adversary's orders, which try to get away from a point W*."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.problem import Problem, Weights
 
 Aim = Literal["random", "distance", "residual", "probe"]
-SAFETY = 1e-9  # of 2: what rounding may make of the largest step allowed
+SAFETY = 1e-9  # share of the largest step 2 that is left to rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Batch:
 
 
 class Network:
-    """A two-layer ReLU network in long precision, as the theorem's steps move it."""
+    """A two-layer ReLU network in long precision, which moves by the theorem's steps."""
 
     def __init__(
         self, problem: Problem, weights: Weights | TwoLayer, loss: ConvexLoss = SQUARES, shift: np.ndarray | float = 0.0
@@ -40,7 +40,7 @@ class Network:
         self._last: tuple[np.ndarray, np.ndarray] = self.start, self.x @ self.start.T
 
     def inner(self, w: np.ndarray) -> np.ndarray:
-        """x w^T of all samples, (n, m), kept for the last W, where many batches begin; nobody may change W in place."""
+        """x w^T of all samples, (n, m), kept for the last W, since many batches begin there; W must stay."""
         last = self._last
         if last[0] is not w:
             last = self._last = w, self.x @ w.T
@@ -51,7 +51,10 @@ class Network:
         return np.maximum(x @ w.T, 0) @ self.readout.T
 
     def pull(self, w: np.ndarray, samples: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """-l' of these samples, (k, C); for squares the residual. `shift` is added to the outputs."""
+        """-l', minus the derivative of the loss, of these samples, (k, C); for squares the residual.
+
+        `shift` is added to the outputs.
+        """
         outputs = np.maximum(self.inner(w)[samples], 0) @ self.readout.T
         return -self.loss.slope(outputs + self.shift, self.y[samples])
 
@@ -74,7 +77,7 @@ class Network:
 
 
 def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: float, count: int) -> Iterator[Batch]:
-    """Random batches with equal or unequal weights, each at a step that the patterns at W just allow, or shorter."""
+    """Random batches with equal or unequal weights; each step is the longest that W's patterns allow, or shorter."""
     n = len(network.x)
     for _ in range(count):
         samples = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
@@ -85,19 +88,19 @@ def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: floa
 
 
 def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndarray, share: float) -> Batch | None:
-    """These samples with weights of these ratios, at a share of the longest step; None where no gradient is left."""
+    """These samples with weights of these ratios, at a share of the longest step; None if no gradient is nonzero."""
     longest = network.longest(w, samples, shape)
     return Batch(samples, share * (1 - SAFETY) * longest * shape) if np.isfinite(longest) else None
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedRun:
-    """What a run leaves: after each of T steps."""
+    """The record of a run: values after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
-    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, means counted with their weights, (T+1,)
+    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, (T+1,); in a mean, a model's steps have its weight
     residual: np.ndarray  # |r|, (T+1,)
-    outputs: np.ndarray  # on the probes, (T+1, k, C)
+    outputs: np.ndarray  # outputs on the probes, (T+1, k, C)
     weights: np.ndarray  # the last W
 
 

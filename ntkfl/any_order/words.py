@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
-    """What is proved, in two sentences; or that nothing is, and which residual would do."""
+    """The theorem's conclusion, in two sentences; or that nothing is proved, and which residual would suffice."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -32,7 +32,7 @@ def not_reached(training: str) -> str:
 def not_certified(
     needed: float | None, residual: float, training: str = "any order", what: str = "residual |y - f|"
 ) -> tuple[str, str]:
-    """The sentences that nothing is proved, and which residual would do."""
+    """The sentences that nothing is proved, and which residual would suffice."""
     return (
         not_reached(training),
         f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
@@ -76,7 +76,7 @@ def page(certificate: AnyOrderCertificate) -> str:
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
-    """Everything as JSON-safe values, `certified` first; what has no number is None."""
+    """Everything as JSON-safe values, `certified` first; a value without a number is None."""
     numbers = {
         "margin": certificate.margin,
         "distance": float(certificate.distance.hi),

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, checked_labels, named_loss
-from ntkfl.connectivity.network import TwoLayer, between, check_shapes, combination
+from ntkfl.connectivity.network import TwoLayer, check_shapes, combination
 from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
 from ntkfl.connectivity.paths.convex_integral import convex_integral
 from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_supremum
@@ -179,24 +179,6 @@ def connectivity_loss(
         return Estimate(path.integral(), _rounding(segment, chosen, path), "exact pieces, rounding bound")
     value, error = convex_integral(segment, y, chosen)
     return Estimate(value, error + _deviation(segment, chosen), "Gauss rule on every piece, error bounded")
-
-
-def sampled_connectivity_loss(
-    first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str, rng: np.random.Generator
-) -> float:
-    """The mean loss at one uniform alpha: its expectation is `connectivity_loss` (FedGuCci, Eq (8)).
-
-    Args:
-        first: the network w_1, at alpha = 1.
-        second: the network w_2, at alpha = 0, of the same shape.
-        x: inputs, shape (n, l).
-        y: labels, shape (n,) or (n, C), see `LOSSES`.
-        loss: "squared", "absolute", "logistic" or "cross-entropy".
-        rng: draws alpha.
-    """
-    segment, chosen, y = _checked(first, second, x, y, loss)
-    at = between(first, second, rng.uniform())
-    return float(_losses(Segment(at, at, segment.x), y, chosen).mean())
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:

@@ -16,11 +16,11 @@ from ntkfl.data.words import labels_of, owners_of
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
 ROLES = {"x": INPUTS, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
-NOTES = logging.getLogger(__name__)  # what was taken as what; the command line prints it
+NOTES = logging.getLogger(__name__)  # says which column or array was taken as what; the command line prints it
 
 
 def is_data_file(spec: str) -> bool:
-    """Whether data are named by the path of a file of rows."""
+    """Whether this names data by the path of a file of rows."""
     return spec.lower().endswith(SUFFIXES)
 
 
@@ -48,10 +48,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def require_file(path: Path) -> None:
-    """Refuse what is no file that can be read, and say what it is instead.
+    """Refuse a path that is no readable file, and say what it is instead.
 
     Raises:
-        OSError: so it is.
+        OSError: the path is no readable file.
     """
     try:
         mode = path.stat().st_mode
@@ -68,7 +68,7 @@ def require_file(path: Path) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file; computed once while it stands unchanged."""
+    """SHA-256 of a file; computed once as long as the file is unchanged."""
     status = path.stat()
     return _digest_of(str(path.resolve()), status.st_mtime_ns, status.st_size)
 
@@ -85,7 +85,7 @@ def csv_lines(path: Path) -> list[int]:
 
 
 def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    """The arrays, and in words which of the archive's they are."""
+    """The arrays, and a sentence that names their source in the archive."""
     with npz_archive(path, "x=..., y=...") as archive:
         names = {role: taken(known, archive.files, str(path)) for role, known in ROLES.items()}
         missing = [role for role in ("x", "y") if names[role] is None]

@@ -11,9 +11,9 @@ from ntkfl.problem import checked_inputs, checked_rows
 
 Pairs = tuple[tuple[int, int], ...]
 Groups = tuple[tuple[int, ...], ...]
-_SAME = 1e-15  # radians; rows parallel but for the rounding of their entries are closer than this
-_SAME_NORM = 8 * np.finfo(float).eps  # relative, of the norms of equal rows
-_NAMED = 100  # sets of rows that a message names
+_SAME = 1e-15  # radians; rows that are parallel up to the rounding of their entries are closer than this
+_SAME_NORM = 8 * np.finfo(float).eps  # relative difference of the norms of equal rows
+_NAMED = 100  # most sets of rows in a message
 
 
 class Degeneracy(NamedTuple):
@@ -27,7 +27,7 @@ class Degeneracy(NamedTuple):
 
 
 class ParallelRows(ValueError):
-    """Rows of x are parallel, or the same: the message says so, and `groups` has the rows of each such set."""
+    """Rows of x are parallel, or equal: the message says so, and `groups` has the rows of each such set."""
 
     def __init__(self, groups: Groups, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class ParallelRows(ValueError):
 
 
 def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
-    """What makes lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
+    """The pairs that make lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
 
     For unit rows 4 H_inf = s + (2/pi) s arcsin(s), s = x_i.x_j: all positive even powers and the first. Even powers
     separate rows that are neither parallel nor antipodal; only the first power separates x from -x, and it does so
@@ -62,7 +62,7 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
 
 
 def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
-    """The sets of two or more rows that are the same but for the rounding of their entries, each in order.
+    """The sets of two or more rows that are equal up to the rounding of their entries, each in order.
 
     Args:
         x: samples, shape (n, d).
@@ -86,7 +86,7 @@ def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
         x: samples, shape (n, d).
 
     Raises:
-        ParallelRows: so it is. ValueError: as `equal_rows`.
+        ParallelRows: two rows are equal. ValueError: as `equal_rows`.
     """
     if same := equal_rows(x):
         raise ParallelRows(same, f"rows {said_groups(same)} of x are the same: lambda_min is 0; {_remove(same)}")
@@ -98,10 +98,10 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
 
     Args:
         x: rows.
-        kernel: what the message calls it; default "the kernel".
+        kernel: its name in the message; default "the kernel".
 
     Raises:
-        ParallelRows: so they are; the message names all of them. ValueError: as `degenerate_pairs`.
+        ParallelRows: two rows are parallel; the message names all such rows. ValueError: as `degenerate_pairs`.
     """
     x = checked_inputs("x", x)
     if groups := _groups(_parallel(x), np.arange(len(x))):
@@ -161,7 +161,7 @@ def _pairs(mask: np.ndarray) -> Pairs:
 
 
 def _dependent(x: np.ndarray, pairs: Pairs) -> Pairs:
-    """The shortest initial part of the pairs whose directions are dependent, less those that take no part in it."""
+    """The shortest initial part of the pairs whose directions are dependent, without those pairs that take no part."""
     if not pairs:
         return ()
     directions = x[[i for i, _ in pairs]]

@@ -7,9 +7,9 @@ an eigenvalue where
 
 is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D.
 
-Beyond `radius` every eigenvalue of the round map is real, and T has as many negative eigenvalues at z > radius,
-or positive ones at z < -radius, as the round map has beyond that z. A Cholesky factorisation tells whether
-there are any. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
+Beyond `radius` every eigenvalue of the round map is real. T has as many negative eigenvalues at z > radius, or positive
+ones at z < -radius, as the round map has eigenvalues beyond z. A Cholesky factorisation shows whether there are any.
+Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues.
 """
 
@@ -25,7 +25,7 @@ from ntkfl.limit.complex_pairs import pair_radius
 from ntkfl.limit.round_modes import ClientModes
 
 CLOSE = 1e-15  # how closely the eigenvalue is enclosed, relative where w is above 1; 1 - z may be as small as 1e-10
-ROUNDING = 1e-14  # relative, of b and of p: where b - p cancels, its root decides the radius
+ROUNDING = 1e-14  # relative error of b and of p: where b - p cancels, its root decides the radius
 MARGIN = 1e-9  # an eigenvalue at most this far beyond `radius` is not looked for here
 NEAR = 1e-3  # the next factor is tried at this share of the interval above its lower end
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
@@ -41,7 +41,7 @@ class OuterSpectrum:
 
     @property
     def known(self) -> bool:
-        """Whether s, p and b are as T needs them; they may not be at local steps beyond the clients' limit."""
+        """Whether s, p and b are in T's ranges; they may be outside at local steps beyond the clients' limit."""
         numbers = np.stack([self.scale, self.zero, self.pole])
         return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
@@ -63,8 +63,8 @@ class OuterSpectrum:
         """The spectral radius of the round map; None where it is not proved.
 
         Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
-        roundings of H would, or as a dense solver's. Near 1 this is some n eps cond(H) of 1 - z; where H is
-        singular, 1 - z has no correct digit.
+        roundings of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of 1 - z; where H is singular,
+        1 - z has no correct digit.
         """
         if not self.known:
             return None
@@ -152,7 +152,7 @@ def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def _rayleigh_zero(
     matrix: np.ndarray, values: Callable[[float], np.ndarray], vector: np.ndarray, low: float, high: float
 ) -> float:
-    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if there is no change from - to +."""
+    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if it does not go from - to +."""
     constant, weights = vector @ matrix @ vector, vector**2
 
     def quotient(w: float) -> float:

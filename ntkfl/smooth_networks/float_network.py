@@ -1,4 +1,4 @@
-"""Networks of layers in float64, without error bounds: another implementation than that of the certificate."""
+"""Networks of layers in float64, without error bounds: a second implementation beside the certificate's."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +15,7 @@ class FloatNetwork:
         self.gathers = [None if layer.image is None else _gather(layer) for layer in layers]
 
     def start(self) -> Float[np.ndarray, " P"]:
-        """The trained parameters of the layers as they are, weights then biases of each."""
+        """The trained parameters of the layers at the checkpoint, weights and then biases of each."""
         parts = [
             value.reshape(-1)
             for layer in self.layers
@@ -40,7 +40,7 @@ class FloatNetwork:
         return matrices
 
     def forward(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, list]:
-        """Outputs (n, C), and what `backward` needs: of each layer its inputs, its values before phi, and W."""
+        """Outputs (n, C), and the data for `backward`: the inputs of each layer, its values before phi, and W."""
         image = self.layers[0].image
         if image is not None:  # rows have channels one after the other
             x = x.reshape(len(x), -1, image.pixels).transpose(0, 2, 1).reshape(len(x), -1)
@@ -95,7 +95,7 @@ def _places(layer: Layer) -> int:
 
 
 def _gather(layer: Layer) -> csr_array:
-    """The matrix that takes pixels, each with its channels, to the squares about places, channel by channel."""
+    """The matrix that maps pixels, each with its channels, to the squares around places, channel by channel."""
     image = layer.image
     assert isinstance(image, Image)
     channels, edge = layer.weight.shape[1] // image.side**2, image.side // 2

@@ -90,7 +90,7 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
     excess_at, largest = share - slope * radius, max(excess)
-    if largest > 0:  # below that the largest excess is the 0 of the empty ball
+    if largest > 0:  # below this radius the largest excess is the 0 of the empty ball
         assert abs(excess_at - largest) < 1e-9
     assert any(abs((own <= radius * (1 + 1e-12)).mean() - share) < 1e-12 for own in distances)
 
@@ -121,7 +121,7 @@ def test_draws_give_their_networks_and_radii_apart_from_the_weights():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_found_perturbation_is_one_that_can_be_carried_out(seed):
-    """Somewhere among perturbations of all neurons along one direction the lower end is reached."""
+    """The lower end is reached by a perturbation of all neurons along one direction."""
     case = network(seed, n=3, d=2, width=200, radius=0.2)
     x, start = case.problem.x, case.weights.hidden
     at_start = gram(x, start, start)

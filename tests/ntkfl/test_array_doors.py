@@ -241,11 +241,6 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         for name in ("loss_barrier", "accuracy_barrier", "connectivity_loss", "largest_loss")
     ),
     ("largest_gap", partial(barrier.largest_gap, **TWO), {"x": X}),
-    (
-        "sampled_connectivity_loss",
-        partial(barrier.sampled_connectivity_loss, **TWO, loss="squared", rng=np.random.default_rng(0)),
-        LABELLED,
-    ),
     *(
         (name, partial(getattr(barrier, name), NETWORKS), LABELLED)
         for name in ("group_barrier", "group_accuracy_barrier")

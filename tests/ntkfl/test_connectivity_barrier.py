@@ -17,7 +17,6 @@ from ntkfl.connectivity.barrier import (
     largest_gap,
     largest_loss,
     loss_barrier,
-    sampled_connectivity_loss,
 )
 from ntkfl.connectivity.network import TwoLayer, between
 from ntkfl.connectivity.paths import convex_integral
@@ -410,14 +409,6 @@ def test_the_group_accuracy_barrier_can_be_negative():
     x, y = np.eye(2), np.ones(2)
     group = group_accuracy_barrier(nets, x, y)
     assert group.value == -1.0
-
-
-def test_one_sample_of_the_connectivity_loss_is_unbiased():
-    first, second, x, y = drawn(6)
-    rng = np.random.default_rng(0)
-    drawn_losses = [sampled_connectivity_loss(first, second, x, y, "squared", rng) for _ in range(2000)]
-    standard_error = np.std(drawn_losses) / np.sqrt(2000)
-    assert abs(np.mean(drawn_losses) - connectivity_loss(first, second, x, y).value) < 5 * standard_error
 
 
 def test_one_output_written_as_a_row_is_one_output():

@@ -1,4 +1,4 @@
-"""The built-in data sets, the image pools behind them, and what a name on the command line means."""
+"""The built-in data sets, the image pools behind them, and their names on the command line."""
 
 import gzip
 import re

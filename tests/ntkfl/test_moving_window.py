@@ -1,4 +1,4 @@
-"""IMA in the kernel regime: the engine's windows, the map of a full one, and how far its steps may go."""
+"""IMA in the kernel regime: the engine's windows, the map of a full window, and the largest stable steps."""
 
 import numpy as np
 import pytest

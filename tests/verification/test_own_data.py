@@ -1,4 +1,4 @@
-"""With a user's data the verdict is about these data; what fails elsewhere is said beside it, and what would pass."""
+"""With a user's data the verdict is about these; it also says what fails elsewhere, and which options would pass."""
 
 import json
 from dataclasses import replace
@@ -24,12 +24,12 @@ from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
 
 FEW = Options(unit=True, trials=5, width=256, rounds=20)
-MOVEMENT = get("fl-ntk/B.12")  # its stated form is violated by a stored case and by no ordinary data
+MOVEMENT = get("fl-ntk/B.12")  # a stored case violates its stated form, ordinary data do not
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Forty rows of no particular norm: eta_l n K is 80 eta_l with the default two local steps."""
+    """Forty rows of various norms: eta_l n K is 80 eta_l with the default two local steps."""
     draws = np.random.default_rng(0)
     x = draws.normal(size=(40, 6))
     rows = np.column_stack([x, np.sign(x[:, 0]), np.arange(40) % 4])
@@ -159,7 +159,8 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
-    assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"  # what a scan alone has is not counted
+    # differences that only a scan has are not counted
+    assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"
     holding = replace(counted, outcome=Outcome.HOLDS)

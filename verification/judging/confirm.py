@@ -19,7 +19,7 @@ DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
 
 @dataclass(frozen=True)
 class Confirmation:
-    """How well a violation stands, and how that was found out."""
+    """How well a violation stands, and by which computation."""
 
     standing: Standing
     how: str
@@ -65,7 +65,7 @@ def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def can_be_redone(case: Any) -> bool:
-    """Whether a case could be known better, at whatever cost."""
+    """Whether a case can be computed more sharply, at whatever cost."""
     try:
         return case_of(case).sharper() is not None
     except TooCostly:
@@ -73,7 +73,7 @@ def can_be_redone(case: Any) -> bool:
 
 
 def _sharper(case: Any) -> Iterator[Case]:
-    """The case known better and better."""
+    """The case computed more and more sharply."""
     finer = case_of(case).sharper()
     while finer is not None:
         interruption.check()
@@ -82,9 +82,9 @@ def _sharper(case: Any) -> Iterator[Case]:
 
 
 def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
-    """What a case whose runs are enclosed decides; None where it does not.
+    """The decision of a case whose runs are enclosed; None where it does not decide.
 
-    A side that is measured on it all the same decides only by a wide margin, as its error is not proved.
+    A side that is only measured on it decides by a wide margin alone, as its error is not proved.
     """
     again = _judged(statement, form, case)
     if again is None or again.outcome not in DECIDED:
@@ -96,7 +96,7 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
-    """Whether another precision without an error bound agrees, with a margin that dwarfs the difference of the two."""
+    """Whether another precision without an error bound agrees, with a margin far larger than their difference."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     if unmet:
         return Confirmation(Standing.FALLEN, f"in {case.computed} the case does not meet {', '.join(unmet)}")
@@ -121,7 +121,7 @@ def _answer(stands: bool, how: str) -> Confirmation:
 
 
 def _in_balls(seen: Comparison) -> bool:
-    """Whether both sides are surely enclosed, from exact inputs; sides that look into a run's weights are not."""
+    """Whether both sides are surely enclosed, from exact inputs; sides that use a run's weights are not."""
     return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
 
 

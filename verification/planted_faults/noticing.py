@@ -1,4 +1,4 @@
-"""Whether a statement notices a fault in the library: a verdict is no longer the one recorded; and the page of it."""
+"""Whether a statement notices a planted fault: a verdict differs from the recorded one; and the page of the results."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -28,16 +28,16 @@ measured with the fault, against the right one. `ntkfl verify --meta --library -
 
 @dataclass(frozen=True)
 class Noticed:
-    """What became of one fault.
+    """The result of one fault.
 
     Args:
         name: of the fault.
-        function: in which it was planted.
-        id: of the statement.
+        function: the function in which it was planted.
+        id: the id of the statement.
         form: its first form that notices; None where none does.
         recorded: outcome of that form without the fault.
         outcome: outcome of that form with the fault.
-        how: what it then says.
+        how: the statement's numbers with the fault.
     """
 
     name: str
@@ -85,7 +85,7 @@ def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[For
 
 
 def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
-    """All forms on few cases and the stored ones; formulas made wrong on purpose are another matter."""
+    """All forms on few cases and the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # faults may pass any limit
@@ -126,7 +126,7 @@ def library_totals(faults: Sequence[Noticed]) -> str:
 
 
 def unnoticed(faults: Sequence[Noticed]) -> list[str]:
-    """What speaks against the catalogue: faults that no statement noticed.
+    """The objections to the catalogue: faults that no statement noticed.
 
     Args:
         faults: the planted faults, each with what noticed it.

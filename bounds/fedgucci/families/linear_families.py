@@ -12,8 +12,8 @@ from bounds.fedgucci.cases.linear_case import LinearCase
 from ntkfl.connectivity.linear_rounds import LinearRounds
 from ntkfl.initialisation import draw
 
-NEURONS = 8  # of the linearised networks: their tangent features are NEURONS * d numbers a sample
-MOST = 150  # samples of the user's data that are used
+NEURONS = 8  # hidden neurons of the linearised networks: their tangent features are NEURONS * d numbers a sample
+MOST = 150  # most samples of the user's data
 
 
 def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -> LinearCase:
@@ -54,7 +54,7 @@ def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -
 
 
 def _tiny(base: FederatedFamily | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
-    """Cases in rationals whatever the data; also with other powers than the square, weight decay and more anchors."""
+    """Cases in rationals for any data; also with other powers than the square, weight decay and more anchors."""
 
     def tiny(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
         case = _linear(None, most, reach, seed)
@@ -79,7 +79,7 @@ def _some(rng: np.random.Generator, count: int) -> tuple[int, ...]:
 def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The gradients in the hidden weights of a ReLU network at its draw, (n, p), and those weights.
 
-    Their product is the network's output: it is homogeneous of degree one in the hidden weights.
+    The product of the two is the network's output, which is homogeneous of degree one in the hidden weights.
     """
     weights = draw(NEURONS, x.shape[1], seed)
     active = (x @ weights.hidden.T >= 0) * weights.signs / np.sqrt(NEURONS)

@@ -1,4 +1,4 @@
-"""What the units of a torch network are compared by: arrays of numbers along whose axes units move."""
+"""The numbers by which the units of a torch network are compared: arrays along whose axes the units move."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -26,9 +26,9 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
     ways to the outputs.
 
     Args:
-        network: any.
+        network: any module.
         weights: the weights whose axes are followed, by name.
-        x: inputs, as the module gets them.
+        x: inputs in the module's form.
 
     Returns: the units, and the parts of each layer.
 
@@ -41,7 +41,7 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
     outputs: list[Tensor] = []
 
     def watched(given: Mapping[str, Tensor], inputs: Any) -> Tensor:
-        # what is saved is copied: a module may write in place what a gradient needs
+        # saved values are copied: a module may write in place on values that a gradient needs
         with torch.enable_grad(), saved_tensors_hooks(lambda value: value.detach().clone(), lambda value: value):
             outputs.append(network.evaluated(given, inputs))
         return outputs[0]
@@ -61,7 +61,8 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
             "outputs: evaluate it with gradients, or compare by weights or activations"
         )
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)
-    per_row = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)  # as given, and twice of two networks
+    # the parts of one network, and twice those of two
+    per_row = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)
     require("the parts of the outputs", lambda n, outputs: per_row * n * outputs, n=len(rows), outputs=rows.shape[1])
     parts: list[list[Tensor]] = [[] for _ in reads]
     for column in rows.unbind(1):
@@ -84,7 +85,7 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
     """The units of a network, and the numbers that describe them; permuting its units permutes their axes alike.
 
     Args:
-        network: any whose axes can be followed.
+        network: any module whose axes can be followed.
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: "weights": all weights, running averages too. "activations": the numbers that each layer reads, over the
             square root of the number of samples. "outputs": the parts of `units_and_parts`, over the square root of the

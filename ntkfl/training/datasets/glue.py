@@ -1,4 +1,4 @@
-"""The tasks of GLUE (Wang et al. 2019) that FedGuCci uses, from their published .tsv files, in tokens of WordPiece."""
+"""GLUE's tasks (Wang et al. 2019) as FedGuCci uses them, from their published .tsv files, in tokens of WordPiece."""
 
 import string
 import unicodedata
@@ -14,7 +14,7 @@ from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 CLASS, SEPARATOR, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 LONGEST = 128  # tokens of a sample, unless another size is asked for
-HIGHEST_SCORE = 5.0  # of STS-B, the only task with real labels
+HIGHEST_SCORE = 5.0  # largest score of STS-B, the only task with real labels
 LONGEST_WORD = 100  # characters; longer words are unknown
 IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
@@ -29,10 +29,10 @@ class WordPiece:
     number: dict[str, int]
 
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], cut to `longest` tokens at the ends of the longer."""
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; cut to `longest` tokens at the end of the longer text."""
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
-            max(reversed(parts), key=len).pop()  # of two equally long ones the second
+            max(reversed(parts), key=len).pop()  # if both are equally long, of the second
         result = [self.number[CLASS]]
         for part in parts:
             result += [*part, self.number[SEPARATOR]]
@@ -43,7 +43,7 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The longest known beginnings, one after the other; the word is unknown where there is none."""
+        """The longest known prefix, then that of the rest, and so on; where there is none, the word is unknown."""
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
             return unknown
@@ -95,7 +95,7 @@ def _punctuation(c: str) -> bool:
 
 
 class Task(NamedTuple):
-    """Where a task keeps what: its folder, the columns of the sentences and of the label, the names of the classes.
+    """The folder of a task, its columns of sentences and of the label, and the names of its classes.
 
     `columns` names all columns of a file that has no header; classes are () for scores.
     """
@@ -153,7 +153,7 @@ def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: in
 
 
 def _read(file: Path, task: Task) -> tuple[list[tuple[str, ...]], np.ndarray]:
-    """Sentences and labels of a file; quotation marks mean nothing in it."""
+    """Sentences and labels of a file; quotation marks are ordinary characters there."""
     try:
         lines = file.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:

@@ -1,10 +1,10 @@
-"""Waiting for what another process does."""
+"""Waiting for the effects of another process."""
 
 import time
 
 
 def until(seen, looks=15_000):
-    """Look until `seen()` is true; an assertion if it does not become so. Looks are counted: a clock may jump."""
+    """Look until `seen()` is true; an assertion error if it never is. Looks are counted: a clock may jump."""
     for _ in range(looks):
         if seen():
             return

@@ -9,7 +9,7 @@ import pytest
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "connectivity.md"
 WANTED = """
 alignment: align align_group balanced permuted unit_rows
-barrier: loss_barrier accuracy_barrier connectivity_loss sampled_connectivity_loss group_barrier group_accuracy_barrier
+barrier: loss_barrier accuracy_barrier connectivity_loss group_barrier group_accuracy_barrier
 curves: interpolation_curve grid_barrier grid_accuracy_barrier grid_connectivity_loss
 discrepancy: mean_discrepancy linear_cka
 ensembles: ensemble_outputs averaging_gap locality evaluated_group_barrier evaluated_group_accuracy_barrier

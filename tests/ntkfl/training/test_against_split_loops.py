@@ -1,4 +1,4 @@
-"""Methods with losses, gradients or servers of their own equal plain loops, however clients are grouped."""
+"""Methods with losses, gradients or servers of their own equal plain loops, for any grouping of the clients."""
 
 from dataclasses import replace
 from functools import cache
