@@ -29,7 +29,7 @@ class WordPiece:
     number: dict[str, int]
 
     def encode(self, first: str, second: str | None, longest: int) -> list[int]:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; cut to `longest` tokens at the end of the longer text."""
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; the longer text is cut at its end."""
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
             max(reversed(parts), key=len).pop()  # if both are equally long, of the second
