@@ -19,13 +19,13 @@ from ntkfl.estimate import Estimate, NotFinite, Rigour
 PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
 
 _CHANGING = threading.Lock()
-_asked: dict[int, list[int]] = {}  # by thread, what its blocks asked for, the innermost last
+_asked: dict[int, list[int]] = {}  # by thread, the precisions of its blocks, the innermost last
 _outside: list[int] = []  # the precision before the first block, while there is one
 
 
 @contextmanager
 def precision(bits: int = PRECISION) -> Iterator[None]:
-    """Run a block with balls of this many bits, or of more while another thread asks for more.
+    """Run a block with balls of this many bits, or more if another thread needs more.
 
     flint keeps one precision for the whole process. While several threads are in such blocks the precision is the
     largest that one of them asked for. After the last block it is what it was before the first.
@@ -98,7 +98,7 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
     if not scale > 0:
-        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0, or what the radii leave
+        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0, or a remainder by the radii
     middle = (middle + middle.T) / (2 * scale)
     shift = np.linalg.eigvalsh(middle)[-1] * (1 + 1e-6)
     v = np.linalg.solve(shift * np.eye(len(middle)) - middle, np.ones(len(middle)))

@@ -1,4 +1,4 @@
-"""A number, or an array of numbers, with an error bound: what every side of every comparison is."""
+"""A number, or an array of numbers, with an error bound; every side of every comparison is one."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Estimate:
 
         Args:
             parts: Estimates of one shape, or exact numbers.
-            axis: where the new axis stands, default 0.
+            axis: position of the new axis, default 0.
 
         Raises:
             ValueError: no part, or parts of different shapes.
@@ -268,7 +268,7 @@ def _estimate(operand: Operand) -> Estimate:
 
 
 def _plain(name: str, given) -> np.ndarray:
-    """A copy in float64, since the caller may go on writing; what is no usual number is looked at closely."""
+    """A copy in float64, since the caller may go on writing; unusual numbers are checked closely."""
     usual = isinstance(given, int | float) or (type(given) is np.ndarray and given.dtype.kind == "f")
     return np.array(given if usual else real_array(name, given), float)
 

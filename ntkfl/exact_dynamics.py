@@ -135,7 +135,7 @@ def kernel_regime(
             then takes the samples themselves, and gives the kernel of one output or of all outputs.
         method: its name, or a file of yours; default fl-ntk.
         options: of the method, as in training, with server_rate in place of eta_global; default the method's own.
-        momentum: of the clients' steps, begun anew in each round, as in training; default 0.
+        momentum: momentum of the clients' steps, begun anew in each round, as in training; default 0.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
             steps; default all 1.
@@ -158,8 +158,8 @@ def kernel_regime(
             or not positive semi-definite; both are tested to 1e-12 of its largest entry and its norm, and a smaller
             asymmetry is averaged out. An unknown method or option; a method that is not linear in the weights (and
             why); eta_global beside a server_rate, or for a method without one. An unknown loss, labels that it does not
-            take, a loss together with another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a
-            window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a
+            take, a loss together with another method, momentum, steps or window. With matrix_free: a matrix for `gram`,
+            a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a
             worker).
         ClusterStopped: a cluster that is lost, or has no workers or others' code.
 
@@ -199,7 +199,7 @@ def base_regime(
     memmap: Path | None = None,
     cluster: "Client | None" = None,
 ) -> KernelRegime:
-    """Algorithm 1 with the Gram matrix whole, or by tiles, of which products and blocks are asked for alone.
+    """Algorithm 1 with the whole Gram matrix, or with tiles that give products and blocks alone.
 
     Raises:
         ValueError: as `kernel_regime`; a moving window has no tiles.
@@ -246,7 +246,7 @@ def of_method(
     regime, options = _server_step_in_options(regime, method, options)
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
-    factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
+    factors = SGD(factors=tuple(step_factors or ())).factors  # it says what they may be
     if blocks is None:
         blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     of_one_round = linear_round(method, blocks, momentum, options)
@@ -287,7 +287,8 @@ def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], win
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 
-    averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)  # which says what it is not for
+    # it says which methods it excludes
+    averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)
     return WindowedRegime.of(regime, window)
 
 
@@ -399,7 +400,7 @@ def sampled_rounds(
         method: as `random_rounds`; default fl-ntk.
         options: of the method, as in training; default the method's own.
         runs: 2 or more; default 100.
-        seed: of the draws; default 0.
+        seed: the seed of the draws; default 0.
         initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
         drawn: participation, batch_size and so on, by name, as `random_rounds`.
 
@@ -421,7 +422,7 @@ def sampled_rounds(
 
 
 def unnamed_method(problem: Problem) -> str:
-    """The method where none is named; it warns where fedavg, once the default, is another."""
+    """The default method; it warns where the earlier default, fedavg, differs."""
     if np.ptp(np.bincount(problem.owner, minlength=problem.n_clients)):
         warnings.warn(
             "clients differ in size and no method is named: it is fl-ntk, which weights clients equally; "
@@ -484,7 +485,7 @@ def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[f
         raise ValueError(f"{name} is {steps!r}; a schedule is a sequence of at least one step")
     return tuple(
         getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps
-    )  # which says what a step may be
+    )  # it says what a step may be
 
 
 def _turns(cohorts: Sequence[Sequence[int]], clients: int, participation: float) -> list[tuple[int, ...]]:
@@ -522,7 +523,7 @@ def _of_one_round(
 
     regime, options = _server_step_in_options(regime, method, options)
     cohort = len(given) or cohort_size(regime.problem.n_clients, participation)
-    LocalWork(batch_size=batch_size)  # which says what a batch size may be
+    LocalWork(batch_size=batch_size)  # it says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
     built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort, given=given)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 SUFFIX = ".py"
-PREFIX = "file_of_the_user_"  # of the names under which files are modules
+PREFIX = "file_of_the_user_"  # prefix of the names under which files are modules
 
 
 class ExtensionError(ValueError):
@@ -27,8 +27,8 @@ class Extension:
     """A module that somebody brought."""
 
     module: ModuleType
-    name: str  # the file as it was named, or the package
-    source: bytes | None = None  # the file's bytes, as they were executed; None for a package
+    name: str  # the file by its given name, or the package
+    source: bytes | None = None  # the file's executed bytes; None for a package
     version: str | None = None  # the package's
 
     @property
@@ -149,7 +149,7 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
 
 
 def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.FrameSummary | None:
-    """The innermost frame that led to the error and whose file lies where it should; None where there is none."""
+    """The innermost frame of the error whose file lies in the folder; None where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame for frame in reversed(frames) if lies(Path(frame.filename))), None)
 

@@ -38,7 +38,7 @@ class Tuned:
         method: its name, as `kernel_regime` takes it.
         options: of the method, as `kernel_regime` takes them.
         local_steps: K.
-        eta_local: of the clients.
+        eta_local: the clients' step.
         rate: the spectral radius, the factor by which a round lowers the residual in the long run; where H is singular,
             of the part that can fall. None where that part is not told apart: for scaffold, feddyn and cyclic where H
             is singular, and for all methods where the Gram matrix is in tiles.
@@ -67,7 +67,7 @@ class Fastest:
     """All methods at all numbers of local steps.
 
     Args:
-        eps: of the first residual.
+        eps: the share of the first residual.
         tuned: one for each method and number of local steps that has a stable step.
         condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
@@ -142,7 +142,7 @@ def fastest(
         eta_local: the clients' step. Default: searched for from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client
             alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the product of
             the two steps counts.
-        eps: what is left of the residual; default 1e-06.
+        eps: the share of the residual that may be left; default 1e-06.
         budget: a number of rounds after which the residual shall be least, in place of the fewest rounds to eps;
             default no budget.
         progress: told the method that begins; default nobody.
@@ -239,7 +239,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
-    """The regime of the samples on which steps are searched for: of all where they are few, or rows belong together."""
+    """The regime of the samples for the search for steps: all where they are few, or where rows belong together."""
     problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base

@@ -59,7 +59,7 @@ def train_fastest(
         problem: the data that were compared on.
         fastest: by `fastest`.
         width: hidden neurons.
-        seed: of the network; default 0.
+        seed: the seed of the network; default 0.
         progress: told the method that begins, and its predicted rounds; default nobody.
 
     Raises:

@@ -48,7 +48,7 @@ class Tunable:
     """A method and what is tuned of it."""
 
     method: str
-    names: tuple[str, ...]  # of its options that are searched for
+    names: tuple[str, ...]  # names of its options that are searched for
     starts: Callable[[KernelRegime], Iterator[Options]]  # the options from which the search may begin at a local step
     special: str | None = None  # the label of the method that this one becomes with the options `at`
     at: Options = field(default_factory=dict)

@@ -32,7 +32,7 @@ def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
 
 
 def drawing_bytes(width: int, d: int) -> int:
-    """What `draw` takes: the network, and its pieces beside it until they are joined."""
+    """Bytes that `draw` takes: the network, and its pieces until they are joined."""
     return 16 * width * (d + 1)
 
 

@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 class Interruption:
     """What has come, and whether it has been caught: an exception that nobody holds any more without `taken` is lost.
 
-    `came`: the first signal. `held`: it must wait; so it is from the start until a block is `released`.
+    `came`: the first signal. `held`: it must wait, as from the start until a block is `released`.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -64,7 +64,7 @@ class Interruption:
         """Raise what has come, unless it is on its way or must wait.
 
         Raises:
-            Interrupted: so it is.
+            Interrupted: there was an interrupt.
         """
         if not self.lost or self.held:
             return
@@ -90,7 +90,7 @@ class Interruption:
             self.deliver()
 
 
-_installed = Interruption()  # of no signals, as long as nothing is installed
+_installed = Interruption()  # an object without signals, as long as `install` has not been called
 
 
 def install(own: Interruption | None = None) -> None:
@@ -123,7 +123,7 @@ def check() -> None:
     """For loops: raise the interrupt that has come and was lost. In other threads than the main one it does nothing.
 
     Raises:
-        Interrupted: so it is.
+        Interrupted: there was an interrupt.
     """
     if _installed.lost and threading.current_thread() is threading.main_thread():
         _installed.deliver()
@@ -216,7 +216,7 @@ def end_with(other_end: int) -> None:
 
 
 def ending() -> None:
-    """The program has said why it ends: that it is stopping is not said any more."""
+    """The program has said why it ends; the message that it is stopping is left out."""
     _installed.said = True
     taken()
 

@@ -83,12 +83,12 @@ def _smallest(matrix: np.ndarray, vectors: bytes) -> tuple[float, np.ndarray]:
     values, vector, support = np.empty(n), np.empty(n), np.empty(2, np.intc)
 
     def run(work: np.ndarray, size: int, whole: np.ndarray, whole_size: int) -> int:
-        limits = (0.0, 0.0, 1, 1, 0.0)  # of values, of indices, and the tolerance
+        limits = (0.0, 0.0, 1, 1, 0.0)  # ranges of values and of indices, and the tolerance
         out = (count, values, vector, n, support)
         return _call("dsyevr", vectors, b"I", b"L", n, matrix, n, *limits, *out, work, size, whole, whole_size)
 
     work, whole = np.empty(1), np.empty(1, np.intc)
-    info = run(work, -1, whole, -1)  # asks for the sizes
+    info = run(work, -1, whole, -1)  # a query for the sizes
     if not info:
         work, whole = np.empty(int(work[0])), np.empty(int(whole[0]), np.intc)
         info = run(work, len(work), whole, len(whole))

@@ -37,7 +37,7 @@ class CurvePoint:
         round: t.
         residual: |r(t)| over |y|.
         train: share of training samples whose class is right; None where labels are no classes.
-        test: the same of test samples; None where there are none.
+        test: the same for test samples; None where there are none.
         bounded: whether the errors are bounded; where not, they are infinite.
     """
 
@@ -62,14 +62,14 @@ class LimitCurves:
     """A method's rounds on a data set at infinite width.
 
     Args:
-        data: what the problem is called.
+        data: the name of the problem.
         method: its name.
-        options: of the method.
+        options: the options of the method.
         samples: n.
         clients: N.
         local_steps: K.
         eta_local: clients' step, of the sum of their losses.
-        tiles: what the Gram matrix is stored in.
+        tiles: the precision of the stored Gram matrix.
         participation: share of the clients in a round; below 1 the curves are of the mean over draws.
         points: the rounds that are reported.
     """
@@ -119,13 +119,14 @@ def limit_curves(
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
         options: of the method, as in training; default the method's own.
         local_steps: K; default 5.
-        eta_local: of the sum of a client's losses; None: 1 / max_c |H_cc|, half of where a client alone diverges.
+        eta_local: step on the sum of a client's losses; None: 1 / max_c |H_cc|, half of the step at which a client
+            alone diverges.
         client_steps: K_c of each client, (N,), in place of `local_steps`.
         participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
             draws. For methods whose server takes the clients' mean displacement alone; default 1.
         tiles: True, "float64" or "float32".
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
-        cluster: whose workers hold the tiles, as there; default this machine.
+        cluster: the cluster whose workers hold the tiles, as there; default this machine.
         keep: a file of the run; it is written, and read where it is there; default no file.
         progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays;
             default nobody.

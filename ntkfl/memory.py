@@ -1,4 +1,4 @@
-"""Memory is asked for before the work: how much this process can still take; work that needs more is refused."""
+"""Memory is checked before the work: the memory that this process can still take; work that needs more is refused."""
 
 import os
 import resource
@@ -66,7 +66,7 @@ def left_for(needed: float) -> float:
 def available() -> float:
     """Bytes that this process can still take: the least that machine, control groups and address space leave it.
 
-    Where the system does not say what is free, as outside Linux, the whole memory of the machine counts.
+    Where the system does not report free memory, as outside Linux, the whole memory of the machine counts.
     """
     return min(_of_machine(), _of_address_space(), *_of_groups(), float("inf"))
 

@@ -33,7 +33,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     behaviour is tested when it first sees data: `Model.checked_outputs`.
 
     Args:
-        given: a torch module, a JAX function, or a `Model`, which comes back as it is.
+        given: a torch module, a JAX function, or a `Model`, which is returned unchanged.
         params: the parameters of a JAX function; default none.
         name: its name in reports; default: the name of its class or function.
 
@@ -132,11 +132,11 @@ def simulate_network(
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs, and (n, 1) as (n,).
         setup: steps on sums (docs/glossary.md#steps), rounds, and the seed of the start.
-        network: of `ntkfl.network` or `wide`.
+        network: a network by `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method: any that trains on real labels, linear or not; default "fl-ntk".
         options: of the method, as in `kernel_regime`; default the method's own.
-        momentum: of the clients, in [0, 1), default 0.
+        momentum: momentum of the clients, in [0, 1), default 0.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name; default none.
         linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
         device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only; default cpu.

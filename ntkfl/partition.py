@@ -27,7 +27,7 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
         y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards look at them: they need classes, that is at
             most 100 distinct values, not all different where there are more than two samples.
         clients: number N of clients, at most n.
-        seed: of numpy's PCG64, in a stream that no other draw of this package uses; default 0.
+        seed: seed of numpy's PCG64, in a stream that no other draw of this package uses; default 0.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.

@@ -1,10 +1,10 @@
-"""Differentially private rounds in the kernel regime: what a privacy budget costs, exactly, before anything is trained.
+"""Differentially private rounds in the kernel regime: the exact cost of a privacy budget, before any training.
 
-A round clips the displacement of every client that takes part at the norm S, takes their plain mean, and adds Gaussian
-noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is as small as
-the chance of clipping allows. Where all clients take part the displacements are Gaussian, and their moments bound the
-chance of clipping. Where some are drawn the displacements are not Gaussian, and S is a norm that none exceeds in so
-many simulated runs that the chance of clipping is known.
+A round clips each participant's displacement at the norm S, takes their plain mean, and adds Gaussian noise to every
+weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is as small as the chance of
+clipping allows. Where all clients take part the displacements are Gaussian, and their moments bound the chance of
+clipping. Where some are drawn the displacements are not Gaussian, and S is a norm that none exceeds in so many
+simulated runs that the chance of clipping is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLIPPED = 0.01  # largest chance that any displacement of the whole training is 
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
 UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than is said
-SEED = 0  # of those runs
+SEED = 0  # seed of those runs
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
@@ -50,9 +50,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     """Standard deviation of the noise on the sum of the displacements, over the clipping norm, that a budget requires.
 
     Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
-    bound is exact: some rounds of Gaussian noise tell as much as one round with less noise. Where a cohort is drawn
-    without replacement, the result is the smaller of two multipliers that suffice, up to one percent. One counts how
-    often a client is drawn, and holds if the cohorts are known too. The other is dp-accounting's for such draws; it
+    bound is exact: several rounds of Gaussian noise reveal as much as one round with less noise. Where a cohort is
+    drawn without replacement, the result is the smaller of two multipliers that suffice, up to one percent. One counts
+    how often a client is drawn, and holds if the cohorts are known too. The other is dp-accounting's for such draws; it
     needs hidden cohorts, and its neighbours differ in everything that a client sends.
 
     Args:
@@ -254,7 +254,7 @@ class PrivateRounds:
         regime: without noise.
         square: E |r(t)|^2 / n without noise, (T + 1,).
         gain: what noise of variance 1 adds.
-        displacements: of the clients.
+        displacements: the clients' displacements.
         eta_global: the server's rates by round, where they change; the last one stays.
     """
 
@@ -535,7 +535,7 @@ def best_choices(
     The choice looks at the data, and this loss of privacy is not counted.
 
     Args:
-        settings: of `private_settings`.
+        settings: settings from `private_settings`.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
         clipped: chance that any clip is active, at most; default 0.01.

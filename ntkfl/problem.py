@@ -207,7 +207,7 @@ class Setup:
             their server_rate, on the average that each method takes.
         local_steps: K.
         rounds: T.
-        seed: of the initial weights.
+        seed: the seed of the initial weights.
 
     Raises:
         ValueError: a size that is not a positive integer, or a step or sigma that is not positive and finite.
@@ -278,7 +278,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
     kind = numbers.dtype.kind
     if kind == "c":
         raise ValueError(f"{name} is complex; {wanted}")
-    table = hasattr(array, "iloc")  # of pandas
+    table = hasattr(array, "iloc")  # whether it is a table of pandas
     if kind == "f" and (table or isinstance(array, list | tuple)) and (np.abs(numbers) >= 2.0**53).any():
         numbers = np.asarray(array.astype(object) if table else array, object)  # integers may stand by floats
         kind = "O"

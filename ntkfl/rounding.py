@@ -7,7 +7,7 @@ float64 has an infinite error; one without a value (infinity minus infinity) is 
 import numpy as np
 
 UNIT = 2.0**-53  # largest relative rounding error of one operation
-LEAST = 5e-324  # the smallest positive number: twice what an underflowing operation may be off by
+LEAST = 5e-324  # the smallest positive number: twice the largest error of an underflowing operation
 
 Pair = tuple[np.ndarray, np.ndarray]
 

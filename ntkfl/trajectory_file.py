@@ -38,7 +38,7 @@ def read_npz(path: Path) -> Trajectory:
     """The trajectory in a file.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         OSError: no such file. ValueError: it is no trajectory.

@@ -36,8 +36,8 @@ LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # where a search begins, as shares of the eta_local at which a client alone diverges
 RATES = (0.5, 1.0, 2.0, 4.0)  # and of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
-FALLS = (0.5, 0.1, 0.02)  # of the server's rate, from the first to the last round
-TRIES = 70  # of a search, from the best beginning
+FALLS = (0.5, 0.1, 0.02)  # shares to which the server's rate falls, from the first to the last round
+TRIES = 70  # most tries of a search, from the best beginning
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class OuterChoice:
     Args:
         outer: average, momentum, nesterov or falling.
         local_steps: K.
-        rounds: T, what the budget allows.
+        rounds: T, the budget's rounds.
         eta_local: the clients' step on the sum of their losses.
         server_rate: the server's step, times the mean displacement; the first one, where it falls.
-        momentum: of the server, 0 for the average.
+        momentum: momentum of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
@@ -114,7 +114,7 @@ def tune_outer(
     """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
 
     eta_local, the server's rate and momentum are searched for together. A momentum, or a rate that falls, is never
-    worse than the average with the same K; beyond that no optimum is promised. `floor` says what could be left to gain.
+    worse than the average with the same K; beyond that no optimum is promised. `floor` bounds the possible gain.
 
     Args:
         problem: data; y (n,) or (n, C).
@@ -159,7 +159,7 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
     displacement.
 
     Args:
-        regime: of averaging, with the local steps.
+        regime: the regime of averaging, with the local steps.
         rounds: T.
         initial_outputs: y(0), (n,) or (n, C); 0 unless given.
 
@@ -258,7 +258,7 @@ class _Search:
             return float("inf")
 
     def grid(self) -> list[Point]:
-        """Where averaging begins; for K = 1 only the product of both steps counts, but for the noise."""
+        """The first settings for averaging; for K = 1 without noise only the product of both steps counts."""
         shares = SHARES[-2:-1] if self.steps == 1 else SHARES
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
@@ -281,7 +281,7 @@ class _Search:
         return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # a fall by 1, momentum 0
 
     def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
-        """As it is reported."""
+        """The choice in the form of reports."""
         n, regime = self.base.problem.n, self.regime(outer, point)
         rate, momentum, last = self._rates(outer, point)
         floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n

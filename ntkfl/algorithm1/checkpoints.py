@@ -15,7 +15,7 @@ State = TypeVar("State")
 def in_legs(
     start: State, train: Callable[[State, range], State], rounds: int, every: int
 ) -> Iterator[tuple[int, State]]:
-    """The rounds 0, `every`, 2 `every` and so on up to `rounds`, with the state that training has come to by then.
+    """The rounds 0, `every`, 2 `every` and so on up to `rounds`, each with the state of training after it.
 
     The last leg is shorter where `every` does not divide `rounds`; `train` is given a state and the numbers of the
     rounds of a leg.

@@ -1,4 +1,4 @@
-"""The neurons of `neurons.py` in compiled passes: each does all that is asked of a chunk of neurons while in cache.
+"""The neurons of `neurons.py` in compiled passes: each pass does all work on a chunk of neurons while it is in cache.
 
 Arrays are (chunks, N c, LANES): the data of a chunk lie together, and the compiler handles several neurons by one
 instruction. Sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons of
@@ -34,7 +34,7 @@ class CompiledNeurons:
         self.moved = np.zeros_like(self.signs)
 
     def begin(self) -> Seen:
-        """Begin a round: what the global model does, and how far it is from the start."""
+        """Begin a round: the global model's outputs, and its distance from the start."""
         sums = np.zeros((len(self.x), LANES))
         given = (self.z0, self.c, self.gc, self.signs, self.linearised, self.movements)
         flips = self.passes.begin(*given, self.z, sums, self.moved)

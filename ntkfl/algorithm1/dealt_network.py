@@ -1,4 +1,4 @@
-"""The global network with its neurons dealt out to chunks, as they are gone through on the host."""
+"""The global network with its neurons dealt out to chunks, in the order in which the host processes them."""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from ntkfl.problem import Weights
 
 
 class DealtNetwork:
-    """Weights (chunks, d, LANES), signs (chunks, LANES), and what a round adds to the weights; filled up with zeros."""
+    """Weights (chunks, d, LANES), signs (chunks, LANES), and a round's change of the weights; filled up with zeros."""
 
     def __init__(self, weights: Weights, dtype: str) -> None:
         self.weights, self.signs = _dealt(weights.hidden.T, dtype), _dealt(weights.signs[None], dtype)[:, 0]

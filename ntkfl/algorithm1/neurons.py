@@ -38,7 +38,7 @@ class Neurons:
         self.moved = np.zeros(len(signs))
 
     def begin(self) -> Seen:
-        """Begin a round: what the global model does, and how far it is from the start."""
+        """Begin a round: the global model's outputs, and its distance from the start."""
         np.add(self.z0, self.gc, out=self.z_global)
         sums = self._sums(self.z_global)
         if not self.movements:

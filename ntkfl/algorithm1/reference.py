@@ -101,7 +101,7 @@ BALL = Arithmetic(
     np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
     _largest,
     _decided,
-    lambda z, on, signs: _total(z, on, signs) + ZERO,  # of no neurons it would be the integer 0
+    lambda z, on, signs: _total(z, on, signs) + ZERO,  # without neurons it would be the integer 0
     enclosure,
 )
 

@@ -25,7 +25,7 @@ from ntkfl.trajectory import Trajectory, provenance
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
 COMPILED = 2**28  # the same times local steps from which compiling the passes over neurons (three seconds) pays
 TRACKED = 2**30  # the same in groups, for `switch_tracking` (as long)
-FEW_SAMPLES = 32  # of a client, up to which the compiled product with its Gram matrix is no slower than BLAS
+FEW_SAMPLES = 32  # most samples of a client for which the compiled product with its Gram matrix is as fast as BLAS
 
 
 def simulate(
@@ -57,8 +57,8 @@ def simulate(
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
             Default: what this machine has left, where the run is not on other devices.
         compiled: whether to compile for some three seconds, once a process, what makes runs several times faster;
-            default: where this run alone is that long. With movements: the passes over neurons, for clients of at most
-            32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
+            default: compiled where this run alone takes that long. With movements: the passes over neurons, for clients
+            of at most 32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
         grouped: whether to go through groups of clients; default: without movements, where the run is large or does not
             fit into `memory` otherwise.
 

@@ -29,8 +29,8 @@ from ntkfl.gram import packing
 from ntkfl.gram.mirror import mirrored
 
 ROWS = 512  # samples of a tile, of LANES neurons
-PIECES = 64  # of the neurons, at most; what is summed over them does not depend on the number of threads
-CHUNKS = 4  # of a piece, at least: with fewer, dealing them out takes as long as the work
+PIECES = 64  # most pieces of the neurons; sums over neurons do not depend on the number of threads
+CHUNKS = 4  # fewest chunks of a piece: with fewer, dealing them out takes as long as the work
 MARGIN = 1.25  # next round's reach over this round's: beyond it the round is done again
 
 
@@ -58,7 +58,7 @@ def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
 
 
 class Start(NamedTuple):
-    """What a pass over the neurons finds at the start of a round.
+    """The result of a pass over the neurons at the start of a round.
 
     sums: sum_r s_r relu(z_ir), (n,). entries: the entries of each piece. share: the largest share, among the pieces, of
         entries in all pairs of neuron and sample; where it is too large to be worth while, `entries` is incomplete.
@@ -88,7 +88,7 @@ class SwitchTracking:
         self.pieces = _shared(chunks, least=CHUNKS)
         self._make_room()
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
-        self.fixed = False  # whether the patterns stay as they are
+        self.fixed = False  # whether the patterns stay
         self.reach: np.ndarray | None = None  # expected of the next round
         self.crowding = 0.0  # the share of entries over the mean reach, where it was too large last
 
@@ -225,6 +225,6 @@ class SwitchTracking:
 
 
 def _shared(count: int, least: int = 1) -> list[range]:
-    """At most PIECES ranges over `count` things, each with a least number of them but for the last."""
+    """At most PIECES ranges over `count` things; all but the last have a least number of them."""
     step = max(least, -(-count // PIECES))
     return [range(begin, min(begin + step, count)) for begin in range(0, count, step)]

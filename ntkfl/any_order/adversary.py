@@ -34,7 +34,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """What a search has found.
+    """The result of a search.
 
     Args:
         broken: how the last round of `order` contradicts the theorem: it raises |W - W*|, or takes |y - f(W)| above |a|
@@ -42,7 +42,7 @@ class Attack:
         order: the rounds, from the checkpoint on; empty if nothing was found.
         before: |W - W*| before the last round, or the most that |y - f(W)| may be.
         after: |W - W*| after the last round, or the value of |y - f(W)|.
-        trials: steps looked at.
+        trials: number of steps tried.
         kept: the largest |W+ - W*| / |W - W*| among the steps that contradict nothing.
     """
 
@@ -80,9 +80,9 @@ def attack_any_order(
     the network is not certified, W* is the point without held pairs.
 
     Args:
-        certificate: of the network that is attacked, certified or not.
-        trials: steps looked at, at most; default 2000.
-        seed: of all draws; default 0.
+        certificate: the certificate of the attacked network, certified or not.
+        trials: the most steps to try; default 2000.
+        seed: the seed of all draws; default 0.
         longer: factor on the clients' steps, default 1; above 1 it breaks the theorem's rules.
         server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
 
@@ -207,7 +207,7 @@ class _Search:
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
         """The best step found, by drawing batches and then changing the best; None where no step moves anything.
 
-        done: what the model at hand has done since the last round; with a step that breaks a claim it is the last one.
+        done: the steps of the current model since the last round; the last one may break a claim.
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):

@@ -36,8 +36,8 @@ from ntkfl.ranges import require_number
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
-MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
-_COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
+MOST_HELD = 2000  # pairs of A: with more, holding them makes others fail
+_COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
 _TRIES = 20  # halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
@@ -83,7 +83,7 @@ def gradient_products(rows: ConstraintRows) -> GradientProducts:
     off = rows.patterns(touched)
     on = off.copy()
     on[np.searchsorted(touched, rows.neuron), rows.row] = True
-    # what the patterns on A may add, and take away
+    # the largest and the smallest contribution of the patterns on A
     up, down = np.zeros_like(neurons.pairs), np.zeros_like(neurons.pairs)
     for first, second in np.ndindex(outputs, outputs):
         weight = net.readout[first, touched] * net.readout[second, touched]
@@ -118,7 +118,7 @@ def _largest(matrix: Estimate) -> float:
 
 
 class LaterModels(FinalAnswers):
-    """What a certificate of a two-layer network says of the outputs of all later models."""
+    """The conclusions of a two-layer network's certificate about the outputs of all later models."""
 
     certified: bool
     why: str
@@ -181,14 +181,15 @@ class AnyOrderCertificate(LaterModels):
         held: A, rows (neuron, sample), (q, 2).
         residual: |y - f(W0)|, enclosed. Under another loss: the distance of the kept samples' outputs from the outputs
             that minimise the loss.
-        smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
+        smallest_eigenvalue: the smallest eigenvalue of C C', where each row of a sample is divided by the power of two
+            nearest |x_i|, enclosed.
         width: m.
         problem: the data as `weights` takes them: with a constant feature if the hidden layer has biases, and labels
             less the output's bias.
         weights: the network without biases.
         network: the network that was given, whose inputs `enclosure` and `final` take.
-        loss: of an output and its label. Under another loss than squares `problem` has the kept samples alone, with
-            targets for labels, and its clients are those that have some.
+        loss: the loss of an output and its label. Under another loss than squares `problem` has the kept samples alone,
+            with targets for labels, and its clients are those that have some.
         kept: the given samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
         given: the data that were given, of `network`.
     """
@@ -275,7 +276,7 @@ class AnyOrderCertificate(LaterModels):
         return replace(problem, y=self.given.y), self.output_bias
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
-        """W* in long precision, as far as float64 has found it; None where there is none."""
+        """W* in long precision, computed as far as float64 allows; None where there is no W*."""
         if self._grown is None or self._grown.nearest is None:
             return None
         return fitted_point(self._grown.rows, self._grown.nearest)
@@ -300,7 +301,7 @@ class AnyOrderCertificate(LaterModels):
         Returns: W*, shape (m, d), and its record with D and the slack.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no W*.
         """
         if self._grown is None:
             raise ValueError(f"there is no W*: {self.why}")
@@ -341,7 +342,7 @@ class AnyOrderCertificate(LaterModels):
         return as_numbers(self)
 
     def conditions(self) -> tuple[str, ...]:
-        """What the certificate asks of the training, in words."""
+        """The certificate's conditions on the training, in words."""
         fixed = ["the output's bias is not trained: it is subtracted from the labels"]
         return (
             "every sample is visited again and again, in batches of distinct samples",
@@ -456,7 +457,7 @@ def _owners(owner: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """What the labels of a certificate are targets of."""
+    """The quantities that the labels of a certificate are targets for."""
 
     given: Problem
     loss: ConvexLoss
@@ -518,7 +519,7 @@ def _certified(
 
 
 def _limits(rows: int, width: int, samples: int, memory: float, most_held: int) -> dict[str, int]:
-    """How many pairs may be held and looked at; ValueError where memory has no room for none."""
+    """The most pairs that may be held and checked; ValueError where memory has no room for any."""
     fixed = samples * width / 8 + 2.0**28 + 16 * rows * rows
     needed = fixed + 8 * _COPIES * rows * rows
     if not needed <= memory:

@@ -62,7 +62,7 @@ class ConstraintRows:
 
     @cached_property
     def pairs(self) -> Float[np.ndarray, "C C n n"]:
-        """sum_r b_ar b_br s_ri s_rj with s = 0 on A: only the neurons of A differ from what the pass has found."""
+        """sum_r b_ar b_br s_ri s_rj with s = 0 on A: only the neurons of A differ from the pass."""
         out, touched = self.neuron_pass.pairs.copy(), np.unique(self.neuron)
         if len(touched):
             readout = self.neuron_pass.network.readout[:, touched]

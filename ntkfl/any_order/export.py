@@ -19,15 +19,15 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.limit.convex_loss import SQUARES
 
 CHECKER = "ntkfl_check.py"
-_BITS = 40  # of each entry of Y: fewer make the integers shorter
+_BITS = 40  # bits of each entry of Y: fewer make the integers shorter
 
 
 def export_any_order(certificate: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness, and have the folder checked by the script beside them.
+    """Write a certificate, its network, its data and a witness to a folder, and have the script in it check the folder.
 
     Args:
         certificate: a certified network.
-        folder: where to; a new one, or an empty one. It appears when it is complete.
+        folder: a new folder, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
     Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `eigenvalue` (a
@@ -49,7 +49,7 @@ def checked_folder(
     scripts: Sequence[ModuleType],
     proved: Callable[[Path], dict],
 ) -> dict:
-    """Write a folder that appears once `proved`, called on what is written, has said what is proved; returns that.
+    """Write a folder that appears once `proved` has checked its content; returns the result of `proved`.
 
     Raises:
         ValueError: the scripts refuse what is written. FileExistsError: the folder is there and not empty.
@@ -86,7 +86,7 @@ def _write(folder: Path, content: dict) -> None:
 
 
 def _content(certificate: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
-    """What certificate.json says but for what the checker finds, and the arrays."""
+    """The content of certificate.json without the checker's results, and the arrays."""
     rows, nearest = certificate.proof
     problem, weights, net = certificate.problem, certificate.weights, rows.neuron_pass.network
     readout = np.atleast_2d(weights.readout if isinstance(weights, TwoLayer) else weights.signs).astype(float)

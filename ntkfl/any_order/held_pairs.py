@@ -10,10 +10,10 @@ from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pairs, Pass, near_pairs, preactivations
 from ntkfl.any_order.rounding import above, below, gamma, length
 
-MARGIN = 8.0  # pairs are looked at within this multiple of D
+MARGIN = 8.0  # pairs within this multiple of D are checked
 ROUNDS = 100
 FEW = 16  # pairs that may fail anew, however few have failed at first
-_FIRST, _ENTRIES = 2048, 2**22  # pairs looked at first, which fail first; entries of later blocks of columns
+_FIRST, _ENTRIES = 2048, 2**22  # number of pairs checked first, which fail first; entries of later blocks of columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
         held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
     index = np.flatnonzero(~held)
     least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
-    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs not looked at never pass
+    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs that were not checked never pass
         interruption.check()
         part = index[start : start + step]
         margin = margins(rows, nearest, pairs[part])

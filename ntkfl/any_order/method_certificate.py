@@ -1,7 +1,7 @@
 """`certify_method` and its certificate: a method with memory, begun at a checkpoint, converges at a proved rate.
 
-The norm |S z| of states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is found in
-float64; what it proves is enclosed.
+The norm |S z| of states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in
+float64; its conclusions are enclosed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as parts of the way f
 
 @dataclass(frozen=True)
 class StateNorm:
-    """A norm |S z| in which a round contracts, and what it says of models; the numbers are upper bounds."""
+    """A norm |S z| in which a round contracts, and its bounds on models; the numbers are upper bounds."""
 
     rate: float  # q
     met: float  # e: every model at which a round takes a gradient is within e |S z| of W*
@@ -87,8 +87,8 @@ class MethodCertificate(LaterModels):
         why: what is in the way; empty if certified.
         method: its name.
         rate: q, by which a norm of residual and memory falls in every round, at least; 1 if not certified.
-        spectral_radius: of the round's map on the linear model, an ESTIMATE; no rate below it holds for all residuals
-            and memories.
+        spectral_radius: an ESTIMATE of the spectral radius of the round's map on the linear model; no smaller rate
+            holds for all residuals and memories.
         radius: no later model, of the server or of a client, is farther than this from the weights that fit.
         distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
         margin: the least (sign w*_r.x_i - B kappa_ri) / |x_i| over all pairs, rounded down; above 0 if certified.
@@ -96,7 +96,7 @@ class MethodCertificate(LaterModels):
         problem: the data as `weights` takes them, as in `AnyOrderCertificate`.
         weights: the network without biases.
         network: the network that was given.
-        remembers: whether it begins with a memory other than 0.
+        remembers: whether the initial memory is not 0.
     """
 
     certified: bool
@@ -113,7 +113,8 @@ class MethodCertificate(LaterModels):
     network: Weights | TwoLayer | AffineTwoLayer = field(repr=False)
     remembers: bool
     _rows: ConstraintRows | None = field(repr=False, default=None)
-    _norms: tuple[StateNorm, ...] = field(repr=False, default=())  # of the smallest ball, and of the fastest rate
+    # the norms with the smallest ball and with the fastest rate
+    _norms: tuple[StateNorm, ...] = field(repr=False, default=())
 
     def within(self, rounds: int) -> float:
         """From round t on no model is farther than this from the weights that fit; infinite if not certified.
@@ -135,7 +136,7 @@ class MethodCertificate(LaterModels):
         return self._norms
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
-        """W* in long precision, as far as float64 has found it; None where there is none."""
+        """W* in long precision, computed as far as float64 allows; None where there is no W*."""
         return None if self._rows is None else self.claimed_point()[0]
 
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
@@ -144,7 +145,7 @@ class MethodCertificate(LaterModels):
         Returns: W*, shape (m, d), and its record with D and the slack.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no W*.
         """
         if self._rows is None:
             raise ValueError(f"there is no W*: {self.why}")
@@ -182,7 +183,7 @@ class MethodCertificate(LaterModels):
         return {"certified": self.certified, "why": self.why} | finite | sizes
 
     def conditions(self) -> tuple[str, ...]:
-        """What the certificate asks of the training, in words."""
+        """The certificate's conditions on the training, in words."""
         fixed = ["the output's bias is not trained: it is subtracted from the labels"]
         return (
             "every client takes its local steps on half the sum of squares over all of its samples",

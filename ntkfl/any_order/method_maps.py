@@ -1,4 +1,4 @@
-"""What a round of a linear method does to coefficients, as matrices whose every entry is enclosed."""
+"""The effect of a linear method's round on coefficients, as matrices whose every entry is enclosed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBER = ("fedavgm", "scaffold", "feddyn")
 
 @dataclass(frozen=True, eq=False)
 class RoundMatrices:
-    """One round on the linear model: of the state z, the residual and one remembered vector of coefficients or none.
+    """One round on the linear model, as a map of z: the residual and at most one remembered vector of coefficients.
 
     Source: docs/proofs/any_method.md#state-maps-by-steps.
     """

@@ -12,7 +12,7 @@ from ntkfl.any_order.scaled_network import ScaledNetwork
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS, long_product, long_product_error
 from ntkfl.gram.mirror import mirrored
 
-_ENTRIES = 2**20  # of a block of pre-activations
+_ENTRIES = 2**20  # entries of a block of pre-activations
 
 
 @dataclass(frozen=True, eq=False)

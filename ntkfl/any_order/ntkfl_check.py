@@ -117,7 +117,7 @@ def check(folder):
     need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
     need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 
-    first, same = dict[tuple, int](), []  # a positive multiple of a sample, labels included, asks for nothing new
+    first, same = dict[tuple, int](), []  # a positive multiple of a sample, labels included, adds no requirement
     for i, row in enumerate(x):
         unit = next(filter(None, map(abs, row)), 0)
         need(unit, f"sample {i} is 0")

@@ -28,7 +28,7 @@ def settled(outputs: Estimate) -> np.ndarray:
 
 
 class FinalAnswers(ABC):
-    """What a certificate that encloses the outputs of all later models says of their signs and classes."""
+    """The conclusions about signs and classes from a certificate that encloses the outputs of all later models."""
 
     @abstractmethod
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
@@ -80,7 +80,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
         place = rows.neuron[here] - block.start, rows.row[here]
         np.add.at(move, place, nearest.solution[rows.n_samples :][here])
         np.add.at(size, place, np.abs(nearest.solution[rows.n_samples :][here]))
-        z = w @ x.T + move @ cross.T  # of the computed W*, (h, k)
+        z = w @ x.T + move @ cross.T  # pre-activations of the computed W*, (h, k)
         rounding = gamma(d + 2) * length(w, axis=1) + gamma(net.n + outputs + d + 8) * (size @ lengths)
         doubt = above(rounding[:, None] * norms)
         possible = ~(z + doubt + above(radius * norms) < 0)

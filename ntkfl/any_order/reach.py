@@ -4,7 +4,7 @@ from ntkfl import interruption
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.held_pairs import Grown, grown
 
-RATIO, MOST = 1.2, 100  # of labels' distances; and how many such factors are tried
+RATIO, MOST = 1.2, 100  # the factor between labels' distances that are tried, and the number of such factors
 
 
 def reach(certificate: AnyOrderCertificate) -> Grown | None:

@@ -10,7 +10,7 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
 
-LARGEST = 1e50  # of what is given, and its inverse of norms: so underflow and overflow decide nothing
+LARGEST = 1e50  # largest input number, and inverse of the least norm: underflow and overflow then decide nothing
 
 
 class Unreachable(ValueError):
@@ -21,7 +21,8 @@ class Unreachable(ValueError):
 class ScaledNetwork:
     """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ, up to powers of two.
 
-    f is homogeneous: x_i / 2^e_i with the label 2^g y_i / 2^e_i says what x_i with y_i says, and dividing is exact.
+    f is homogeneous: the condition at x_i / 2^e_i with the label 2^g y_i / 2^e_i is that at x_i with y_i, and the
+    division is exact.
     """
 
     x: Float[np.ndarray, "n d"]  # (n, d), rows of norm about 1
@@ -32,9 +33,9 @@ class ScaledNetwork:
     factor: np.floating  # c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two
     factor_squared: float
     gain: int  # g
-    row: Int[np.ndarray, " N"]  # of each given sample, which row of x it is
+    row: Int[np.ndarray, " N"]  # for each given sample, its row in x
     exponent: Int[np.ndarray, " N"]  # e of each given sample
-    sample: Int[np.ndarray, " n"]  # of each row of x, the first given sample that it is
+    sample: Int[np.ndarray, " n"]  # for each row of x, the first given sample that it stands for
 
     @property
     def n(self) -> int:

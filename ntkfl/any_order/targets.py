@@ -1,6 +1,6 @@
 """Outputs that minimise every loss and that weights near a network's own have: labels for the certificate.
 
-What is found here only proposes: any targets in their intervals are allowed.
+The results here only propose targets: any targets in their intervals are allowed.
 """
 
 import numpy as np
@@ -14,7 +14,8 @@ from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Weights
 
-TURNS, PATIENCE = 200, 3  # of the active set method; turns without progress after which one row changes at a time
+# most turns of the active set method; turns without progress after which one row changes at a time
+TURNS, PATIENCE = 200, 3
 
 
 def proposed(

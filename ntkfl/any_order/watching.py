@@ -35,7 +35,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
         ValueError: local steps beyond the stability limit, where no server step helps.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a server step that is replaced here
+        warnings.simplefilter("ignore", UserWarning)  # warnings about a server step that is replaced here
         slowest, fastest = np.sqrt(np.maximum(algorithm1_limit(problem, setup).nu, 0))[[0, -1]]
     if not slowest > 0:
         raise ValueError(f"eta_local {setup.eta_local:g} is beyond the stability limit: no server step contracts")
@@ -81,7 +81,7 @@ def loss_checkpoints(
     Args:
         problem: data with scalar labels.
         setup: width, sigma, seed and steps.
-        loss: of an output and its label.
+        loss: the loss of an output and its label.
         rounds: how many are trained in all.
         every: rounds between checkpoints.
 
@@ -122,7 +122,7 @@ def trained_checkpoints(
         rounds: how many are trained in all.
         every: rounds between checkpoints.
         momentum: at the server, tuned; for squares.
-        loss: of an output and its label; default squares.
+        loss: the loss of an output and its label; default squares.
     """
     if loss is not SQUARES:
         return loss_checkpoints(problem, setup, loss, rounds, every)
@@ -139,7 +139,7 @@ def watch_any_order(
     momentum: bool = False,
     loss: ConvexLoss = SQUARES,
 ) -> Iterator[tuple[int, Found]]:
-    """Train on until a checkpoint certifies: each round looked at, and what is found there.
+    """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
     Args:
         problem: data with scalar labels.
@@ -148,7 +148,7 @@ def watch_any_order(
         every: rounds from one look to the next.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
         momentum: at the server, tuned, until a round certifies; what is certified does not have it.
-        loss: that is trained on; default squares.
+        loss: the loss of the training; default squares.
     """
     for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         certificate = certify(problem, weights)
@@ -167,7 +167,7 @@ def certify_after(
     momentum: bool = False,
     loss: ConvexLoss = SQUARES,
 ) -> Found:
-    """What is found after so many rounds, trained as by `watch_any_order`.
+    """The certificate after so many rounds, trained as by `watch_any_order`.
 
     Args:
         problem: data with scalar labels.
@@ -176,7 +176,7 @@ def certify_after(
         every: rounds of a leg, on which the last bits of the weights depend.
         certify: as of `watch_any_order`.
         momentum: at the server, tuned as by `tuned_momentum`.
-        loss: that is trained on; default squares.
+        loss: the loss of the training; default squares.
     """
     for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
         last = weights

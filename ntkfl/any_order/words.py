@@ -69,7 +69,7 @@ def page(certificate: AnyOrderCertificate) -> str:
             "an output moves at most": moved,
         }
     if certificate.certified and certificate.problem.y.size > certificate.problem.n:
-        # two outputs may come closer to each other by twice what one moves
+        # the difference of two outputs may change by twice the largest change of one
         numbers["classes final that lead by"] = f"{shown_up(2 * certificate.prediction_radius)} |x|"
     lines = [*sentences(certificate), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())]
     return "\n".join(lines + ([f"  if {asked}" for asked in certificate.conditions()] if certificate.certified else []))

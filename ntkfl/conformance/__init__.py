@@ -1,4 +1,4 @@
-"""Is an implementation the algorithm? Cases with reference trajectories, and what an adapter's answers are."""
+"""Is an implementation the algorithm? Cases with reference trajectories, and verdicts on an adapter's answers."""
 
 from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, cases, methods

@@ -64,7 +64,7 @@ class ConformanceCase:
         """The case in a folder of the kit.
 
         Args:
-            folder: of the case.
+            folder: the folder of the case.
         """
         document = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
         with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
@@ -90,7 +90,7 @@ class ConformanceCase:
         return ConformanceCase(self.document, real)
 
     def cohort(self, number: int) -> list[int]:
-        """The clients that take part in a round, ascending.
+        """The clients of a round, in ascending order.
 
         Args:
             number: the round, from 0.
@@ -138,14 +138,14 @@ class ConformanceCase:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """What an implementation returns after every round: the model's tensors.
+        """The result of an implementation after every round: the model's tensors.
 
         LoRA's factors are not unique, so the weight that they make is returned in their place.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 
     def result(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """What `results` asks for, from a vector (P,).
+        """The result in the form of `results`, from a vector (P,).
 
         Args:
             w: the model as a vector, shape (P,).
@@ -190,7 +190,7 @@ def network(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str,
 
 
 def lora(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The gradient of the sum of the cross-entropies of (base + B A) x, where base stays as it is."""
+    """The gradient of the sum of the cross-entropies of (base + B A) x, where base is fixed."""
     whole = _error(x @ adapted(w).T, y).T @ x
     return {
         "base.weight": np.zeros_like(w["base.weight"]),

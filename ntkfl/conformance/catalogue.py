@@ -86,7 +86,7 @@ ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
 AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
 PLUS = {"tau": 0.5, "rho": 0.1}
-# of each method: what goes before the setting's name, and the options
+# for each method: the prefix of the setting's name, and the options
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},

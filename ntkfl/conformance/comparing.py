@@ -9,7 +9,7 @@ import numpy as np
 from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, Trajectory, loops_of
 
-TOLERANCE = 1e-10  # of float64, times the largest number of the round if that is above 1
+TOLERANCE = 1e-10  # relative to the largest number of the round, if that is above 1; for float64
 MARGIN = 16  # times what rounding to float32 does to the plain loop
 
 
@@ -51,7 +51,7 @@ def rounds_allowed(
     values: Trajectory,
     precision: str,
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
-    """What a computation has after every round, and how far `values` of this precision may be off there."""
+    """The values of a computation after every round, and how far `values` of this precision may be off there."""
     if precision == "float64":
         for number, double in enumerate(run(case)):
             yield double, _of_double(values, number)

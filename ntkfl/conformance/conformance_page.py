@@ -1,4 +1,4 @@
-"""What an implementation was found to be, as text, Markdown and JSON."""
+"""The verdicts on an implementation, as text, Markdown and JSON."""
 
 import datetime
 from collections import Counter
@@ -156,7 +156,7 @@ def badge(result: Conformance) -> str:
 
 
 def described(together: tuple[Variant, ...]) -> str:
-    """The name of a variant and what is done, of several one after the other.
+    """The name of a variant and its change; for several variants, one after the other.
 
     Args:
         together: the variants, in the order in which they apply.

@@ -1,8 +1,8 @@
 """The adapter's side of an exchange: its interpreter runs this file, which imports numpy and the adapter alone.
 
 `python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; each case from FIRST on is given to the
-adapter's function `run`. Its answer is left in N.npz, without pickles, and N.json, which is written last. What an
-adapter yields is copied before it goes on.
+adapter's function `run`. Its answer is left in N.npz, without pickles, and N.json, which is written last. An adapter's
+yielded arrays are copied before it goes on.
 """
 
 import importlib.metadata
@@ -76,7 +76,7 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
 
 
 def copied(kept: Any) -> dict[str, Any]:
-    """A round's arrays as they are now: the adapter may train on in the same memory, or use its dictionary again."""
+    """Copies of a round's arrays: the adapter may train on in the same memory, or use its dictionary again."""
     import numpy
 
     if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):

@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass
 class Peer:
-    """What the adapter runs with: versions of its PACKAGES, and of python and numpy."""
+    """The environment of the adapter: versions of its PACKAGES, of python and of numpy."""
 
     packages: dict[str, str] = field(default_factory=dict)
     runs_with: dict[str, str] = field(default_factory=dict)
@@ -66,10 +66,10 @@ def answers(
 
     Args:
         adapter: a Python file with a function `run(case)`, as `conformance` takes it.
-        cases: of the kit, or of yours.
+        cases: cases of the kit, or your own.
         python: the interpreter that runs it. Default: this one.
         limit: seconds that the adapter has for each case, 60 by default.
-        peer: where versions of its packages are put down. Default: nowhere.
+        peer: receives the versions of the adapter's packages. Default: nowhere.
 
     Raises:
         AdapterError: the interpreter or the adapter cannot be started.
@@ -95,7 +95,7 @@ def answers(
 
 
 class _Process:
-    """The adapter's process and the end of what it says on stderr."""
+    """The adapter's process and the end of its output on stderr."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.popen = subprocess.Popen(
@@ -125,7 +125,7 @@ class _Process:
         self.popen.wait()
 
     def how(self) -> str:
-        """How it ended, and the last line of what it said."""
+        """How it ended, and the last line of its output."""
         self.listener.join(timeout=1)
         status = self.popen.returncode
         ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

@@ -112,7 +112,7 @@ def cyclic(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def nearest(case: ConformanceCase, end: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The client's model with its hidden units in the order nearest to w; other models stay as they are."""
+    """The client's model with its hidden units in the order nearest to w; other models are unchanged."""
     if case.model != "network":
         return end
     closest, own = end, case.tensors(end)

@@ -22,7 +22,7 @@ Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every clien
 
 
 def run(case: ConformanceCase) -> States:
-    """After every round what the case asks for: the tensors of the model, or the weight of LoRA's."""
+    """The tensors that the case compares, after every round: those of the model, or the weight of LoRA's."""
     for w in LOOPS[case.method](case, **case.options):
         yield case.result(w)
 

@@ -40,7 +40,7 @@ def case(
     draws: int = 0,
     noise: bool = False,
 ) -> ConformanceCase:
-    """A case of this method and setting, with what every client trains on in every round."""
+    """A case of this method and setting, with every client's samples in every step of every round."""
     (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]

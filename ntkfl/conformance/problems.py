@@ -28,7 +28,7 @@ class Problem:
     sizes: tuple[int, ...] = SIZES  # how many samples each client has
     copies: int = 0  # clients that all have the samples of the first
     lacking: bool = False  # whether clients lack classes, the first sample's among them
-    rank: int = 2  # of LoRA's factors
+    rank: int = 2  # rank of LoRA's factors
     seed: int = 0
 
     def samples(self) -> Samples:

@@ -40,7 +40,7 @@ def start(case: ConformanceCase) -> W:
 
 
 def features(w: W, x: Tensor) -> Tensor:
-    """What the head is given, (b, k)."""
+    """The input of the head, (b, k)."""
     return torch.tanh(x @ w["body.0.weight"].T + w["body.0.bias"])
 
 

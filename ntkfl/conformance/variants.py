@@ -1,6 +1,6 @@
 """Known ways to differ from a method: each a change of a line of its plain loop, in `variants.toml`.
 
-A variant is no verdict: other papers, and other readings of the same one, may ask for it.
+A variant is no verdict: other papers, and other readings of the same one, may mean it.
 """
 
 import ast
@@ -27,7 +27,7 @@ class Variant:
 
     Args:
         name: what reports call it.
-        says: what is done, in words.
+        says: the change, in words.
         changes: pairs of a line of the plain loop and the line in its place, without indentation; nearly always one.
         methods: the methods whose loop is changed; default (): every method whose loop has these lines.
     """
@@ -68,7 +68,7 @@ def of(method: str) -> tuple[Variant, ...]:
 
 
 def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
-    """What the plain loop with these changes has after every round, by name; it may stop early, where it fails.
+    """The values of the plain loop with these changes after every round, by name; it may stop early, where it fails.
 
     Raises:
         ValueError: two of them change the same line.

@@ -1,4 +1,4 @@
-"""What an implementation is on the cases: the method, a known variant of it, something else, or no answer."""
+"""The verdict on an implementation's answers: the method, a known variant of it, something else, or no answer."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from ntkfl.conformance.comparing import Difference, allowed, first_difference, r
 from ntkfl.conformance.exchange import LIMIT, AdapterError, Answer, Peer, answers
 from ntkfl.conformance.variants import Variant
 
-Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
+Answered = Sequence[tuple[KitCase, Trajectory]]  # answers for one method
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
@@ -68,7 +68,7 @@ def _agreeing(candidates: Iterable[tuple[Variant, ...]], answered: Answered) -> 
 def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> bool:
     """Whether the plain loop with these changes agrees with the answer; it is run until it does not.
 
-    A variant may amplify rounding more than the method does: in float32 it is allowed what it loses itself.
+    A variant may amplify rounding more than the method does: in float32 its limit is that of its own loss.
     """
     rounds, precision = 0, _precision(values)
     for kept, most in rounds_allowed(lambda case: variants.followed(case, *changed), case.case, values, precision):
@@ -130,7 +130,7 @@ class MethodVerdict:
 
 @dataclass(frozen=True)
 class Conformance:
-    """Verdicts of all methods, and what the adapter ran with."""
+    """Verdicts on all methods, and the adapter's environment."""
 
     adapter: str
     methods: tuple[MethodVerdict, ...]
@@ -150,7 +150,7 @@ def conformance(
     limit: float = LIMIT,
     seen: Callable[[MethodVerdict], None] = lambda verdict: None,
 ) -> Conformance:
-    """Run an adapter on the kit's cases, in an interpreter of its own, and say what it is.
+    """Run an adapter on the kit's cases, in an interpreter of its own, and judge each method.
 
     Args:
         adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of

@@ -18,7 +18,7 @@ class AffineTwoLayer:
         hidden: (h, l).
         readout: (h,) or (C, h), as in `TwoLayer`.
         bias: (h,).
-        output_bias: one number, or (C,). None: there is no such bias.
+        output_bias: one number, or (C,). None: the network has none.
 
     Raises:
         ValueError: biases that do not fit, or that are not finite; weights that `TwoLayer` refuses.

@@ -20,7 +20,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # of a group; a handful is usual, as each lowers a sum over finitely many permutations
+ROUNDS = 100  # most rounds of a group; a handful is usual, as each lowers a sum over finitely many permutations
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 
@@ -130,7 +130,7 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
     """What describes each hidden unit, as a row of (h, p).
 
     Args:
-        network: of h hidden units, with l inputs and C outputs.
+        network: a network with h hidden units, l inputs and C outputs.
         by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": the
             unit's part of the outputs, v relu(u.x_i) / sqrt(n), p = n C, which does not change when a unit is rescaled
             to (c u, v / c); default weights.
@@ -189,7 +189,7 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
 def balanced(network: TwoLayer) -> TwoLayer:
     """The same function with |u_r| = |v_r| for every unit: the rescaling (c u, v / c) of least norm.
 
-    Units whose weights in or out are all 0 add nothing to the output and stay as they are.
+    Units whose incoming or outgoing weights are all 0 add nothing to the output and stay.
 
     Args:
         network: weights U (h, l) and v.

@@ -316,7 +316,7 @@ def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
 def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     """How far the mean loss can be off when each output is off by its rounding.
 
-    largest: what the mean loss is at most, on which the bound of a loss that is a polynomial depends.
+    largest: a bound of the mean loss, on which the error of a polynomial loss depends.
     """
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors = np.concatenate([row_norms(part.output_error) for part in parts])

@@ -19,7 +19,7 @@ class CircleOutputs:
     """Outputs of networks at the Gauss points of their common pieces."""
 
     angles: Float[np.ndarray, " q"]  # t of the points, (q,)
-    shares: Float[np.ndarray, " q"]  # of the circle, (q,), their sum is 1
+    shares: Float[np.ndarray, " q"]  # shares of the circle, (q,), with sum 1
     outputs: Float[np.ndarray, "networks q"]  # (networks, q)
 
     def mean(self, values: Float[np.ndarray, "... q"]) -> np.ndarray:
@@ -31,7 +31,7 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
     """f(x) = signs . relu(W x) / sqrt(m) of each model at the Gauss points of their common pieces.
 
     Raises:
-        ValueError: models that are not (networks, m, 2), or other than m signs.
+        ValueError: models that are not (networks, m, 2), or a number of signs that is not m.
     """
     models, signs = np.asarray(models, float), np.asarray(signs, float)
     if models.ndim != 3 or models.shape[2] != 2 or signs.shape != (models.shape[1],):
@@ -53,7 +53,7 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
     outputs = np.empty((len(models), angles.size))
     for number, rows in enumerate(models):
         terms = signs[:, None] * rows / np.sqrt(len(signs))
-        at_zero = terms[begins[number] > ends[number]].sum(axis=0)  # of neurons that are active at t = 0 already
+        at_zero = terms[begins[number] > ends[number]].sum(axis=0)  # neurons that are active at t = 0 already
         a, b = (
             _running_sum(terms[:, axis], opens[number], closes[number], at_zero[axis], len(edges) - 1)
             for axis in (0, 1)

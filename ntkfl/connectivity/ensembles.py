@@ -61,7 +61,7 @@ def ensemble_outputs(
     """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
 
     Args:
-        networks: of one shape, each with `outputs(x)`.
+        networks: networks of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
         weights: p_k, one a network; default all equal.
 
@@ -80,7 +80,7 @@ def averaging_gap(
     """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
 
     Args:
-        networks: of one shape, each with `outputs(x)`.
+        networks: networks of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
         weights: p_k, one a network, of sum 1; equal ones unless they are given.
 

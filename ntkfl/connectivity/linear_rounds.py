@@ -63,9 +63,9 @@ class LinearRounds:
         labels: (n,).
         owner: (n,), the client of each sample, 0..N-1, none without samples.
         scale: (N,), the factor of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
-        weights: (N,), positive, of the clients in the server's mean; renormalised over those that take part.
+        weights: (N,), positive, the clients' weights in the server's mean; renormalised over a round's participants.
         start: w_0, (p,).
-        participants: for each round the clients that take part.
+        participants: the clients of each round.
         eta_local: step of the clients.
         eta_global: step of the server.
         local_steps: gradient steps a round.
@@ -130,9 +130,9 @@ class LinearRounds:
         """The weighted mean of the participants' models, (p,).
 
         Args:
-            clients: who takes part; their `weights` are renormalised.
+            clients: the participants; their `weights` are renormalised.
             models: the model of each, (p,).
-            arithmetic: of the weights.
+            arithmetic: the arithmetic of the weights.
         """
         weights = [arithmetic(self.weights[c])[()] for c in clients]
         total = sum(weights[1:], weights[0])

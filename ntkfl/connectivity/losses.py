@@ -15,7 +15,7 @@ class Loss:
     """A loss that is convex in the outputs.
 
     Args:
-        value: of outputs (..., n) or (..., n, C) and labels, one number a sample, (..., n).
+        value: (outputs (..., n) or (..., n, C), labels) -> the losses of the samples, (..., n).
         lipschitz: its constant in the l2 norm of the outputs; None: it has none.
     """
 
@@ -51,7 +51,7 @@ def named_loss(name: str) -> Loss:
         name: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such loss.
     """
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}; it is one of {', '.join(LOSSES)}")
@@ -82,7 +82,7 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
         loss: None for the accuracy.
         y: (n,), or (n, C) for the squared loss of C outputs.
         n: samples.
-        n_outputs: of the network.
+        n_outputs: number of outputs of the network.
 
     Raises:
         ValueError: another number of labels than samples, labels that do not fit the loss, or a loss of one output

@@ -9,11 +9,12 @@ from scipy.special import betaincinv, stdtrit
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import finite_array
 
-Losses = Callable[[np.ndarray], np.ndarray]  # of points (N, S), one number a point, (N,)
+Losses = Callable[[np.ndarray], np.ndarray]  # points (N, S) -> their losses, (N,)
 
 QUANTILE = 0.2  # share of the particles that a level of the splitting keeps
 MOST_LEVELS = 400
-MOVES_A_PARAMETER = 5  # of a particle on each level: with 1.5 the volume came out 70% too large (S = 20)
+# moves of each parameter of a particle on each level: with 1.5 the volume came out 70% too large (S = 20)
+MOVES_A_PARAMETER = 5
 LEAST_MOVES = 30
 
 
@@ -35,7 +36,7 @@ def region_size(
         side: the side of the cube.
         rng: draws them.
         points: drawn uniformly; default 20000.
-        level: of the exact binomial interval; default 0.95.
+        level: level of the exact binomial interval; default 0.95.
 
     Raises:
         ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
@@ -57,9 +58,9 @@ def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
     """A probability, a number, from independent trials, by the exact binomial interval of Clopper and Pearson.
 
     Args:
-        hits: of the trials that succeeded.
+        hits: number of successful trials.
         points: trials.
-        level: of the two-sided interval; default 0.95.
+        level: level of the two-sided interval; default 0.95.
     """
     tail = (1 - level) / 2
     low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
@@ -90,9 +91,9 @@ def split_region_size(
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
         rng: draws points and moves.
-        particles: of a level; default 500.
+        particles: number of particles of a level; default 500.
         runs: independent ones; default 5.
-        level: of Student's interval; default 0.95.
+        level: level of Student's interval; default 0.95.
 
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
@@ -120,7 +121,7 @@ def log_share(
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
         rng: draws points and moves.
-        particles: of a level.
+        particles: number of particles of a level.
 
     Raises:
         ValueError: as `split_region_size`.
@@ -156,8 +157,8 @@ def _moved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Metropolis moves of random scale, not below the least, that keep the uniform law on {L < level}.
 
-    Particles from one parent stay alike for a number of moves that grows like the number of parameters; while they are
-    alike, the few that are lowest stand for too much of the volume.
+    Particles from one parent stay close for a number of moves that grows like the number of parameters; until then the
+    few lowest represent too much of the volume.
     """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), least)

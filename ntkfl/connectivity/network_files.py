@@ -24,7 +24,7 @@ def save_network(network: TwoLayer, path: Path) -> None:
 
     Args:
         network: weights U (h, l) and v.
-        path: of the file.
+        path: the file.
     """
     with path.open("wb") as file:
         np.savez(file, hidden=network.hidden, readout=network.readout)
@@ -34,7 +34,7 @@ def load_network(path: Path) -> TwoLayer:
     """The network without biases in a file.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         FileNotFoundError, ValueError: as `load_affine_network`; biases.
@@ -51,7 +51,7 @@ def load_affine_network(path: Path) -> AffineTwoLayer:
     """The network in a .npz, .safetensors or torch file, with its biases.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         FileNotFoundError: no such file.

@@ -151,7 +151,7 @@ def plane_grid(
     """Any function of the weights at every (s_i, t_j) of a plane, for models that can only be evaluated.
 
     Args:
-        plane: where the weights lie.
+        plane: the plane of the weights.
         evaluate: the function of the weights, shape (S,).
         s: first coordinates, shape (p,), see `Plane`.
         t: second coordinates, shape (q,), see `Plane`.

@@ -11,7 +11,7 @@ from ntkfl.problem import finite_array
 from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
-UNDERFLOW = 1e-150  # of numbers scaled to 1: what all that underflows may add up to
+UNDERFLOW = 1e-150  # on numbers scaled to 1: a bound of all that underflows together
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ ALL = 8  # hidden units up to which every order is tried: 8! = 40320 barriers, a
 
 @dataclass(frozen=True, eq=False)
 class LeastBarrier:
-    """The smallest barrier that the search has found, and what it proves about all orders of the units.
+    """The smallest barrier that the search has found, and a lower bound over all orders of the units.
 
     Args:
         permutation: (h,), of the second network's units.
@@ -55,7 +55,7 @@ def least_barrier(
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
-        start: where the search begins, say an alignment's; default: the order given.
+        start: the first order of the search, say an alignment's; default: the given order.
         evaluations: barriers that the search may take; default 2000.
 
     Raises:

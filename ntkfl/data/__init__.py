@@ -44,7 +44,7 @@ def digits(
 
     Args:
         n: number of training images, drawn without replacement.
-        seed: of the draw and of the partition; default 0.
+        seed: the seed of the draw and of the partition; default 0.
         target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these, y =
             -1 for the first and +1 for the second. "one-hot": y of shape (n, 10); default sign.
         center: subtract the mean of all 1797 images, before normalising.
@@ -78,13 +78,13 @@ def fashion_mnist(
 
     Args:
         n: training samples, default 50, of 70,000 images.
-        seed: of the draw and the split; default 0.
+        seed: the seed of the draw and the split; default 0.
         target: what labels become, as in `digits`; default sign.
         center: as in `digits`.
         clients: number of clients N, default 4.
         partition: how samples are split, as in `digits`; default iid.
         test: test samples, default 0.
-        path: folder of the four idx files, gzip-compressed or not. Default: that of the Debian package
+        path: folder of the four idx files, gzip-compressed or not. Default: the folder of the Debian package
             dataset-fashion-mnist.
 
     Raises:
@@ -109,7 +109,7 @@ def sphere(
     Args:
         n: samples, default 8.
         d: features, default 8.
-        seed: of the draw and of the partition; default 0.
+        seed: the seed of the draw and of the partition; default 0.
         labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2; default sign.
         clients: number of clients N, default 2.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default iid.
@@ -161,9 +161,9 @@ def load(
             are fewer.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default: "given" where the file has
             owners, else "iid".
-        seed: of the split, default 0.
-        duplicates: of equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the first stays,
-            with the mean of their labels. What is left out is said in a warning; default keep.
+        seed: the seed of the split, default 0.
+        duplicates: what to do with equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the
+            first stays, with the mean of their labels. A warning says which rows are left out; default keep.
 
     Raises:
         FileNotFoundError: no such file.
@@ -220,7 +220,7 @@ def named(
     Args:
         spec: the name or the path.
         n: samples; None: the data set's default.
-        seed: of the draw and the split; default 0.
+        seed: the seed of the draw and the split; default 0.
         target: what labels become; None: the data set's default.
         test: test samples; None: the data set's default.
         clients: number of clients; None: the data set's default.
@@ -258,7 +258,7 @@ def idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, h, w) and classes (n,), as bytes, of the part "train" or "t10k" of a folder of Fashion-MNIST.
 
     Args:
-        folder: of Fashion-MNIST's files.
+        folder: the folder of Fashion-MNIST's files.
         part: "train" or "t10k".
 
     Returns: the images, shape (n, h, w), and the classes, shape (n,).

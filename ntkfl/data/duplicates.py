@@ -13,10 +13,10 @@ Duplicates = Literal["keep", "drop", "merge"]
 
 
 def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Problem:
-    """The problem with the first of each set of equal rows, which stays with its client. Warns of what is left out.
+    """The problem with the first of each set of equal rows, which stays with its client; a warning names the others.
 
     Args:
-        problem: whose x_test stays as it is.
+        problem: the problem; its x_test stays.
         duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has their mean. "keep": all
             rows stay; default drop.
 

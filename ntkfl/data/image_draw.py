@@ -40,7 +40,7 @@ class ImageDraw:
         `images` is the whole pool, (N, d), of any real type; `classes` are integers 0..9.
 
         Raises:
-            ValueError: an unknown target or partition, or fewer distinct images than asked for.
+            ValueError: an unknown target or partition, or fewer distinct images than needed.
         """
         pool, labels = _labelled(self.target, classes)
         mean = images.mean(axis=0) if self.center else np.zeros(images.shape[1])
@@ -66,7 +66,7 @@ def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
 
 
 def _labelled(target: Target, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the images that take part, and the labels of all images."""
+    """Indices of the images that may be drawn, and the labels of all images."""
     everything = np.arange(len(classes))
     if target == "sign":
         return everything, np.where(classes >= 5, 1.0, -1.0)

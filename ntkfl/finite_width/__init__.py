@@ -1,4 +1,4 @@
-"""What a finite width adds to the limit: neurons near kinks, the order m^(-1/2) of the outputs, neurons that gather."""
+"""Corrections of the limit at finite width: neurons near kinks, the order m^(-1/2) of the outputs, held neurons."""
 
 from typing import TYPE_CHECKING
 

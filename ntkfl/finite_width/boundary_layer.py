@@ -21,7 +21,7 @@ from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 REPLICATES = 8  # independent repetitions, from whose spread the error is known
-MOST_PATTERNS = 48  # of a replicate: where more than these are distinct, as many draws are taken as they come
+MOST_PATTERNS = 48  # most patterns of a replicate: where more are distinct, as many draws are taken as they come
 LEVEL = 0.99
 
 
@@ -81,7 +81,7 @@ class KinkLayer:
     def mean(self, values: np.ndarray, patterns: bool = False) -> np.ndarray:
         """The mean over neurons of a value of each start, times sqrt(m), by replicate, (R,).
 
-        With `patterns`, the mean of the value times 1{w.x_j >= 0}, (R, n); j = i stands for 1.
+        With `patterns`, the mean of the value times 1{w.x_j >= 0}, (R, n); j = i means a factor 1.
         """
         rows = (values * self.measure).sum(axis=(1, 2, 3))
         rows = rows[:, None] * self.patterns if patterns else rows

@@ -1,4 +1,4 @@
-"""Neurons that are held at kinks: which are, and by which kernel the residual falls while they are.
+"""Neurons that are held at kinks: which ones, and the kernel by which the residual falls meanwhile.
 
 At the kink of x_i neuron r, z = w_r.x_i, feels a_r (B + 1{z >= 0} G_ii r_i) / sqrt(m), G = x x^T and B = sum_(j != i)
 G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then it slides

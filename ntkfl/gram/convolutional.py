@@ -19,7 +19,7 @@ FAR = 400  # exponents of the largest pixels up to which no square of theirs is 
 _ENTRIES = 2**15  # pairs of pixels of the images taken at a time, whose temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
 _COPIES = 24  # numbers held for each of them, at the most; half as many more with the error
-_SUMMED = 13 * U  # relative rounding of `_sums` and of what it is multiplied by
+_SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
 
 
 def convolutional(
@@ -211,7 +211,7 @@ def _shares(norms: np.ndarray) -> list[np.ndarray]:
 def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
     """Root variances of the pre-activations of every pixel, (n, h, w), layer by layer."""
     squares, gain, rows = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
-    error = images.shape[1] * U  # of the squares, relative
+    error = images.shape[1] * U  # relative error of the squares
     for _ in range(depth - 1):
         norms = np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1)))))
         rows.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))

@@ -109,7 +109,7 @@ def _row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def _distances(x: np.ndarray, norms: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Blocks of neurons: which, their distances (b, n), and the error of each neuron's distances (b, 1)."""
+    """Blocks of neurons: their numbers, their distances (b, n), and the error of each neuron's distances (b, 1)."""
     n, d = x.shape
     size = max(1, _ENTRIES // max(n, d))
     for start in range(0, len(hidden), size):

@@ -47,7 +47,7 @@ class ClusterStopped(RuntimeError):
 
 
 class _Worker(NamedTuple):
-    """What a worker says of itself."""
+    """A worker's description of itself."""
 
     code: str
     machine: str
@@ -92,7 +92,7 @@ class DaskTiles(Tiles):
         )
         with _said(client):
             counted = [client.submit(len, future, pure=False) for future in futures]
-        for future in counted:  # what a kernel is refused for is said now; the slabs themselves stay where they are
+        for future in counted:  # a refusal of the kernel is raised here; the slabs themselves stay on the workers
             _awaited(client, future)
         return tiles
 
@@ -103,11 +103,11 @@ class DaskTiles(Tiles):
 
     @property
     def dtype(self) -> np.dtype:
-        """What the entries are stored in."""
+        """The dtype of the stored entries."""
         return np.dtype(self.entries)
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-        """What a function of each slab and these arguments gives, in the slabs' order, a worker's at a time."""
+        """The values of a function of each slab and these arguments, in the slabs' order, one worker at a time."""
         with _said(self.client):
             submit = self.client.submit
             asked = [submit(_of_share, share, function, arguments, pure=False) for share in self.shares]
@@ -153,7 +153,7 @@ def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
 
 
 def _require(what: str, parts: list[float], limit: float, n: int, d: int, dtype: str) -> None:
-    """These parts of the tiles, with the samples and what a slab takes for each of them, are within the limit."""
+    """Require that these parts of the tiles, with the samples and the temporaries of a slab, are within the limit."""
 
     def needs(n: int) -> float:
         room = tiles_room(n, dtype)
@@ -166,7 +166,7 @@ def _workers(client: Client) -> dict[str, _Worker]:
     """Each worker by its address.
 
     Raises:
-        ClusterStopped: there is none, or one that does not compute as this process does.
+        ClusterStopped: there are no workers, or one that does not compute as this process does.
     """
     with _said(client):
         workers = client.run(_worker, on_error="return")
@@ -182,10 +182,10 @@ def _workers(client: Client) -> dict[str, _Worker]:
 
 
 def _awaited(client: Client, future: Future) -> Any:
-    """What a task gives.
+    """The result of a task.
 
     Raises:
-        ValueError: what a worker refuses. ClusterStopped: it gives nothing.
+        ValueError: a worker has refused the task. ClusterStopped: it gives nothing.
     """
     from distributed import CancelledError, KilledWorker
     from distributed.comm import CommClosedError
@@ -257,7 +257,8 @@ def _same(array: np.ndarray) -> np.ndarray:
 
 def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> list[np.ndarray]:
     """The slabs of these rows."""
-    fill = filler(kernel, np.require(x, requirements="W"), dtype)  # what is sent cannot be written, as numba wants it
+    # sent arrays are read-only, and numba wants writable ones
+    fill = filler(kernel, np.require(x, requirements="W"), dtype)
     slabs = [np.empty((end - start, end), dtype) for start, end in rows]
     for slab, (start, end) in zip(slabs, rows, strict=True):
         fill(slab, start, end)

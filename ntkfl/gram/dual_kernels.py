@@ -22,7 +22,7 @@ class Rows(NamedTuple):
 class Pairs(NamedTuple):
     """Squared sine and cosine of half the angles between samples, (n, p), and their error as their activation has it.
 
-    ReLU: of the angle. The smooth ones: of h and of g, to which RELATIVE of each is added.
+    ReLU: errors of the angle. Smooth activations: errors of h and of g, to which RELATIVE of each is added.
     """
 
     h: np.ndarray
@@ -63,7 +63,7 @@ class Activation(Protocol):
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """What the layer makes of the pairs."""
+        """The pairs after the layer."""
 
 
 def biased(rows: Rows, bias: float) -> Rows:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from ntkfl.training.model import Model
 
-OF_RANK_ONE = 2.0**-47  # of the gradient's norm: how far it may be from rank one; rounding alone leaves 2^-49
+OF_RANK_ONE = 2.0**-47  # relative to the gradient's norm: largest distance from rank one; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them
 FORMED = 2**22  # numbers in the gradients formed at a time; at least those of one sample
-ROWS = 1024  # of a product's tile, whose two temporaries are small beside the result
+ROWS = 1024  # rows of a product's tile, whose two temporaries are small beside the result
 COPIES = 5  # bytes of the gradients formed at a time, in float64
 
 
@@ -36,7 +36,7 @@ def empirical(
     """J(x) J(z)^T, J the derivatives of all outputs in all parameters: the kernel of a finite network, in float64.
 
     Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
-    of float32 are converted to float64; inputs that are integers, as tokens are, stay what they are.
+    of float32 are converted to float64; integer inputs, such as tokens, are not.
 
     A weight matrix that meets a sample once has a gradient a b^T there. Where this is found to hold for all samples,
     to 2^-47 of the gradient's norm, a and b are held in its place, and the products are (a.a')(b.b'). Other
@@ -115,7 +115,7 @@ class _Gradients:
     params: dict[str, Tensor]
     outputs: int  # C
     held: float  # bytes for gradients that are held
-    # the parameters whose gradients are not taken apart; more are added as they are found
+    # parameters whose gradients are kept whole; more are added during the run
     whole: set[str] = field(default_factory=set)
 
     def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:

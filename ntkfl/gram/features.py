@@ -32,7 +32,7 @@ class Features:
     count: int
 
     def __call__(self, x: Float[np.ndarray, "p d"], z: Float[np.ndarray, "q d"] | None = None) -> np.ndarray:
-        """The kernel of all pairs, (p, q); with z None of x and itself."""
+        """The kernel of all pairs, (p, q); with z None the pairs of x with itself."""
         left = self.features(x)
         return left @ (left if z is None else self.features(z)).T
 
@@ -53,7 +53,7 @@ class Features:
 
 
 def kernel_of(given: Kernel | None) -> Kernel:
-    """The kernel that is used: the user's, as float64, or the wide network's where none is given."""
+    """The kernel as float64: the user's, or the wide network's where none is given."""
     return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
 
 
@@ -64,7 +64,7 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
         x: samples, shape (n, d).
         landmarks: how many of them, drawn without replacement.
         kernel: k, (x, z) -> (p, q). Default: `ntkfl.gram.infinite`.
-        seed: of the draw; default 0.
+        seed: the seed of the draw; default 0.
 
     Raises:
         ValueError: landmarks outside 1 to n; a kernel that is 0 on the landmarks.
@@ -103,7 +103,7 @@ class FeatureGram(HeldGram):
 
     @property
     def dtype(self) -> np.dtype:
-        """What the features are stored in."""
+        """The dtype of the stored features."""
         return self.held.dtype
 
     @cached_property
@@ -132,7 +132,7 @@ class FeatureGram(HeldGram):
         return np.einsum("ij,ij->i", self.held, self.held)
 
     def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
-        """A bound of what a block's entries are off by, in Frobenius' norm: sums of m terms."""
+        """A bound of the error of a block's entries in Frobenius' norm: they are sums of m terms."""
         return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._own[owned].sum())
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

@@ -22,7 +22,7 @@ from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, checked_owner, finite_array, number_array, real_array
 
 COUNTED = 27  # bytes that an entry takes until it is counted and multiplied, measured
-_PATTERNS = 2**23  # of a block: a megabyte of bits
+_PATTERNS = 2**23  # entries of a block: a megabyte of bits
 
 
 def finite(
@@ -99,7 +99,7 @@ def finite_estimate(
         count = doubtful(x, u, error)
         doubt = np.minimum(1, (count[:, None] + count) / len(u))
     bound = dot_error * fraction + (np.abs(inner) + dot_error) * doubt + 2 * EPSILON * np.abs(inner)
-    underflow = 8 * SMALLEST  # of the product, of the value and of the terms of the bound: half of it each
+    underflow = 8 * SMALLEST  # underflow of the product, of the value and of the terms of the bound: half of it each
     error = bound * (1 + 4 * EPSILON) + underflow
     return Estimate(inner * fraction, error, "rounding bound", Rigour.ENCLOSED)
 
@@ -115,12 +115,12 @@ def initial(
     """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
 
     Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` and the `devices`. Memory O(n^2 + block).
-    It does not depend on sigma but for rounding.
+    It depends on sigma by rounding alone.
 
     Args:
         x: samples, shape (n, d).
         width: m.
-        seed: of the network.
+        seed: the seed of the network.
         sigma: standard deviation of the weights, default 1.
         block: chunks of 1024 neurons drawn at a time; default 16.
         devices: JAX devices of this host, CPUs or GPUs, that count instead of the processor, which draws the weights

@@ -35,7 +35,7 @@ TILED = 2**23  # entries from which compiling the pass over tiles (a second and 
 FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; 33 of its lines a row
-DEGREE = 12  # of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
+DEGREE = 12  # degree of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_ROWS = 256  # of a block; what is moved at once stays in cache
+_ROWS = 256  # rows of a block, small enough for the cache
 
 
 def mirrored(upper: np.ndarray) -> np.ndarray:

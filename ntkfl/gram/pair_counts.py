@@ -32,7 +32,7 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
     packed = packing.loaded() or work > LOADING
     count = _packed if packed else _product
     if packed:
-        packing.kernels()  # compiled before threads ask for it
+        packing.kernels()  # compile before threads use it
     with worker_threads() if work > PARALLEL else nullcontext(1) as threads:
         if threads == 1:
             total = np.zeros(shape, np.int64)

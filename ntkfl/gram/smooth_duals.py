@@ -23,11 +23,11 @@ class _Arcsine(NamedTuple):
     rho_error: np.ndarray
     w: np.ndarray
     w_error: np.ndarray
-    inverse: np.ndarray  # of w
+    inverse: np.ndarray  # the inverse of w
     inverse_error: np.ndarray
     value: np.ndarray
     error: np.ndarray
-    delta: float  # of a product of the rows' norms, relative
+    delta: float  # relative error of a product of the rows' norms
 
 
 class _Moments(NamedTuple):
@@ -44,7 +44,7 @@ class Smooth(ABC):
 
     gain, homogeneous = 1.0, False
     factor: float  # f above
-    growth: float  # of the rows' relative error, at most: |u phi'(u)| / |phi(u)| in mean square
+    growth: float  # growth of the rows' relative error, at most: |u phi'(u)| / |phi(u)| in mean square
 
     @abstractmethod
     def units(self, rows: Rows) -> np.ndarray:
@@ -109,7 +109,7 @@ class Smooth(ABC):
         (i, k2), (j, l2) = self.parts(left), self.parts(right)
         h, g, error = pairs
         delta = left.error + right.error
-        both, cosine, sine2 = np.sqrt(k2) * np.sqrt(l2), g - h, 4 * (h * g)  # of k^2 l^2 bits may be lost below 2^-1022
+        both, cosine, sine2 = np.sqrt(k2) * np.sqrt(l2), g - h, 4 * (h * g)  # bits of k^2 l^2 may be lost below 2^-1022
         both2 = k2 * l2
         floor = i * j + (k2 * j + i * l2)  # w^2 = 1 - rho^2 as a sum of positive terms
         w2 = floor + both2 * sine2

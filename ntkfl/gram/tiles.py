@@ -23,19 +23,19 @@ from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
-SLAB = 8 * TILE  # rows that the kernel is asked for at a time; whole tiles, so that each on the diagonal is in one slab
+SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
 LOOKED_AT = 64  # samples at either end whose kernel is taken both ways, to see whether it is symmetric
 UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
-UNDERFLOW = 2.0**-149  # of an entry below the least normal float32
+UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
 EXTREME = 2.0**240  # or one over it: beyond, squares of entries and cubes of steps in error bounds leave float64
-SAME = 1e-6  # of the largest entry: what entries of a file may be off by, computed again
+SAME = 1e-6  # relative to the largest entry: the most by which entries of a file may differ when computed again
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Value = TypeVar("Value")
-Fill = Callable[[np.ndarray, int, int], None]  # of rows start to end of the columns 0 to end
+Fill = Callable[[np.ndarray, int, int], None]  # fills rows start to end of the columns 0 to end
 
 
 class Expansion(NamedTuple):
@@ -43,12 +43,12 @@ class Expansion(NamedTuple):
 
     basis: Callable[[np.ndarray], np.ndarray]  # b, points (p, d) -> (p, k)
     coefficients: Float[np.ndarray, "T k C"]
-    terms: int  # of all sums that one value takes
+    terms: int  # number of terms of all sums for one value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldGram(ABC):
-    """A symmetric matrix H that is asked for products and for blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
+    """A symmetric matrix H that gives products and blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
 
     Products are summed in float64, whatever the entries are stored in. `np.asarray` makes it a matrix, where that fits.
 
@@ -71,7 +71,7 @@ class HeldGram(ABC):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype:
-        """What the entries are stored in."""
+        """The dtype of the stored entries."""
 
     @property
     @abstractmethod
@@ -121,7 +121,7 @@ class HeldGram(ABC):
         """The kernel between new points and the samples.
 
         Args:
-            kernel: that of H.
+            kernel: the kernel of H.
             x: points, shape (p, d).
             samples: those of H.
         """
@@ -193,10 +193,10 @@ class Tiles(HeldGram):
         return [(slab.shape[1] - len(slab), slab.shape[1]) for slab in self.slabs]
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-        """What a function of each slab and these arguments gives, in the slabs' order, one at a time.
+        """The values of a function of each slab and these arguments, in the slabs' order, one at a time.
 
         Args:
-            function: of a slab and the arguments.
+            function: (slab, arguments) -> value.
             arguments: the same for all slabs.
         """
         for slab in self.slabs:
@@ -205,7 +205,7 @@ class Tiles(HeldGram):
 
     @property
     def dtype(self) -> np.dtype:
-        """What the entries are stored in."""
+        """The dtype of the stored entries."""
         return self.slabs[0].dtype
 
     @cached_property
@@ -247,12 +247,12 @@ def slab_rows(n: int) -> list[tuple[int, int]]:
 
 
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """What fills slabs with the kernel's entries, and refuses entries that no such matrix has."""
+    """A function that fills slabs with the kernel's entries, and refuses entries that no such matrix has."""
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 
 def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
-    """What each slab contributes to the first rows of the product, in their order, whatever their threads."""
+    """Each slab's contribution to the first rows of the product, in the slabs' order for any number of threads."""
     stopped = Event()
     if len(slabs) == 1:
         yield _slab_product(slabs[0], v, stopped)
@@ -317,7 +317,7 @@ def _tiles_of_slab(slab: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]
 
 
 def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event) -> Float[np.ndarray, "m k"]:
-    """What a slab, and its mirror image above the diagonal, contribute to the first m rows of the product."""
+    """The contribution of a slab and its mirror image to the first m rows of the product."""
     product = np.zeros((slab.shape[1], *v.shape[1:]))
     for rows, columns, part in _tiles_of_slab(slab):
         if stopped.is_set():  # nobody waits for the product
@@ -345,13 +345,13 @@ def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 
 def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """Any kernel, whose entries must be what a positive semi-definite matrix may have."""
+    """Any kernel; its entries must be possible in a positive semi-definite matrix."""
     _require_symmetric(kernel, x)
     roots = np.full(len(x), np.nan)
 
     def fill(slab: np.ndarray, start: int, end: int) -> None:
         for first in range(0, start, LOOKED_AT):
-            if np.isnan(roots[first]):  # of a slab that a file has already
+            if np.isnan(roots[first]):  # the diagonal of a slab that a file has already
                 some = x[first : min(first + LOOKED_AT, start)]
                 roots[first : first + len(some)] = np.sqrt(np.maximum(np.diagonal(_values(kernel, some, None)), 0))
         own = _values(kernel, x[start:end], None)
@@ -399,7 +399,7 @@ def stored_kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str)
 
 
 def tiles_bytes(n: int, dtype: str) -> float:
-    """Bytes of the tiles of n samples, and of what the kernel takes for one slab."""
+    """Bytes of the tiles of n samples, and of the kernel's temporaries for one slab."""
     return np.dtype(dtype).itemsize * (n * n / 2 + n * min(n, SLAB) / 2) + tiles_room(n, dtype)
 
 
@@ -409,7 +409,7 @@ def tiles_room(n: int, dtype: str) -> float:
 
 
 def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
-    """Tells tiles from others: of these samples and slabs, the kernel being known by some of its entries."""
+    """The mark of a file of tiles: the samples and slabs, and some entries of the kernel."""
     digest = hashlib.sha256(f"{dtype} {SLAB} {x.shape}".encode())
     for part in (x, _values(kernel, x[-1:], x[:LOOKED_AT])):
         digest.update(np.ascontiguousarray(part).tobytes())
@@ -425,7 +425,7 @@ def _nearest(slab: np.ndarray) -> int:
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
     """A row in each 256 of slabs from a file, and those of their largest entries when written, are the kernel's.
 
-    Other rows are not looked at. The kernel is asked once: what it takes to prepare all samples is most of the work.
+    Other rows are not checked. The kernel is called once, since preparing all samples is most of its work.
     """
     looked = [np.append(np.arange(0, len(slab), TILE), row) for slab, row in zip(slabs, file.nearest, strict=True)]
     rows = np.concatenate([start + own for (start, _), own in zip(file.rows, looked, strict=False)])
@@ -450,7 +450,7 @@ def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:
 
 
 def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """These entries, if none is larger than the roots of the diagonal allow."""
+    """These entries; an error where one is larger than the roots of the diagonal allow."""
     for i, row in enumerate(values):
         over = np.abs(row) - left[i] * right
         if over.max() > 1e-9 * left[i] * right.max():

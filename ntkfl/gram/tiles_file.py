@@ -24,7 +24,7 @@ class TilesFile:
     path: Path
     rows: Sequence[tuple[int, int]]  # first and end of each slab
     dtype: str
-    nearest: list[int]  # of each whole slab, the row of its largest entry off the diagonal
+    nearest: list[int]  # for each whole slab, the row of its largest entry off the diagonal
 
     @classmethod
     def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:

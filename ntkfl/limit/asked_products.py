@@ -1,4 +1,4 @@
-"""Runs that ask for products with one matrix and are answered together, so that its entries are read once."""
+"""Runs that need products with one matrix are answered together, so that its entries are read once."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar

@@ -19,14 +19,14 @@ SAFE = 1.01  # covers the rounding of the bounds themselves
 
 
 class BoundedRound(NamedTuple):
-    """r(t) and c_t of a run, and what they may be off by."""
+    """r(t) and c_t of a run, and bounds of their errors."""
 
     # residual, moved: r(t) and c_t, (n, C)
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
-    norm_error: float  # of the residual in |.|_F
-    entry_error: float  # of each entry of it
-    energy_error: float  # of the coefficients, (e' H e)^(1/2), all columns together
+    norm_error: float  # error of the residual in |.|_F
+    entry_error: float  # error of each entry of it
+    energy_error: float  # error of the coefficients, (e' H e)^(1/2), all columns together
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest
 
-        with np.errstate(all="ignore"):  # of steps beyond the clients' limit, for which nothing is proved
+        with np.errstate(all="ignore"):  # steps beyond the clients' limit, for which nothing is proved
             of_all = np.array(
                 [
                     of_client(owned, turning, off)
@@ -172,13 +172,13 @@ class RunState(NamedTuple):
 
 
 class Carried(Protocol):
-    """What the bounds of a run are, from the sums of what was wrong, and what a round adds to these."""
+    """The bounds of a run, from the sums of its errors, and a round's contribution to these sums."""
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
-        """What a round adds to the sums."""
+        """A round's contribution to the sums."""
 
 
 def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> Carried:
@@ -218,7 +218,7 @@ def bounded_rounds(
 
 
 def _lost(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
-    """What a round adds to the residual's error by itself, and to the coefficients': rounding and tiles."""
+    """A round's own contribution to the errors of the residual and of the coefficients: rounding and tiles."""
     defect = local.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(new.residual))
     return defect, UNIT * float(np.linalg.norm(new.moved))
 
@@ -262,7 +262,7 @@ class _InTurn:
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
         (defect, lost), size = _lost(local, move, new), float(np.linalg.norm(move))
-        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # of a product by whole rows
+        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product by whole rows
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
         met = root * (old.sums[0] + rows * size + root * rounding)
         slip = root * local.response / margins.least * size

@@ -23,7 +23,7 @@ class CohortWeights:
 
     @classmethod
     def of(cls, sizes: Float[np.ndarray, " N"], cohort: int, weighting: str) -> CohortWeights:
-        """The moments when `cohort` of the clients take part, all choices with the same probability.
+        """The moments over all choices of `cohort` clients, with equal probabilities.
 
         The weighting "uniform" is p_c = 1/s for a cohort of s clients; "size" is p_c = n_c over the samples of the
         cohort.

@@ -23,11 +23,11 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from ntkfl import interruption, lapack
 
-ROWS = 16  # of Q for each zero that is looked for; with fewer a dense solver is as quick
+ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
 NEAREST = (24, 64)  # number of zeros that are looked for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c over what the outermost zero has of friction above the least, and over all it has
-RESIDUAL = 1e-14  # of a zero and its vector, over the norm of D and 1
-UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, R what is left of X T^2 + D X T + A X
+FRICTION = 1.5, 0.01  # c as a multiple of the outermost zero's friction above the least, and of its whole friction
+RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
+UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
 MARGIN = 1e-9  # by which all others are proved to be within the outermost
 
 Square = Float[np.ndarray, "n n"]
@@ -70,7 +70,7 @@ def others_within(
     vectors: Complex[np.ndarray, "n m"],
     extra: float,
 ) -> bool:
-    """Whether all zeros of w^2 + w D + A but for these and their conjugates are proved to have |1 + w| < radius.
+    """Whether all zeros of w^2 + w D + A except these and their conjugates are proved to have |1 + w| < radius.
 
     False: not proved.
     """
@@ -88,7 +88,7 @@ def others_within(
     if not np.linalg.norm(left_over @ back) <= UNPROVED * (1 + np.linalg.norm(damping)):
         return False
     middle = (middle + middle.T) / 2
-    first, second = np.split(xt @ back, 2, axis=1)  # of L: the part with w
+    first, second = np.split(xt @ back, 2, axis=1)  # the two parts of L; the second has the factor w
     first_rest, second_rest = np.split(stiffness @ (x @ back), 2, axis=1)
     mass = np.eye(len(damping)) - _both(first @ middle, second)
     damping = damping + _both(first_rest @ middle, second) + _both(first @ middle, second_rest)

@@ -1,4 +1,4 @@
-"""Convex losses of an output and a label, with what the bound on their training needs."""
+"""Convex losses of an output and a label, with the constants for the bound on their training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ConvexLoss:
     """A loss l(f, y) >= 0 of one output, convex in f, with |l'|^2 <= 2 b l; functions of arrays, entry by entry.
 
     Args:
-        name: of it.
+        name: the name of the loss.
         value: l(f, y).
         slope: l', its derivative in f.
         curvature: l'', used in Newton's method only.

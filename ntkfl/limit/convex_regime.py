@@ -23,7 +23,7 @@ from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.regime import Regime, checked_rounds
 
 NEWTON = 100  # steps of Newton's method at most
-PRECISE = 1e-13  # relative: what a step may lower the minimum by when it is the last one
+PRECISE = 1e-13  # relative: the largest decrease of the minimum by the last step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,7 +34,7 @@ class ConvexRegime(Regime):
     eta_g / N times their coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
 
     Args:
-        loss: of an output and its label.
+        loss: the loss of an output and its label.
 
     Source: docs/proofs/convex_loss.md#the-recursion and, for `bound`, docs/proofs/convex_loss.md#the-mean-loss.
     """
@@ -131,7 +131,7 @@ class ConvexRegime(Regime):
                 gradient = ridge * s + root.T @ self.loss.slope(at, y)
                 hessian = ridge * np.eye(len(s)) + root.T @ (self.loss.curvature(at, y)[:, None] * root)
                 step, length = np.linalg.solve(hessian, gradient), 1.0
-                fall = gradient @ step  # at most twice what a step can gain, near the minimum
+                fall = gradient @ step  # at most twice the largest decrease by a step, near the minimum
                 if fall <= PRECISE * now:
                     break
                 while length > 1e-6 and objective(s - length * step, f, y) > now - 0.1 * length * fall:

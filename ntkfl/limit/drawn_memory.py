@@ -21,24 +21,24 @@ from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.state_moments import StateMoments
 
-Map = Float[np.ndarray, "n 2n"]  # of (r, m)
+Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnRound:
-    """What a round does to (r, m): a move is n coefficients, r' = r - H move; rows of own maps are the owner's."""
+    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; the owner of a row decides its own map."""
 
     always: Map  # the move, whoever is drawn
-    moves: Map  # what each drawn client adds to it at its own samples
+    moves: Map  # each drawn client's contribution to it at its own samples
     changes: Map  # and to its memory
-    shared: Map  # what each adds to the move at all samples, times its weight
+    shared: Map  # each client's contribution to the move at all samples, times its weight
     drift: Map  # by how much a unit of local steps lowers each sample's residual because of the memories
-    noise: Float[np.ndarray, "2 n"]  # what the noise of a client's displacement is times in its move and its memory
-    weights: Float[np.ndarray, " n"]  # of each sample's client
-    owner: Float[np.ndarray, " n"]  # of each sample
+    noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and its memory
+    weights: Float[np.ndarray, " n"]  # weight of each sample's client
+    owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # clients that are drawn, without replacement
-    jump: float | None = None  # what the residual makes of noise on the mean; None: the server would remember it
-    given: tuple[int, ...] = ()  # who takes part, where that is not drawn
+    jump: float | None = None  # factor of noise on the mean in the residual; None: the server would remember it
+    given: tuple[int, ...] = ()  # the participants, where they are not drawn
 
     @cached_property
     def clients(self) -> int:
@@ -47,7 +47,7 @@ class DrawnRound:
 
     @cached_property
     def chance(self) -> Float[np.ndarray, " N"]:
-        """The probability of each client to take part, (N,)."""
+        """The probability with which each client is drawn, (N,)."""
         if not self.given:
             return np.full(self.clients, self.cohort / self.clients)
         return np.isin(np.arange(self.clients), self.given).astype(float)
@@ -59,7 +59,7 @@ class DrawnRound:
         return self._summed(self.chance) + always
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
-        """So many times what each client adds to the move, then to the memories."""
+        """A multiple of the sum of the clients' contributions to the move, then to the memories."""
         own = times[self.owner][:, None]
         shared = times @ self.weights_of_clients * self.shared
         return np.concatenate([own * self.moves + shared, own * self.changes])
@@ -110,7 +110,7 @@ class DrawnMoments:
 
     drawn: DrawnRound
     gram: Float[np.ndarray, "p p"]
-    noise: Noise  # of batches
+    noise: Noise  # noise of the batches
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "s s"]:
@@ -120,7 +120,7 @@ class DrawnMoments:
         return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """What the draws of a round add to the covariance, where E z z^T = second before it."""
+        """The contribution of a round's draws to the covariance, where E z z^T = second before the round."""
         if self.noise.nothing_drawn:
             return np.zeros_like(second)
         second = second[np.ix_(self.known, self.known)]

@@ -1,4 +1,4 @@
-"""What the rounds of some runs draw: cohorts and batches, at random, or every choice of one round with its chance."""
+"""The draws of rounds: cohorts and batches, at random, or every choice of one round with its chance."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ntkfl import interruption
 if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
-Scale = Float[np.ndarray, "k m"]  # of each sample's gradient in a step, 0 outside the batch, for each run
+Scale = Float[np.ndarray, "k m"]  # factors of each sample's gradient in a step, 0 outside the batch, for each run
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
     """The cohort of a round and the batches of its clients, for each of some runs."""
 
-    noise: Noise  # of which these are draws
-    taking: Bool[np.ndarray, "N m"]  # whether the client takes part
-    batches: Callable[[int], Iterator[Scale]]  # of a client, step by step
+    noise: Noise  # the noise that these are draws of
+    taking: Bool[np.ndarray, "N m"]  # whether the client is drawn
+    batches: Callable[[int], Iterator[Scale]]  # (client) -> its batches, step by step
 
     @classmethod
     def at_random(cls, noise: Noise, runs: int, outputs: int, rng: np.random.Generator) -> Draws:

@@ -17,18 +17,18 @@ from ntkfl.limit.round_modes import ClientModes
 
 ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # at which T is turned, to see that its numerical range leaves 0 out
 TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
-FIRST_ARCS, MOST_ARCS = 8, 4000  # of the upper half of the circle
-CHANGE = 0.3  # of the bound within an arc, at most
+FIRST_ARCS, MOST_ARCS = 8, 4000  # arcs of the upper half of the circle
+CHANGE = 0.3  # largest change of the bound within an arc
 
 
 class LocalErrors(NamedTuple):
     """What is wrong with a client's computed local steps, the worst over the clients; norms are spectral."""
 
-    product: float  # of a product with H, over the norm of what is multiplied
+    product: float  # error of a product with H, over the norm of the factor
     size: float  # at least |H|
-    response: float  # of the response u(H_D)
-    blocks: float  # of V diag(q) V', and of each q, from H_cc
-    rounded: float  # of a function of the blocks by rounding alone, relative to its largest value
+    response: float  # error of the response u(H_D)
+    blocks: float  # distance of V diag(q) V', and of each q, from H_cc
+    rounded: float  # rounding error of a function of the blocks, relative to its largest value
 
 
 class Wobble(NamedTuple):
@@ -63,7 +63,7 @@ class Feedback:
 
 
 class Gains(NamedTuple):
-    """At least what the errors of all rounds so far come to, each for errors whose norms sum to 1.
+    """Lower bounds of the accumulated errors of all rounds so far, each for errors whose norms sum to 1.
 
     The first two are of the residual's norm, by errors of the residual and of the memory, the others of the
     coefficients' (e' H e)^(1/2).

@@ -52,7 +52,7 @@ class KeptRun:
 
     @cached_property
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
-        """The error bounds; None where nothing is proved and the caller asks for no proof."""
+        """The error bounds; None where nothing is proved and the caller does not need a proof."""
         with nullcontext() if self.proved else suppress(ValueError):
             return self.regime._carried(self._last), self.regime._margins
         return None, None
@@ -120,7 +120,7 @@ class KeptRun:
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:
-        """The mark by which a file of another run is refused; some rows stand for the whole kernel."""
+        """The mark by which a file of another run is refused; it has some rows of the kernel."""
         digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):

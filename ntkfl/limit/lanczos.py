@@ -9,7 +9,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from ntkfl import interruption
 
-EXHAUSTED = 1e-12  # of |T|: a step that adds no more has come to the end of the space
+EXHAUSTED = 1e-12  # relative to |T|: a smaller step means that the space is exhausted
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Lanczos:
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Nodes and weights of Gauss's rule, and of Lobatto's, which has low and high as nodes.
 
-        All eigenvalues of T lie between low and high. Of a function whose even derivatives are at least 0 the first
-        gives at most the integral, the second at least.
+        All eigenvalues of T lie between low and high. If the even derivatives of the function are at least 0, the first
+        value is at most the integral and the second at least.
 
         Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
         """

@@ -22,7 +22,8 @@ from ntkfl.memory import require
 DENSE = 2000  # rows of a round map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
 SMALL = 150  # rows of a round map whose eigenvalues cost no more than a few Cholesky factors of half as many rows
 SEARCHED, CLOSE = 800, 1e-9  # rows of a round map whose largest server rate is searched for, and how closely
-RESTARTS, BASIS = 20, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
+# restarts of that search, and vectors that it keeps; it does not converge where eigenvalues crowd
+RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # that are counted one by one
 KEPT, HELD = 8, 2**24  # responses of the clients that are kept, and numbers of a matrix for each of them
 ALIKE = 8 * np.finfo(float).eps  # by which two responses differ at most that are the same one times server rates
@@ -63,13 +64,13 @@ class ClientsResponse:
     """A response of the clients, P, and its decompositions, which every server shares."""
 
     share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
-    nu: Float[np.ndarray, " n"] | None = None  # of H P, ascending
+    nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
     # eigenvalues of P^(1/2) H P^(1/2), P^(-1/2) Q and Q^T P^(1/2), Q its eigenvectors
     modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
-    """The maps of a mode's residual and of what a server remembers of it, for eigenvalues of P^(1/2) H P^(1/2)."""
+    """The maps of a mode's residual and memory, for eigenvalues of P^(1/2) H P^(1/2)."""
     assert round.server is not None
     columns = []
     for unit in np.eye(1 + round.memory):
@@ -89,7 +90,7 @@ class LinearRegime(Regime):
     Args:
         method: its name.
         round: one round of it.
-        step_factors: of eta_local in each local step; (): 1 in all.
+        step_factors: factors on eta_local in each local step; (): 1 in all.
         at_server_rate: the same at another server rate, where no formula has its limit and the method has one.
 
     Source: docs/proofs/linear_methods.md#state-maps.
@@ -202,7 +203,7 @@ class LinearRegime(Regime):
             eigenvalues = eigs(
                 operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
             )
-        except ArpackError:  # no convergence: where many eigenvalues are nearly as large
+        except ArpackError:  # no convergence: many eigenvalues are nearly as large
             eigenvalues = self.spectrum
         return float(np.abs(eigenvalues).max())
 
@@ -217,7 +218,7 @@ class LinearRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server rate; the eta_local at which clients contract; NaN where there is none to be found.
+        """The largest stable server rate, and the largest eta_local at which clients contract; NaN where none is known.
 
         Where no formula gives the first, it is a rate below which the rounds are stable and above which they are not,
         searched for where the state has at most 800 rows. The second is 2 / (max_c |H_cc| + pull): below it every local
@@ -353,7 +354,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
     """The first round in which a size is at most the target.
 
     Raises:
-        ValueError: it takes more rounds, or none may be looked at.
+        ValueError: more rounds are needed, or `at_most` is 0.
     """
     if at_most < 0:
         raise ValueError(f"at_most is {at_most}; it must be 0 or more")

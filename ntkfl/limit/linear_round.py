@@ -49,8 +49,8 @@ class Blocks:
     given: tuple[int, ...] = ()
 
     def weights(self, weighting: str) -> CohortWeights:
-        """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", if all
-        take part.
+        """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", with all
+        clients.
 
         Args:
             weighting: "size" or "uniform".
@@ -172,8 +172,8 @@ class LinearRound:
 
         Args:
             residual: r.
-            memory: of the method.
-            image: that product.
+            memory: the memory of the method.
+            image: the product from the round before.
 
         Returns:
             The move, and the memory after it.
@@ -188,9 +188,9 @@ class LinearRound:
 
     @property
     def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
-        """(N, j): outputs and what the memory does to them, z of p parts, go to N z + j times the mean displacement."""
+        """(N, j): outputs and the p parts of the memory, z, go to N z + j times the mean displacement."""
         assert self.server is not None
-        unit = np.eye(2 + self.memory)  # of the mean displacement, the outputs and each memory
+        unit = np.eye(2 + self.memory)  # unit vectors of the mean displacement, the outputs and each memory
         move, memory = self.server(unit[:1], tuple(unit[2 + k : 3 + k] for k in range(self.memory)))
         rows = np.concatenate([unit[1:2] - move, *memory])
         return rows[:, 1:], rows[:, 0]
@@ -202,7 +202,7 @@ def averaging(
     """The server goes `server_rate` times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
 
     Args:
-        blocks: of the data.
+        blocks: the blocks of the data.
         response: u(q), the mean of the clients' displacements being u(H_D) r.
         server_rate: g; None: 1.
         pull: as in `LinearRound`; default 0.
@@ -225,7 +225,7 @@ def heavy_ball(
     """The server keeps v <- b v + mean and goes g v, or g (mean + b v) with Nesterov's momentum.
 
     Args:
-        blocks: of the data.
+        blocks: the blocks of the data.
         response: the mean of the clients' displacements is response(H_D) r.
         server_rate: g.
         momentum: b.
@@ -257,7 +257,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
     """With V = g u(H_D): z^2 - (1 + b) z + b + nu z for heavy ball, nu ((1 + b) z - b) for Nesterov, over V."""
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
-    with np.errstate(divide="ignore"):  # `OuterSpectrum` says what it is not for
+    with np.errstate(divide="ignore"):  # `OuterSpectrum` says where it does not apply
         spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
         smallest = values.min()
 

@@ -45,8 +45,8 @@ from ntkfl.problem import Problem, finite_array
 if TYPE_CHECKING:
     from distributed import Client
 
-VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
-PRODUCTS, SEARCHED = 60, 40  # of a quadrature, and of the space in which steps are searched for
+VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the outermost eigenvalues
+PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
 LONGEST = 1e60  # a round's response from which on squares of later products overflow
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
@@ -58,7 +58,7 @@ def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) 
     """Refuse a file or a cluster for tiles where there may be none, and both at once.
 
     Raises:
-        ValueError: so it is.
+        ValueError: the matrix is whole.
     """
     for place, given in ((f"memmap is {memmap}", memmap), ("a cluster", cluster)):
         if given is not None and how in (False, "auto"):
@@ -462,7 +462,7 @@ class MatrixFreeRegime(LinearRegime):
         return self._measured.proved(self.work, self.round)
 
     def _carried(self, rounds: int) -> Carried:
-        """The error bounds of a run of so many rounds; a ValueError where none is proved."""
+        """The error bounds of a run of so many rounds; a ValueError where no bound is proved."""
         return carried(self.work, self.round, self._margins, rounds)
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
@@ -510,7 +510,7 @@ class MatrixFreeRegime(LinearRegime):
 
 
 def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
-    """The outermost eigenvalue that the search has come to, and the distance within which there surely is one."""
+    """The outermost eigenvalue by the search, and a distance within which there surely is an eigenvalue."""
     n = operator.shape[0]
     start = np.random.default_rng(0).standard_normal((n, min(VECTORS, n)))
     if n < 5 * VECTORS:  # which is no search
@@ -518,7 +518,8 @@ def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
         vector = vectors[:, -1 if largest else 0]
     else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a search that is cut short: the residual says it
+            # warnings about a search that is cut short: the residual shows it
+            warnings.simplefilter("ignore", UserWarning)
             values, vectors = lobpcg(operator, start, largest=largest, maxiter=ITERATIONS, tol=1e-12)
         vector = vectors[:, int(np.argmax(values) if largest else np.argmin(values))]
     vector = vector / np.linalg.norm(vector)

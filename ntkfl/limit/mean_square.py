@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 PRECISE = 1e-10  # relative, of rates and limits
 DENSE = 8  # modes up to which the map of their second moments is written out
 STATIONARY = 200  # restarts of the solver of the stationary equation
-DOUBLINGS = 2100  # of a level or factor until the gain is at most 1: as many as there are between any two float64
+# doublings of a level or factor until the gain is at most 1: as many as there are between any two float64
+DOUBLINGS = 2100
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
@@ -42,14 +43,14 @@ POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 
 @dataclass(frozen=True, eq=False)
 class MeanSquare:
-    """What the mean square of the residual does in the long run."""
+    """The long-run behaviour of the residual's mean square."""
 
     round: LinearRound  # in the mean, with a `server`
     nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D), ascending, at server rate 1; of the modes
     modes: Float[np.ndarray, "n r"]  # F, (n, r)
     draws: Noise | None  # what makes the mean displacement random; None: nothing
     gains: dict[tuple[float, float], float] = field(default_factory=dict)  # that are known
-    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector: where the next search begins
+    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector, the start of the next search
 
     @classmethod
     def of(cls, gram: np.ndarray, round: LinearRound, noise: Noise) -> MeanSquare:
@@ -84,7 +85,7 @@ class MeanSquare:
 
     @cached_property
     def grows(self) -> bool:
-        """Whether some mean square does not fall, other than where H is 0."""
+        """Whether some mean square does not fall, except where H is 0."""
         if not len(self.nu):
             return False
         falls = self.nu[0] > 0 and self._mean_radius < 1
@@ -130,7 +131,7 @@ class MeanSquare:
         raise OverflowError("the mean square grows beyond float64; smaller steps may do")
 
     def resting(self, residual: Float[np.ndarray, " n"], blocks: Blocks) -> Float[np.ndarray, " n"]:
-        """What the mean of this residual tends to, where the mean square does not grow."""
+        """The limit of the mean of this residual, where the mean square does not grow."""
         if not self.rests:
             return np.zeros_like(residual)
         displacement = blocks.apply(self.round.mean_response, residual[:, None])[:, 0]

@@ -82,11 +82,11 @@ def batch_noise(
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """What the draws of clients and batches add to the clients' mean displacement."""
+    """The contribution of the draws of clients and batches to the clients' mean displacement."""
 
-    blocks: Blocks  # of the data, with the steps
-    weighting: str  # of the clients in the server's mean: "size" or "uniform"
-    pull: float  # of FedProx
+    blocks: Blocks  # the blocks of the data, with the steps
+    weighting: str  # weights of the clients in the server's mean: "size" or "uniform"
+    pull: float  # the pull of FedProx
     batch: int | None  # samples a local step, at most; None: all of a client
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
@@ -97,7 +97,7 @@ class Noise:
 
     @property
     def cohort(self) -> int:
-        """How many clients take part in a round."""
+        """Number of clients in a round."""
         return self.blocks.cohort or len(self.blocks.clients.members)
 
     def steps_of(self, client: int) -> tuple[int, int, int, int]:
@@ -158,7 +158,7 @@ class Noise:
         return (following + following.T) / 2
 
     def of_batches(self, client: int, second: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "k k"]:
-        """The covariance of a client's displacement given what it begins with, as of `batch_noise`."""
+        """The covariance of a client's displacement given its residual, as in `batch_noise`."""
         blocks, owned = self.blocks, self.blocks.clients.members[client]
         if isinstance(blocks, ShuffledBlocks):
             return blocks.passes[client].noise_after(blocks.steps, second)
@@ -168,7 +168,7 @@ class Noise:
 
     @cached_property
     def _alike(self) -> float | None:
-        """k where Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None where there is no such number."""
+        """k where Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None where there is no such k."""
         pairs = ~np.eye(len(self.weights.mean), dtype=bool)
         ratios = (self.weights.covariance / np.outer(self.weights.mean, self.weights.mean))[pairs]
         if not len(ratios):
@@ -318,7 +318,7 @@ class RandomRegime(Regime):
     def chance_above(
         self, level: float, rounds: ArrayLike, initial_outputs: ArrayLike | None = None
     ) -> Float[np.ndarray, "*T"]:
-        """What the chance that |r(t)|^2 passes a level is at most, of rounds' shape: 1 where nothing is known.
+        """A bound of the chance that |r(t)|^2 exceeds a level, in the shape of `rounds`: 1 where no bound is known.
 
         The less of E |r|^2 / level, and of tr Cov(r) / (sqrt(level) - |E r|)^2 where the level is above |E r|^2.
 
@@ -347,12 +347,12 @@ class RandomRegime(Regime):
     ) -> SampledRounds:
         """Runs of the rounds with draws of their own: estimates with errors where the exact moments take too long.
 
-        A round costs a product of H with as many vectors as there are runs. Gaussian noise asks for H's eigenvectors.
+        A round costs a product of H with as many vectors as there are runs. Gaussian noise needs H's eigenvectors.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             runs: 2 or more; default 100.
-            seed: of the draws; default 0.
+            seed: the seed of the draws; default 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
@@ -458,7 +458,7 @@ class RandomRegime(Regime):
     def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
         """What E |r(t)|^2 tends to: infinite where the mean square grows.
 
-        Without Gaussian noise it is the part of the residual that no weights change, and what the draws add to that.
+        Without Gaussian noise it is the part of the residual that no weights change, and the effect of the draws on it.
         Where cohorts take turns it is the mean over a cycle of them.
 
         Args:
@@ -525,7 +525,7 @@ class RandomRegime(Regime):
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        """What every part of the state makes of noise on the mean displacement."""
+        """The response of every part of the state to noise on the mean displacement."""
         return self.mean.round.numbers[1]
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:

@@ -1,4 +1,4 @@
-"""What every exact regime answers in the same way: outputs, residuals and predictions at any rounds, their shapes."""
+"""The common answers of all exact regimes: outputs, residuals and predictions at any rounds, their shapes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.problem import Problem, Setup, finite_array, number_array
 
-STREAMED = 2**25  # entries of the kernel between new points and samples that are there at a time
+STREAMED = 2**25  # entries of the kernel between new points and samples that are held at a time
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
 
 
@@ -39,7 +39,7 @@ class Regime(ABC):
             """What is not there: an AttributeError, which says why of a question that other methods answer."""
             if why := self.no_answer.get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # which says what Python says, also of an error in a property
+            return super().__getattribute__(name)  # it says what Python says, also of an error in a property
 
     @property
     @abstractmethod
@@ -130,7 +130,7 @@ class Regime(ABC):
         return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
 
     def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
-        """h, few points at a time; the first is there before it is asked for, so that bad input is said at once."""
+        """h, few points at a time; the first block is computed at once, so that bad input is reported early."""
         pieces = [x] if x is None or cross_gram is not None else self._pieces(finite_array("x", x))
         first = self._cross_gram(pieces[0], cross_gram)
         return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
@@ -179,7 +179,7 @@ class Regime(ABC):
 
     @property
     def blocks(self) -> Blocks:
-        """What a round of a linear method is made of, at these steps."""
+        """The parts of a linear method's round at these steps."""
         return Blocks(self.gram, self._clients, self.setup.eta_local, self.setup.local_steps)
 
     def _local_limit(self, pull: float = 0.0) -> float:

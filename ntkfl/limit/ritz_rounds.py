@@ -1,4 +1,4 @@
-"""Rounds in the Krylov space of the labels: a few numbers that stand for the residual, for searches over steps."""
+"""Rounds in the Krylov space of the labels: a few numbers represent the residual, for searches over steps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class RitzRounds:
     """
 
     values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
-    starts: Float[np.ndarray, "C k"]  # what the labels are in their vectors
+    starts: Float[np.ndarray, "C k"]  # the labels in their Krylov vectors
     roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
-    largest: float  # of all Ritz values, with its residual's norm: likely, not surely, above every eigenvalue of A
+    largest: float  # largest Ritz value, plus its residual's norm: likely, not surely, above every eigenvalue of A
 
     @classmethod
     def of(
@@ -44,7 +44,7 @@ class RitzRounds:
         values, weights = np.zeros((2, len(runs), size))
         roots, largest = np.zeros((len(runs), size, size)), 0.0
         for i, run in enumerate(runs):
-            some = slice(len(run.diagonal))  # of a space that is exhausted early the rest is 0
+            some = slice(len(run.diagonal))  # in a space that is exhausted early the rest is 0
             nodes, vectors = run.pairs
             values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
             roots[i, some, some] = np.linalg.qr(root(run.basis @ vectors, True), mode="r")

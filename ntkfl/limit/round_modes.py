@@ -50,7 +50,7 @@ def _log_modulus(x: np.ndarray) -> np.ndarray:
 def of_clients(
     work: Callable[..., Value], members: Sequence[np.ndarray], *others: Sequence[np.ndarray]
 ) -> Iterator[Value]:
-    """What each client's samples, and its part of others, give, in the clients' order.
+    """The samples and values of each client, in the clients' order.
 
     Many samples are shared by threads, each with one of BLAS: threads within blocks of some hundred rows would wait for
     each other in every product, on busy cores for milliseconds.

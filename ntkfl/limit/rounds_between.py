@@ -12,11 +12,12 @@ from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-STRETCH = 6  # 2^6 rounds are looked at one by one; of more, the stretch of so many in which the residual passes eps
-SMALL = 300  # rows of a round map whose powers are taken; of more, of what it is in a Krylov space
+# 2^6 rounds are checked one by one; with more rounds, the stretch of this length in which the residual passes eps
+STRETCH = 6
+SMALL = 300  # most rows of a round map whose powers are taken; with more, its Krylov space is used
 SPACE = 160  # rounds that span such a space
-GROWN = 1e6  # times the first residual, from where no more is looked at
-ROUNDING = 1e-12  # of the first residual: what is less may rise by rounding alone
+GROWN = 1e6  # multiple of the first residual at which a run is stopped
+ROUNDING = 1e-12  # relative to the first residual: below it rounding alone may make the residual rise
 NEVER = 1e12  # rounds of what does not fall
 EXHAUSTED = 1e-13  # share of the image: less than this is rounding, and the space then holds every later state
 
@@ -52,7 +53,7 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
 
 
 def falls_on(regime: LinearRegime, rounds: int) -> bool:
-    """Whether twice so many rounds leave no more of the residual: what a run shows of stability, and no proof."""
+    """Whether the residual after twice so many rounds is no larger: evidence of stability, and no proof."""
     with np.errstate(all="ignore"):
         run = _Run.of(regime)
         after = replace(run, state=run.after(rounds))
@@ -112,9 +113,9 @@ class _Run:
     """A state and the map of a round, in blocks that do not mix: one a mode, or one of everything."""
 
     step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
-    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # of it; made for powers, None where rounds cost less
+    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # makes the map for powers; None where rounds cost less
     state: Float[np.ndarray, "m b C"]
-    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # of states side by side
+    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of states side by side
 
     @classmethod
     def of(cls, regime: LinearRegime) -> _Run:

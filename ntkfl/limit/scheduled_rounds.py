@@ -37,7 +37,7 @@ class ScheduledRegime(RandomRegime):
 
     @cached_property
     def absent(self) -> tuple[int, ...]:
-        """The clients that take part in no round, since no cohort names them."""
+        """The clients of no cohort."""
         if not self.noise.blocks.given:
             return ()
         present = {client for number in range(self.period) for client in self.of_round(number).noise.blocks.given}
@@ -92,7 +92,7 @@ class ScheduledRegime(RandomRegime):
     def _over_a_cycle(self) -> float:
         """The mean over a cycle of what E |r|^2 of one output tends to, whose second moments S the cycle leaves as S.
 
-        With F what a cycle makes of second moments, S - (F(S) - F(0)) = F(0).
+        If F is the map of second moments over a cycle, S - (F(S) - F(0)) = F(0).
         """
         n, size, nothing = self.problem.n, self._size(self.problem.n), np.zeros(self.mean._size)
 

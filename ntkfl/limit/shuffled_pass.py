@@ -132,7 +132,7 @@ class ShuffledBlocks(Blocks):
     The clients' vectors are those of their mean responses, which do not commute with H_cc: `clients.values` are NaN.
     """
 
-    passes: tuple[ShuffledPass, ...] = ()  # of each client
+    passes: tuple[ShuffledPass, ...] = ()  # the passes of each client
     responses: Float[np.ndarray, " n"] | None = None  # eigenvalues of the mean responses
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
@@ -155,7 +155,7 @@ class ShuffledBlocks(Blocks):
         return super().apply(values, vectors)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """A ValueError: no method that asks for it has moments over shuffled passes."""
+        """A ValueError: methods that need the lengths have no moments over shuffled passes."""
         raise ValueError("shuffled passes have exact moments for fl-ntk, fedavg and fedavgm alone")
 
 

@@ -19,11 +19,11 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
 Progress = Callable[[int, int], None]
-CUT = 1e-13  # what all terms that are left out come to, relative to the largest value of the function
+CUT = 1e-13  # sum of all terms that are left out, relative to the largest value of the function
 
 
 class Series(NamedTuple):
-    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and what they leave out, relative."""
+    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and their relative truncation errors."""
 
     low: float  # least x, from -1 to below 1
     # powers, sums: (T, terms)
@@ -62,7 +62,7 @@ class SeriesState(NamedTuple):
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
     reached: Float[np.ndarray, "2 T"]  # (2, T), what both may be off by
-    # slips, far: of a step of the recursion, and of `now`
+    # slips, far: the errors of a step of the recursion, and of `now`
     slips: float
     far: float
 

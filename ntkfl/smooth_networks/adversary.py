@@ -17,7 +17,7 @@ from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 
-ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance
+ROUNDING = 1e-13  # relative to the parameters' norm: float64's error of a distance
 RUN = 20  # windows from the checkpoint on, then again from there
 PROBES, NEWTON = 5, 4
 CLEAR = 1e4  # roundings: distances whose ratio can be told
@@ -34,7 +34,7 @@ class Step(NamedTuple):
     """A step of a window."""
 
     samples: np.ndarray
-    share: float  # of the longest step
+    share: float  # share of the longest step
 
 
 @dataclass
@@ -43,8 +43,8 @@ class Worst:
 
     fall: float = 0.0  # the claimed decrease of this squared distance over the measured one, without its rounding
     factor: float = 0.0  # squared distance to the fits after a window, over that before
-    distance: float = 0.0  # of the checkpoint to its nearest fit
-    reach: float = 0.0  # of any model from the checkpoint
+    distance: float = 0.0  # distance of the checkpoint from its nearest fit
+    reach: float = 0.0  # largest distance of a model from the checkpoint
     outputs: float = 0.0  # how far probes' outputs moved
 
     def update(self, **quotients: float) -> None:
@@ -55,11 +55,11 @@ class Worst:
 
 @dataclass(frozen=True)
 class WindowAttack:
-    """What an adversary has found.
+    """The result of an adversary's search.
 
     Args:
         broken: the claim that was broken: `factor` of a window, `distance`, `reach` or `outputs`; None: none was.
-        windows: how many it looked at.
+        windows: number of windows tried.
         worst: how near each claim was.
     """
 
@@ -109,8 +109,8 @@ def attack_network(
 
     Args:
         certificate: a certificate that holds.
-        trials: windows looked at, at most; the search ends with the first that breaks a claim; default 2000.
-        seed: of all draws; default 0.
+        trials: the most windows to try; the search ends with the first that breaks a claim; default 2000.
+        seed: the seed of all draws; default 0.
         longer: factor on the steps, default 1; above 1 it breaks the theorem's rules.
         server: the server's step on a mean, default 1; above 1 it breaks the theorem's rules.
         visits: the largest ratio of two samples' sums of steps in a window; default the certificate's; a larger one

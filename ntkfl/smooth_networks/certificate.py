@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-HALVINGS = 20  # of the step, where none is given
+HALVINGS = 20  # most halvings of the step, where none is given
 
 
 class LaterNetworks(FinalAnswers):
-    """What certificates of networks say of later models: outputs and classes, from how far these models go."""
+    """Conclusions of certificates about later models: outputs and classes, from these models' largest distance."""
 
     problem: Problem
     _curvature: Curvature
@@ -77,7 +77,7 @@ class NetworkCertificate(LaterNetworks):
         certified: whether it is proved.
         why: what is in the way; empty if certified.
         residual: |y - f| over all samples and outputs, enclosed.
-        smallest_eigenvalue: of J J', enclosed.
+        smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
         visits: v, by which factor the samples' steps in a window may differ.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.

@@ -1,4 +1,4 @@
-"""What a certificate needs to know of a network at a checkpoint, on its data."""
+"""The quantities of a network at a checkpoint, on its data, that a certificate needs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ntkfl.smooth_networks.passes import passed
 class Checkpoint:
     """What certificates take from a network and its data: residuals, kernel and curvature, enclosed."""
 
-    layers: tuple[Layer, ...]  # of the network
+    layers: tuple[Layer, ...]  # layers of the network
     residual: Estimate  # y - f, (n, C)
     kernel: Estimate  # J J', (n C, n C)
-    smallest_eigenvalue: Estimate  # of J J'
+    smallest_eigenvalue: Estimate  # smallest eigenvalue of J J'
     gradients: float  # at least |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
 

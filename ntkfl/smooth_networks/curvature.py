@@ -40,7 +40,7 @@ class Speeds:
 class Curvature:
     """Bounds of second derivatives in the trained parameters, for any ball about the checkpoint."""
 
-    layers: tuple[Layer, ...]  # of the network
+    layers: tuple[Layer, ...]  # layers of the network
     norms: tuple[float, ...]  # spectral norms of scale W
     alone: Sizes  # sizes of each output of each sample, n C groups
     all: Sizes | None  # a bound for all outputs of all samples together; None where it is not wanted
@@ -68,7 +68,7 @@ class Curvature:
         return Sizes(*rows)
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
-        """The same sizes in the whole ball, from those at the checkpoint; `clear` as it was."""
+        """Bounds of the same sizes in the whole ball, from those at the checkpoint; `clear` is unchanged."""
         return self._grown(at, radius, *self._tall_and_wide(at, radius))
 
     def _tall_and_wide(self, at: Sizes, radius: float) -> tuple[Speeds, Speeds]:
@@ -178,7 +178,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
     lengths = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
-    for rows in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
+    for rows in done.before:  # the spectral norm of C rows is bounded by the largest absolute row sum of their products
         inner = rows @ transposed(rows)
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]

@@ -18,11 +18,11 @@ GROWTH = 1.02
 
 
 def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness, and have the folder checked by the script beside them.
+    """Write a certificate, its network, its data and a witness to a folder, and have the script in it check the folder.
 
     Args:
         certificate: a certified network without convolutions.
-        folder: where to; a new one, or an empty one. It appears when it is complete.
+        folder: a new folder, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
     Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower
@@ -37,7 +37,7 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
 
 
 def _proved(part: Path, content: dict) -> dict:
-    """What the script proves in the first ball that is large enough; `content` has that ball then."""
+    """The script's conclusions in the first ball that is large enough; `content` then has that ball."""
     _, net, x, y, tests = ntkfl_check_network.loaded(part)
     start = ntkfl_check_network.started(net, x, y)
     for _ in range(BALLS - 1):
@@ -49,7 +49,7 @@ def _proved(part: Path, content: dict) -> dict:
 
 
 def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
-    """What certificate.json says but for what the checker finds, and the arrays."""
+    """The content of certificate.json without the checker's results, and the arrays."""
     if certificate.window is None:
         raise ValueError(f"the certificate does not hold, and nothing is exported: {certificate.why}")
     problem, layers = certificate.problem, certificate.start.curvature.layers

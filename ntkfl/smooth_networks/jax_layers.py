@@ -20,7 +20,7 @@ ADVICE = (
     "residual sums and products with numbers"
 )
 INLINED = "jit", "pjit", "closed_call", "copy", "copy_p"
-Tree = tuple[Any, ...]  # an operation and what it is of: numbers, trees, and BASE
+Tree = tuple[Any, ...]  # an operation and its arguments: numbers, trees, and BASE
 BASE: Tree = ("base",)
 
 
@@ -35,7 +35,7 @@ class _Parameter:
 
 @dataclass(frozen=True, eq=False)
 class _Hidden:
-    """What some layers give, and what is done to each number of that; no layers: the data."""
+    """The outputs of some layers, and an operation on each of these numbers; no layers: the data."""
 
     layers: tuple[Layer, ...]
     tree: Tree = BASE
@@ -141,7 +141,7 @@ class _Reader:
         return layers
 
     def run(self, jaxpr: Any, consts: Any, given: list[Any]) -> list[Any]:
-        """What a jaxpr gives for what it is given."""
+        """The outputs of a jaxpr for these inputs."""
         known: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
         known |= dict(zip(jaxpr.invars, given, strict=True))
         for equation in jaxpr.eqns:
@@ -151,7 +151,7 @@ class _Reader:
         return [known[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars]
 
     def apply(self, equation: Any, values: list[Any]) -> list[Any]:
-        """What one operation gives."""
+        """The result of one operation."""
         name, params = equation.primitive.name, equation.params
         if name in INLINED:
             if "jaxpr" not in params:
@@ -312,7 +312,7 @@ def _same_numbers(hidden: _Hidden, aval: Any, n: int) -> bool:
 
 
 def _peeled(tree: Tree) -> tuple[Tree, float]:
-    """What is left of a tree without the numbers that multiply or divide all of it, and their product."""
+    """A tree without the numbers that multiply or divide all of it, and their product."""
     if len(tree) == 4 and tree[0] in ("mul", "div"):
         for inner, number in ((tree[2], tree[3]), (tree[3], tree[2]))[: 2 if tree[0] == "mul" else 1]:
             if isinstance(number, float) and isinstance(inner, tuple) and (number or tree[0] == "mul"):
@@ -322,7 +322,7 @@ def _peeled(tree: Tree) -> tuple[Tree, float]:
 
 
 def _activation(tree: Tree) -> tuple[Smooth | None, float]:
-    """The activation whose tree this is, and the number that multiplies what it is of."""
+    """The activation with this tree, and the number that multiplies its argument."""
     for base, number in ((BASE, 1.0), *_scaled_bases(tree)):
         for name, known in _references().items():
             if _with_base(known, base) == tree:

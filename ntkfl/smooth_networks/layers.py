@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-LIBRARY = 2.0**-44  # of 1 + |z|: what numpy and scipy may be off by, a hundred times what a test finds
+# relative to 1 + |z|: bound of numpy's and scipy's errors, a hundred times those that a test measures
+LIBRARY = 2.0**-44
 
 
 def _density(z: np.ndarray) -> np.ndarray:
@@ -89,7 +90,7 @@ def torch_softplus(threshold: float) -> Smooth:
 class Image:
     """Where a convolution works: at pixels, on the square about each, with zeros beyond the border."""
 
-    # height, width, side: of the image that it takes, and of the square, an odd number
+    # height, width, side: of its input image, and of the square, an odd number
     height: int
     width: int
     side: int
@@ -102,7 +103,7 @@ class Image:
 
     @property
     def gives(self) -> tuple[int, int]:
-        """Height and width of what it gives."""
+        """Height and width of its output."""
         return -(-self.height // self.stride), -(-self.width // self.stride)
 
     @property
@@ -139,9 +140,9 @@ class Layer:
     # last first, are added behind it
     opens: int = 0
     closes: int = 0
-    image: Image | None = None  # of a convolution
-    pools: bool = False  # whether the mean over pixels is taken behind it, after what it closes
-    stands_in: bool = False  # whether the network has no such layer, and W = I carries an activation
+    image: Image | None = None  # image of a convolution's input
+    pools: bool = False  # whether the mean over pixels is taken after it and after the blocks that it closes
+    stands_in: bool = False  # whether the network lacks this layer, and W = I carries an activation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -400,7 +401,7 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
 
 
 def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
-    """The weight on an image whose pixels have their channels beside them; torch has channels one after the other."""
+    """The weight for images in which the channels of a pixel are neighbours; in torch each channel is one piece."""
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
         return weight
@@ -427,7 +428,7 @@ def _activation(part: nn.Module) -> Smooth | None:
 
 
 def _taken(params: dict[str, Any], name: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """The parameter of this name in float64, which is taken out; it must have this shape, where None is any length."""
+    """The parameter of this name in float64, removed from `params`; it must have this shape, None being any length."""
     if name not in params:
         raise ValueError(f"params have no {name!r}; found: {', '.join(params) or 'none'}")
     value = finite_array(f"the parameter {name!r}", params.pop(name))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Steps:
-    """What a method does in a round."""
+    """The effect of a method's round."""
 
     name: str
     local: float  # eta
@@ -54,18 +54,18 @@ class ClientModels:
 
 @dataclass(frozen=True)
 class LinearRounds:
-    """A norm |S z| of residual and memory, and what it bounds on the linear model; upper bounds but least_root."""
+    """A norm |S z| of residual and memory, and its bounds on the linear model; upper bounds except least_root."""
 
     least_root: float  # sigma_0: at most the smallest singular value of J
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
     rate: float  # q
     read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
-    move: float  # of the server, relative to |S z|
+    move: float  # move of the server, relative to |S z|
     outputs: float  # |S_r J|
     residuals: float  # |S_r|
     memory: float  # |S_beta|
-    clients: tuple[ClientModels, ...]  # of a round
+    clients: tuple[ClientModels, ...]  # models of the clients in a round
 
     def scaled(self, factor: float) -> LinearRounds:
         """The same with so many times the residual, and nothing remembered."""
@@ -76,10 +76,10 @@ class LinearRounds:
 class MethodStart:
     """A method's rounds at a checkpoint."""
 
-    steps: Steps  # of the method
+    steps: Steps  # steps of the method
     linear: LinearRounds  # its rounds on the linear model
     size: float  # |S z_0|
-    remembers: bool  # whether it begins with a memory other than 0
+    remembers: bool  # whether the initial memory is not 0
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
         """What is proved, with so many times the residual."""
@@ -229,7 +229,7 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 
 @dataclass(frozen=True)
 class _Effect:
-    """What a round leaves of |S z| and |w|; how far its models go, and the part of the server's move by curvature."""
+    """|S z| and |w| after a round; the distance of its models, and the part of the server's move by curvature."""
 
     state: arb
     rests: arb

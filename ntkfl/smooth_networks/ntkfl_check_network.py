@@ -226,7 +226,7 @@ class Layer(NamedTuple):
     bias: Fixed  # bias_scale b, one row
     gain: Fraction  # scale
     shift: Fraction  # bias_scale; 0 without a bias
-    norm: Fraction  # of scale W, at least
+    norm: Fraction  # lower bound of the norm of scale W
     phi: str
     kink: Fraction | None  # where phi is not smooth
     trained: bool
@@ -283,7 +283,7 @@ def spectral(a):
 
 class Pass(NamedTuple):
     outputs: Fixed  # (n, C)
-    gram: list  # of each layer: the products of (scale h, bias_scale) of samples, (n, n)
+    gram: list  # for each layer the products of (scale h, bias_scale) of samples, (n, n)
     before: list  # derivatives of outputs in z_k, (n C, m)
     after: list  # the same in h_k, for each layer but the last
     clear: list  # of each layer and sample
@@ -361,7 +361,7 @@ class Sizes(NamedTuple):
 
     each: list  # |(scale h, bias_scale)| of a sample
     together: list  # the norm of the matrix of these vectors
-    before: list  # of the rows B_k of a sample
+    before: list  # the rows B_k of a sample
     after: list  # the largest column of the rows b_k of a sample
     clear: list
 
@@ -395,7 +395,7 @@ def of_all(done, groups):
 
 
 def speeds(net, start, radius):
-    """(4): how fast z_k, and what each layer takes, move with the parts of theta; and |(scale h, bias_scale)|."""
+    """(4): the speeds of z_k, and of each layer's input, by the parts of theta; and |(scale h, bias_scale)|."""
     h, aside, lengths, before = [Fraction(0)] * len(net), [], [], []
     inputs = [h]
     for k, layer in enumerate(net):
@@ -456,9 +456,9 @@ class Start(NamedTuple):
     groups: list
     all: Sizes
     residual: Fraction
-    least: Fraction  # of the singular values of J
-    largest: Fraction  # of the eigenvalues of J J'
-    entries: Fraction  # of those of the absolute values of J J'
+    least: Fraction  # the least singular value of J
+    largest: Fraction  # the largest eigenvalue of J J'
+    entries: Fraction  # the largest eigenvalue of the absolute values of J J'
     gradients: Fraction  # |J| (Frobenius)
 
 

@@ -15,22 +15,22 @@ from ntkfl.smooth_networks.layers import Image, Layer
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What each layer k gets from n samples, and how the C outputs depend on what it gives."""
+    """The inputs of each layer k for n samples, and the derivatives of the C outputs in them."""
 
-    layers: tuple[Layer, ...]  # of the network
+    layers: tuple[Layer, ...]  # layers of the network
     outputs: Estimate  # (n, C)
     inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
     # B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer
     before: tuple[Estimate, ...]
     # b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
-    # of each layer and sample, the least |z| of its neurons where they have kinks, else infinite, (n,)
+    # for each layer and sample, the least |z| of its neurons where they have kinks, else infinite, (n,)
     clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
         """At least |(scale h, bias_scale)| of each sample, what W and b of this layer are multiplied with.
 
-        Of a convolution the spectral norm of the matrix of these vectors of all pixels.
+        For a convolution it is the spectral norm of the matrix of these vectors of all pixels.
         """
         of = self.layers[layer]
         if of.image is None:

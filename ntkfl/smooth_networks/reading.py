@@ -21,10 +21,11 @@ def layers_of(
 ) -> tuple[Layer, ...]:
     """The layers of a network, the input's first; the last has no activation, or is followed by one.
 
-    features: of an input, for a convolutional network of any width, whose images are square.
+    features: number of features, for a convolutional network of any width, whose images are square.
 
     Raises:
-        ValueError: what has no such layers, with the first that is none; parameters that do not fit.
+        ValueError: an object without such layers (the message names the first part that is none); parameters that do
+            not fit.
     """
     from torch import nn
 

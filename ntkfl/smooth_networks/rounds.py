@@ -50,14 +50,14 @@ class Client:
 
 @dataclass(frozen=True)
 class RoundStart:
-    """What is known of the first round; rounded to the side that claims less."""
+    """Bounds at the first round; rounded to the side that claims less."""
 
     least_root: float  # at most the smallest singular value of J
     size: float  # at least phi, the norm of the residual that falls
-    # lowest, highest: of the eigenvalues of K D
+    # lowest, highest: eigenvalues of K D
     lowest: float
     highest: float
-    clients: tuple[Client, ...]  # of the round
+    clients: tuple[Client, ...]  # clients of the round
     # step, steps, server: eta, K, gamma
     step: float
     steps: int
@@ -77,7 +77,7 @@ class RoundsCertificate(LaterNetworks):
         certified: whether it is proved.
         why: what is in the way; empty if certified.
         residual: |y - f| over all samples and outputs, enclosed.
-        smallest_eigenvalue: of J J', enclosed.
+        smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
         method: the name of the method.
@@ -242,7 +242,7 @@ def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndar
 
 
 def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
-    """What the round map of the linear model at the checkpoint says, enclosed; or why it says nothing."""
+    """The conclusions from the round map of the linear model at the checkpoint, enclosed; or why there are none."""
     outputs = at.residual.value.shape[1]
     step, steps = float(setup.eta_local), int(setup.local_steps)
     residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)

@@ -50,7 +50,7 @@ def _sizes(
     network: "WideNetwork", shape: tuple[int, ...], width: int, outputs: int | None
 ) -> Iterator[tuple[int, int, int]]:
     """As `require_memory` takes them, of the network's weights before they are drawn."""
-    pixels = prod(shape) if network.kind == "conv" else 1  # of one channel
+    pixels = prod(shape) if network.kind == "conv" else 1  # pixels of one channel
     for name, size in network.sizes(shape, width, outputs).items():
         if name.endswith(".weight"):
             entries, convolves = prod(size), len(size) > 2
@@ -66,7 +66,7 @@ def watch_network(
     every: int,
     certify: Callable[["WideNetwork", Mapping[str, Any], Problem], Certificate],
 ) -> Iterator[tuple[int, Certificate]]:
-    """Train on until a checkpoint certifies: each round looked at, and what is found there.
+    """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
     Args:
         problem: data.

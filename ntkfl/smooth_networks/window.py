@@ -1,4 +1,4 @@
-"""The inequalities of the theorem, in balls: from a few norms to what every window of training does.
+"""The inequalities of the theorem, in balls: from a few norms to the effect of every window of training.
 
 Source: docs/proofs/smooth_networks.md#the-certificate
 """
@@ -14,14 +14,14 @@ from ntkfl import interruption
 from ntkfl.balls import ball, precision
 from ntkfl.smooth_networks.curvature import Curvature
 
-GROWTH = 1.02  # of the ball that a try has shown to be too small
+GROWTH = 1.02  # growth of a ball that a try has shown to be too small
 TRIES = 400
 Proved = TypeVar("Proved")
 
 
 @dataclass(frozen=True)
 class Start:
-    """What is known at the checkpoint; all rounded to the side that claims less."""
+    """Bounds at the checkpoint; all rounded to the side that claims less."""
 
     least_root: float  # at most the smallest singular value of J
     largest: float  # at least the largest eigenvalue of J J'
@@ -48,14 +48,14 @@ class Rounds:
     """What is proved of all rounds; floats rounded to the safe side."""
 
     rate: float  # a norm of the residual, and of a memory, falls by this factor in every round, or more
-    last_rate: float  # what the factor tends to is no larger
+    last_rate: float  # upper bound of the factor's limit
     reach: float  # no model is farther
     ball: float  # rho, in which curvature is bounded
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Why the theorem does not hold in a ball, and the radius that it asked for; 0 where a larger one is no help."""
+    """Why the theorem does not hold in a ball, and the radius that it needs; 0 where a larger one is no help."""
 
     why: str
     larger: float = 0.0
@@ -164,7 +164,7 @@ def needed_residual(start: Start, visits: float, step: float | None, halvings: i
 
 
 def largest_residual(fine: Callable[[float], bool], below: float, least: float = 0.0) -> float:
-    """About the largest residual that is fine, by bisection; 0 where none is, or none from `least` on."""
+    """About the largest residual that certifies, by bisection; 0 where none does, or none from `least` on."""
     if not fine(least):
         return 0.0
     low, high = 0.0, below

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-ALIKE = 1e-4  # of the largest output: far above what another order of summation changes, in float32 too
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # what torch.func says of a network that does
-POINTS = 8  # other parameters at which a network without a derivative is looked at
+ALIKE = 1e-4  # relative to the largest output: far above the effect of another order of summation, in float32 too
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # torch.func's words about a network that does
+POINTS = 8  # other parameters at which a network without a derivative is evaluated
 
 
 def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs differ between parameters at which no derivative is other than 0, which dead neurons' do not."""
+    """Whether outputs differ between parameters at which all derivatives are 0; those of dead neurons do not."""
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {
@@ -98,7 +98,7 @@ def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Param
 
 
 def _kind(outputs: Any) -> str:
-    """What a network gave in place of outputs."""
+    """The kind of object that a network returned in place of outputs."""
     if isinstance(outputs, Tensor):
         return str(tuple(outputs.shape))
     kind = f"a {type(outputs).__name__}"
@@ -112,7 +112,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         return outputs(params, x)
     except MemoryError:
         raise
-    except Exception as error:  # of whatever kind the user's code has
+    except Exception as error:  # the user's code may raise any kind
         dtype, text = str(x.dtype).removeprefix("torch."), said(error)
         kind = f"{dtype} inputs of shape {tuple(x.shape)}"
         more = ""
@@ -126,5 +126,5 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
 
 
 def said(error: Exception) -> str:
-    """The first line of what an error of somebody else's code says."""
+    """The first line of an error of somebody else's code."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -94,7 +94,7 @@ def restored(state: State, start: State) -> State:
 
 
 def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {}) -> str:
-    """SHA-256 of named tensors: names, dtypes, shapes and bytes; and of what is said about them."""
+    """SHA-256 of named tensors (names, dtypes, shapes and bytes) and of their description."""
     digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -33,7 +33,7 @@ FL_NTK = {
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
 MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
-IMA_START = 0.75  # of the rounds, as in the paper
+IMA_START = 0.75  # share of the rounds, as in the paper
 EPOCHS = 3  # in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 
@@ -157,7 +157,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The keys of a configuration file, not yet checked.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
         OSError: a file that cannot be read. ValueError: one that is not TOML; the message has line and column.

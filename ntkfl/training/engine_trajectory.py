@@ -75,9 +75,8 @@ def network_trajectory(
 ) -> Trajectory:
     """The same for any network, all of whose parameters are trained; movements of single neurons are not recorded.
 
-    Of the setup the width and sigma are not used. `params` is where training starts, by default the network's own
-    parameters at `setup.seed`, and moves to the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x)
-    D.
+    The setup's width and sigma are not used. `params` is where training starts, by default the network's own parameters
+    at `setup.seed`, and moves to the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
 
     Raises:
         ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
@@ -110,7 +109,7 @@ def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) ->
     """Refuse labels of another shape than a network's outputs, and say how they would be of the same.
 
     Raises:
-        ValueError: so it is.
+        ValueError: the outputs have another shape.
     """
     if shape == problem.y.shape:
         return
@@ -192,10 +191,10 @@ class _Records:
 
 
 class _NeuronRecords(_Records):
-    """Besides, how far each neuron of FL-NTK's network moves, and what it switches."""
+    """It also records how far each neuron of FL-NTK's network moves, and which patterns it switches."""
 
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
-        """run: of the network with these weights. frozen: patterns stay theirs."""
+        """run: a run of the network with these weights. frozen: whether patterns stay those of these weights."""
         super().__init__(problem, setup, run.model.initial(0))
         self.x, self.frozen = run.data.x, frozen
         self.before = self.x @ torch.as_tensor(np.array(weights.hidden), device=self.x.device).T

@@ -79,7 +79,7 @@ class FederatedData:
 
         Args:
             problem: samples, labels and owners.
-            dtype: of the inputs, and of labels that stay real; default float64.
+            dtype: dtype of the inputs, and of labels that stay real; default float64.
             classes: whether y, one-hot (n, C) or ±1 (n,) or (n, 1), becomes 0..C-1 or 0, 1.
 
         Example:

@@ -32,7 +32,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     """Refuse a network some of whose operations have no forward derivative.
 
     Raises:
-        ValueError: so it is.
+        ValueError: it has none.
     """
     try:
         network.outputs(network.initial(0), x[:1])

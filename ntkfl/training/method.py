@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     real: Tensor
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean of one value a sample, (b,), over the real ones; 0 if there are none.
+        """The mean of one value a sample, (b,), over the real samples; 0 without any.
 
         Args:
             values: one a sample, shape (b,).
@@ -90,7 +90,7 @@ class Round(NamedTuple):
 
 
 class Objective(Protocol):
-    """What one optimizer step descends: a scalar, the mean (or the sum) over the real samples of the batch."""
+    """The loss that an optimizer step lowers: a scalar, the mean (or the sum) over the real samples of the batch."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor: ...
 
@@ -99,8 +99,8 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
     """The gradient of a loss and its value.
 
     Args:
-        loss: of parameters, a number.
-        params: where the gradient is taken.
+        loss: parameters -> a number.
+        params: the point of the gradient.
 
     Returns: the gradient by parameter, each in its shape, and the loss, a number.
     """
@@ -118,7 +118,7 @@ class LocalRule:
     pull: float = 0.0
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
-        """What a client keeps between rounds, at its first participation.
+        """A client's state at its first participation.
 
         Args:
             model: the model that is trained.
@@ -130,16 +130,16 @@ class LocalRule:
         """The parameters at which local training starts, and which are evaluated where the method is personal.
 
         Args:
-            kept: what the client keeps between rounds.
+            kept: the client's state between rounds.
             broadcast: what the server sent, by name.
         """
         return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
-        """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed.
+        """The client's state within the round, for `Step.client`; the full gradient is {} where it is not needed.
 
         Args:
-            kept: what the client keeps between rounds.
+            kept: the client's state between rounds.
             broadcast: what the server sent.
             full_gradient: by parameter, or {}.
         """
@@ -150,16 +150,16 @@ class LocalRule:
 
         Args:
             gradient: the gradient rule's.
-            params: where the client is.
+            params: the client's parameters.
             step: what else it may look at.
         """
         return gradient
 
     def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
-        """What happens after the optimizer's steps on a batch: the parameters and what the client carries on.
+        """The parameters and the client's state after the optimizer's steps on a batch.
 
         Args:
-            model: whose features and head are used.
+            model: the model, for its features and head.
             before: the parameters before the steps on the batch.
             params: the parameters after them.
             batch: the samples.
@@ -175,32 +175,32 @@ class LocalRule:
         Outside vmap, one client at a time. An optimizer's state that stays with the client moves along.
 
         Args:
-            model: whose function stays.
+            model: the model whose function stays.
             x: a sample's inputs, (1, ...).
             end: the client's parameters after its steps.
-            broadcast: what it received.
+            broadcast: the broadcast that the client received.
             now: the round.
         """
         return None
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        """What is sent to the server, by name, and what the client keeps.
+        """The client's uploads, by name, and its state between rounds.
 
         Args:
-            client: what it carries at the end.
+            client: its state at the end of the round.
             broadcast: what the server sent.
             end: the round in sums.
 
-        Returns: the uploads by name, and what the client keeps.
+        Returns: the uploads by name, and the client's state between rounds.
         """
         return {"difference": end.difference}, client
 
 
 class ServerRule:
-    """What the server does; these defaults are FedAvg's with a server rate.
+    """The server's part of a round; the defaults are FedAvg's with a server rate.
 
     Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
-    of what the clients sent: sum_i p_i upload_i over the cohort.
+    of the clients' uploads: sum_i p_i upload_i over the cohort.
 
     `vectors` names the parts of the state that have the parameters' shapes and start at 0. `moments` names the running
     means among them, which `ima.averaged` may set to 0 again. `takes_differences` says that `step` uses the mean of the
@@ -225,12 +225,12 @@ class ServerRule:
         Args:
             state: as of `initial`.
             model: what is trained.
-            data: on what it is trained.
+            data: the training data.
         """
         return state
 
     def broadcast(self, state: Tree, number: int) -> Tree:
-        """What every client of round `number` receives; has "model".
+        """The message to every client of round `number`; it has "model".
 
         Args:
             state: the server's.
@@ -244,7 +244,7 @@ class ServerRule:
         Args:
             state: before the round.
             means: sum_i p_i upload_i of each upload, by name.
-            now: which round, and of how many clients.
+            now: the number of the round, and its number of clients.
         """
         raise NotImplementedError
 
@@ -262,16 +262,17 @@ class Average(ServerRule):
         return state | {"model": moved(state["model"], means["difference"], self.server_rate)}
 
 
-Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]  # (means, state, round) -> direction, what is kept
+Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]  # (means, state, round) -> direction, state
 
 
 @dataclass(frozen=True)
 class ServerOptimizer(Average):
-    """w <- w + server_rate * direction, where a function makes the direction of the means and of what the server keeps.
+    """w <- w + server_rate * direction, where a function computes the direction from the means and the server's state.
 
     Args:
         direction: (means of the uploads, state, round) -> the direction, and the moments after the round.
-        moments: names of what is kept in the state, of the parameters' shapes; 0 at first. Clients do not get it.
+        moments: names of the entries of the state, which have the parameters' shapes; 0 at first. Clients do not get
+            it.
     """
 
     _: KW_ONLY
@@ -291,7 +292,7 @@ def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
 
     Args:
         params: tensors by name.
-        direction: of the same names and shapes.
+        direction: a dict of the same names and shapes.
         scale: a number; default 1.
     """
     return tree_map(lambda w, d: w + scale * d, params, direction)
@@ -305,13 +306,13 @@ class Method:
         name: as on the command line.
         objective: what clients descend.
         gradient: how a client takes a gradient.
-        local: what a client does beside its steps.
-        server: what the server does with the clients' updates.
+        local: a client's part beside its steps.
+        server: the server's step on the clients' updates.
         weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
         weighting_of: another weighting for single uploads, by name.
         draws: how many uniform numbers a step gets.
-        needs: of "classes" (integer labels), "split" (a model with a head of its own) and "sgd" (local steps whose
-            displacement is a sum of gradients).
+        needs: requirements among "classes" (integer labels), "split" (a model with a head of its own) and "sgd" (local
+            steps whose displacement is a sum of gradients).
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
         further_gradient: their gradient rule; None: `gradient`.
         in_turn: whether the clients of a round train one after the other, each from the model that the server has made

@@ -16,7 +16,7 @@ ROWS = "metrics"  # their digest's name in a checkpoint
 
 @dataclass(frozen=True)
 class Row:
-    """One round; row 0 is the model before training. NaN: not asked for, or not defined for these data.
+    """One round; row 0 is the model before training. NaN: not requested, or not defined for these data.
 
     Args:
         round: rounds done.
@@ -25,12 +25,12 @@ class Row:
         train_loss: loss of the global model, a training sample.
         test_accuracy: its share of hits.
         client_accuracy: the same on the test set, the mean over the cohort's models after local training.
-        personal_accuracy: of predictions with what clients keep (FedRoD's own heads), the mean over those that have
-            taken part, each on test samples weighted by its own classes' shares.
+        personal_accuracy: accuracy of predictions with clients' own states (FedRoD's own heads), the mean over clients
+            that have taken part, each on test samples weighted by its own classes' shares.
         cohort: clients that took part.
-        local_steps: that they took together.
+        local_steps: number of steps of all clients together.
         drift: mean over the cohort of |w_i - w|^2.
-        seconds: of the round, evaluation not counted.
+        seconds: duration of the round without evaluation.
     """
 
     round: Annotated[int, "number"]
@@ -54,7 +54,7 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
     """A CSV file of these rows; an earlier file is replaced at once, so that the file is complete at any time.
 
     Args:
-        path: of the file.
+        path: the file.
         loss: the unit of the losses.
         rows: the first rows of the file.
     """
@@ -71,7 +71,7 @@ def append_row(path: Path, row: Row) -> None:
     """One more row, in the file when this returns.
 
     Args:
-        path: of the file.
+        path: the file.
         row: what was measured after a round.
 
     Raises:
@@ -123,7 +123,7 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
 
 
 def rows_digest(rows: Sequence[Row]) -> str:
-    """SHA-256 of rows as they stand in the file, but for the seconds, in which two runs of one seed differ.
+    """SHA-256 of rows in the form of the file, without the seconds, in which two runs of one seed differ.
 
     Args:
         rows: the rows of rounds 0, 1, ...

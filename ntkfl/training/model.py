@@ -94,7 +94,7 @@ class Model:
         """Whether torch.func maps the model over clients that each have their own parameters; tried on two of them.
 
         Args:
-            params: of one client.
+            params: parameters of one client.
             x: samples; only the first two are evaluated.
 
         Raises:

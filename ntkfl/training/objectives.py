@@ -69,7 +69,7 @@ class HalfSquares:
         """The same of many clients, parameters and batches with a row each, (rows,).
 
         Args:
-            stacked: of the model, outputs of all rows at once.
+            stacked: outputs of the model for all rows at once.
             params: by name, (rows, ...).
             batch: (rows, b, ...).
         """
@@ -92,7 +92,7 @@ def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
 
     Args:
         outputs: logits, shape (b, C).
-        classes: of each row, 0..C-1, shape (b,).
+        classes: the class of each row, 0..C-1, shape (b,).
     """
     return functional.cross_entropy(outputs, classes, reduction="none")
 
@@ -102,7 +102,7 @@ def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
 
     Args:
         outputs: shape (b, C), or (b,) for one output.
-        labels: of the same shape.
+        labels: labels of the same shape.
     """
     return torch.square(outputs - labels).flatten(1).sum(1) / 2 if labels.ndim > 1 else (outputs - labels) ** 2 / 2
 

@@ -29,8 +29,8 @@ class Optimizer(Protocol):
 
         Args:
             params: a row a client, shape (clients, ...).
-            gradient: of the same shapes.
-            state: of the same rows, as of `initial`.
+            gradient: gradients of the same shapes.
+            state: the state of the same rows, as from `initial`.
             rate: the step size.
             active: whether a client's step is real; the rows of other clients stay; None: all are.
         """

@@ -28,9 +28,9 @@ FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
 def from_module(module: nn.Module, name: str) -> Model:
     """A torch module in float64; it is copied, and keeps its mode (`train` or `eval`).
 
-    Seed 0 gives the parameters as they are. Another seed draws them anew by `reset_parameters` of the parts, in the
-    type that the module has. Parameters with `requires_grad` False and buffers stay as they are, at every seed, and
-    are no part of the kernel. Outputs (b, 1) count as one output, (b,).
+    Seed 0 gives the module's own parameters. Another seed draws them anew by `reset_parameters` of the parts, in the
+    type that the module has. Parameters with `requires_grad` False and buffers stay at every seed, and do not enter the
+    kernel. Outputs (b, 1) count as one output, (b,).
 
     Raises:
         ValueError: parameters without a shape, no parameter that can be trained, parts that `refuse_state` refuses.
@@ -92,7 +92,7 @@ def from_module(module: nn.Module, name: str) -> Model:
 
 
 def _in_eval_mode(module: nn.Module) -> str:
-    """A sentence on the parts that eval mode makes other functions than training mode; "" where there is none."""
+    """A sentence on the parts whose function differs between eval mode and training mode; "" where there are none."""
     parts: dict[str | None, list[str]] = {RENEWS: [], RANDOM: []}
     for key, part in module.named_modules():
         parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")
@@ -124,7 +124,7 @@ def _in_float64(module: nn.Module) -> nn.Module:
 
 def _derived(part: nn.Module) -> bool:
     """Whether a weight of this part is computed from other weights, so that `reset_parameters` does not draw it."""
-    ends = ("_g", "_v", "_orig")  # of weight_norm, spectral_norm and pruning
+    ends = ("_g", "_v", "_orig")  # suffixes by weight_norm, spectral_norm and pruning
     names = [key for key, _ in part._parameters.items()]
     return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)
 

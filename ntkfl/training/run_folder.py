@@ -107,7 +107,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
 
 
 def as_toml(config: Mapping[str, Any]) -> str:
-    """The configuration as TOML; what is None is left out, since TOML has no word for it.
+    """The configuration as TOML; entries that are None are left out, since TOML has no word for it.
 
     Args:
         config: keys of a run.
@@ -121,5 +121,5 @@ def as_toml(config: Mapping[str, Any]) -> str:
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     there = {key: value for key, value in table.items() if value is not None}
-    # of a scalar or a list, JSON is TOML
+    # JSON of a scalar or a list is TOML
     return [f"{key} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}" for key, value in there.items()]

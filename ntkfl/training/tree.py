@@ -1,4 +1,4 @@
-"""Nested dicts of tensors: parameters, optimizer states, what a client or the server keeps between rounds."""
+"""Nested dicts of tensors: parameters, optimizer states, states of clients and of the server between rounds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,8 +14,8 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
     """A tree of the results of a function of tensors.
 
     Args:
-        function: of one tensor of each tree.
-        tree: whose structure the result has.
+        function: (one tensor of each tree) -> tensor.
+        tree: the tree whose structure the result has.
         others: trees with at least its keys.
     """
     return {
@@ -68,5 +68,5 @@ def unflatten(flat: Mapping[str, Tensor]) -> Tree:
 
 
 def leaves(tree: Tree) -> list[Tensor]:
-    """All tensors, in the order of the keys as they were inserted."""
+    """All tensors, in the order in which the keys were inserted."""
     return list(flatten(tree).values())

@@ -60,7 +60,7 @@ def algorithm(case: Any, rate: float) -> Any:
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
     client = fedjax.optimizers.create_optimizer_from_optax(optax.chain(*local))
-    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not looked at: see Planned
+    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not used: see Planned
     server = server_optimizer(case)
     if case.method == "fedprox":
         return fed_prox(loss_of, client, server, order, given["mu"])

@@ -75,7 +75,7 @@ class Planned(Dataset):
         self.next = 0
 
     def iter(self, batch_size: int | None) -> Iterator[Any]:
-        """The batches of the next pass; for evaluation, or where no size is asked for, all samples in one batch."""
+        """The batches of the next pass; for evaluation, or without a batch size, all samples in one batch."""
         if batch_size in (None, EVALUATION):
             yield self.raw_data
             return

@@ -69,7 +69,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of files that torch did not write, which are refused here
+            warnings.simplefilter("ignore")  # warnings about files that torch did not write, which are refused here
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()

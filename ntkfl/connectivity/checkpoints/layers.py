@@ -8,7 +8,7 @@ import numpy as np
 
 from ntkfl.problem import finite_array
 
-# "0.weight" and "0.bias", "W1" and "b1", "Dense_0/kernel" and "Dense_0/bias" are alike but for this part
+# "0.weight" and "0.bias", "W1" and "b1", "Dense_0/kernel" and "Dense_0/bias" differ in this part alone
 PART = re.compile(r"(weights?|kernels?|w|biases|bias|b)(?=_?\d*$)", re.IGNORECASE)
 
 

@@ -117,7 +117,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The row: a least number that no piece beside it has is its largest number too, so as not to be lost."""
+    """The row: a least number that no neighbouring piece has is its largest number too, so that it is not lost."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 
@@ -139,8 +139,8 @@ def accuracy_path(
 ) -> AccuracyPath:
     """The share of samples with y f > 0 (y = ±1), or whose class y is the largest output alone.
 
-    With `means` both ends stand for the mean of these networks, and `slack`, (n, C), says how far the outputs may then
-    be off beyond rounding.
+    With `means` both ends are means of these networks, and `slack`, (n, C), bounds the error of the outputs beyond
+    rounding.
     """
     y = np.asarray(y).astype(int)
     x, labels, counts, extra = _distinct(segment.x, y, slack)

@@ -37,7 +37,7 @@ def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float,
         steep, bend = _steepest(outputs, own, left, half)
         reach, curve = half * steep, half**2 * bend
         with np.errstate(divide="ignore"):
-            radius = 2 * WITHIN / (reach + np.sqrt(reach**2 + 4 * curve * WITHIN))  # of the whole piece
+            radius = 2 * WITHIN / (reach + np.sqrt(reach**2 + 4 * curve * WITHIN))  # radius of the whole piece
         parts = _counts(RADIUS / radius, max(len(half), MOST_PARTS * len(labels) // count))
         error += float((half * _relative_error(parts * radius, reach / parts)).sum() + 8 * EPS * reach.sum())
         total += _sum(outputs, own, left, half, parts, loss)

@@ -16,7 +16,7 @@ from ntkfl.connectivity.paths.path_loss import located, places, values_at
 from ntkfl.connectivity.paths.piecewise import Supremum
 from ntkfl.connectivity.paths.segment import Segment
 
-MOST_POINTS = 200_000  # at which the loss is evaluated, unless more are asked for
+MOST_POINTS = 200_000  # most points at which the loss is evaluated, by default
 START = 65  # points of the first grid
 BLOCK = 2**20  # outputs that are evaluated at once
 

@@ -78,11 +78,11 @@ def located(pieces: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """The roots of each quadratic inside its own piece, (n, p, 2); 1 where there is none."""
+    """The roots of each quadratic inside its own piece, (n, p, 2); 1 in place of a missing one."""
     constant, slope, bend = (pieces[..., power] for power in range(3))
     discriminant = slope**2 - 4 * bend * constant
     root = np.sqrt(np.maximum(discriminant, 0))
-    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # of the larger size: no cancellation
+    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # the root of larger size: no cancellation
     with np.errstate(divide="ignore", invalid="ignore"):
         real_roots = np.stack([half / bend, constant / half], axis=-1)
     inside = (real_roots > edges[:, :-1, None]) & (real_roots < edges[:, 1:, None]) & (discriminant >= 0)[..., None]

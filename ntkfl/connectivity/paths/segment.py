@@ -45,7 +45,7 @@ class Segment:
 
     @cached_property
     def size_exponent(self) -> float:
-        """log10 of a bound on the outputs and on what they are computed from."""
+        """log10 of a bound on the outputs and on the numbers that they are computed from."""
         nets = (self.first, self.second)
         with np.errstate(divide="ignore"):
             x, u, v = (
@@ -124,7 +124,7 @@ class Segment:
         for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
             pieces[power, :, 1:] = term * sign
         sums = np.moveaxis(running_sum(pieces), 0, -1)
-        sums[self.active == 0] = 0  # no unit is on: what the sums leave is rounding
+        sums[self.active == 0] = 0  # no unit is on: the sums are rounding alone
         return sums
 
     @cached_property
@@ -194,7 +194,7 @@ class Segment:
         may_be_on = np.maximum(a, c) > -self._product_error
         products = 4 * (self._product_error * may_be_on) @ largest.T
         sums = 16 * running_sum_error(a.shape[1])
-        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # of these bounds, which are float64
+        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # underflow of these bounds, which are float64
         return np.asarray(products + (sums + 2 * EPS) * self.absolute_terms + underflow, float)
 
     @cached_property

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from ntkfl.connectivity.network import TwoLayer
 
 INTERVALS = 32
-ROUNDING = 1e-12  # of the size of a loss's terms: sums of some hundred of them lose less
+ROUNDING = 1e-12  # relative to the size of a loss's terms: sums of some hundred of them lose less
 
 
 def absolute_loss_bounds(

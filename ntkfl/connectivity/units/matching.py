@@ -31,7 +31,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
 
     Args:
         pairs: what is compared.
-        sizes: of the groups.
+        sizes: the sizes of the groups.
         begin: orders of all groups, whose mean is the start; none: the mean of all orders.
 
     Raises:
@@ -110,7 +110,7 @@ def _between(one: Means, other: Means, step: float) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """What was found: of each group the order of its units, the squared distances as given and so moved, the sweeps."""
+    """The result: the order of the units of each group, the squared distances before and after it, the sweeps."""
 
     orders: Orders
     cost_before: Estimate
@@ -128,7 +128,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 
     Args:
         pairs: what is compared.
-        sizes: of the groups.
+        sizes: the sizes of the groups.
         starts: the number of orders from which the turns begin. The given orders come first; then the result of
             `relaxed` from the mean of all orders; then its results from means of the best order so far and orders drawn
             with a fixed seed. The nearest result counts, the first of several within rounding; default 1.
@@ -197,7 +197,7 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
     Args:
         weights: by name.
         units: the network's.
-        orders: of every group, a permutation.
+        orders: a permutation for every group.
     """
     changed = dict(weights)
     for name, factors in units.factors.items():

@@ -21,7 +21,7 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
     """The units of a network, and for every layer whose inputs they move, the parts: (outputs, *shape of the inputs).
 
     A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
-    network, what a hidden unit adds to the outputs. Multiplying a unit's incoming weights by c and dividing its
+    network, a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing its
     outgoing ones by c changes no part. Inputs that several layers read count once: their gradient is the sum over all
     ways to the outputs.
 

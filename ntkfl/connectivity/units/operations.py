@@ -18,12 +18,12 @@ PLACE = "the image's pixels have places"
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of an operation: its arguments by name, and what is known of tensors' axes."""
+    """A call of an operation: its arguments by name, and the known axes of its tensors."""
 
     arguments: Mapping[str, Any]
     tensors: Sequence[Tensor]  # all among the arguments, also those in lists
-    axes_of: Callable[[Tensor], list[Axis]]  # of any tensor, the axes it has
-    sizes: tuple[int, ...]  # of the first result
+    axes_of: Callable[[Tensor], list[Axis]]  # tensor -> its axes
+    sizes: tuple[int, ...]  # sizes of the first result
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -34,7 +34,7 @@ class Call:
         return [] if tensor is None else self.axes_of(tensor)
 
     def dims(self, ndim: int) -> list[int]:
-        """Its dimensions, from 0; all there are where none is given."""
+        """Its dimensions, from 0; all dimensions where none is given."""
         given = self.arguments.get("dim")
         given = [given] if isinstance(given, int) else given
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))

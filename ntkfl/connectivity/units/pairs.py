@@ -19,8 +19,8 @@ class Pair(NamedTuple):
     Args:
         target: the first network's numbers.
         given: the second network's numbers, of the same shape.
-        factors: of the axes.
-        error: of the target's entries.
+        factors: the factors of the axes.
+        error: the error of the target's entries.
     """
 
     target: Float[np.ndarray, "..."]

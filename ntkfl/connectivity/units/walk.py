@@ -36,8 +36,8 @@ class Units:
     """The hidden units of a network in groups, each of which may be permuted without changing its function.
 
     Args:
-        names: of each group, the first weight that it moves.
-        sizes: of each group.
+        names: for each group, the first weight that it moves.
+        sizes: the size of each group.
         factors: for every weight the factors of all its axes, in order; viewed in this shape, a weight's entries move
             along the groups.
         held: weights whose first axis stays in its place although it is not the network's output, and why.
@@ -113,8 +113,9 @@ def units_of(
 
 
 OUTPUT, INPUT = "it is the network's output", "it is the network's input"
-CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")  # of whose arguments only the shape counts
-COPIES = ("detach", "alias", "clone")  # of any tensor, also of one whose axes are not known
+# operations for whose arguments only the shape counts
+CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")
+COPIES = ("detach", "alias", "clone")  # operations on any tensor, also on one whose axes are not known
 CONSTANT = "it meets a constant, whose entries have places"
 
 

@@ -1,4 +1,4 @@
-"""What a name of data means: the reader behind it, a size, domains."""
+"""The meaning of a name of data: its reader, a size, domains."""
 
 from functools import cache
 from pathlib import Path

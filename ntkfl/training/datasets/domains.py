@@ -1,4 +1,4 @@
-"""Feature shift between clients: the images as they are, turned, inverted or blurred, one domain a client."""
+"""Feature shift between clients: the images unchanged, turned, inverted or blurred, one domain a client."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from ntkfl.partition import assign_owners, generator
 
-STREAM = 3  # of the seed: which domain a sample is in
+STREAM = 3  # stream of the seed that decides the domain of a sample
 
 
 def _blurred(x: Tensor) -> Tensor:

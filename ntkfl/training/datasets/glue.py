@@ -13,7 +13,7 @@ import numpy as np
 from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 CLASS, SEPARATOR, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
-LONGEST = 128  # tokens of a sample, unless another size is asked for
+LONGEST = 128  # most tokens of a sample, by default
 HIGHEST_SCORE = 5.0  # largest score of STS-B, the only task with real labels
 LONGEST_WORD = 100  # characters; longer words are unknown
 IDEOGRAPHS = (

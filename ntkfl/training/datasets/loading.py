@@ -22,7 +22,7 @@ from ntkfl.training.datasets.samples import Samples
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.tree import one_a_row
 
-TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on
+TEST, SHARE = 5, 6  # streams of the seed: for the draw of test samples, and for the samples that a client trains on
 POOLED_TEST = 5  # where no test set is published, one sample in five is for the test
 CLIENTS = 10
 VERY_DIFFERENT = 1000  # ratio of the features' standard deviations that is warned of
@@ -53,8 +53,8 @@ def load(
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
             domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
             "given" where the file has owners, else "iid".
-        seed: of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw of 50;
-            default 0.
+        seed: the seed of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw
+            of 50; default 0.
         path: the user's files, where the data do not come with a package; default none.
         samples: training samples; default all.
         test: test samples; default: all of the published test set; without one a fifth of all samples, or fewer, so
@@ -65,7 +65,7 @@ def load(
         unit: divide every input by its norm, as FL-NTK supposes.
         train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code);
             default 1.
-        dtype: of inputs and real labels, default float64; tokens are integers.
+        dtype: dtype of inputs and real labels, default float64; tokens are integers.
 
     Raises:
         FileNotFoundError: files or packages that are not there; the message says how to get them.
@@ -168,14 +168,14 @@ def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[n
 
 
 def _tensor(samples: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
-    """Pixels in [0, 1], tokens as integers, rows as they are."""
+    """Pixels in [0, 1], tokens as integers, rows unchanged."""
     if samples.kind == "tokens":
         return torch.as_tensor(x)
     return torch.as_tensor(x).to(dtype).div_(samples.peak if samples.kind == "images" else 1)
 
 
 def _sized(size: int | None, samples: Samples, inputs: list[Tensor]) -> list[Tensor]:
-    """Images of the size asked for; tokens without the columns that are padding everywhere."""
+    """Images of the given size; tokens without the columns that are padding everywhere."""
     if samples.kind == "tokens":
         longest = max(int((part != 0).sum(1).max()) for part in inputs if len(part))
         return [part[:, :longest] for part in inputs]

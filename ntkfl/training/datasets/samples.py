@@ -13,7 +13,7 @@ class OnDemand:
     """Inputs that are made, one by one, when their rows are taken."""
 
     count: int  # how many there are
-    # shape, dtype: of one
+    # shape, dtype: those of one sample
     shape: tuple[int, ...]
     dtype: Any
     one: Callable[[int], Any]  # its number -> the input
@@ -51,7 +51,7 @@ class Samples:
     signed: bool = False  # whether pixels are scaled to [-1, 1] and not to [0, 1]
 
 
-Reader = Callable[[Path | None, int | None], Samples]  # from the user's path and the size asked for, if any
+Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the given size) -> samples; each may be None
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:

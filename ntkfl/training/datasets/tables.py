@@ -14,8 +14,7 @@ from ntkfl.training.datasets.samples import Samples
 def table(path: Path, target: str | None = None) -> Samples:
     """The rows of a file; labels that are 0..C-1 (all of them present), +-1 or one-hot are classes, others real.
 
-    With the target "real" labels are taken as they stand; any other target makes classes of whole numbers, in ascending
-    order.
+    With the target "real" labels are unchanged; any other target makes classes of whole numbers, in ascending order.
 
     Raises:
         FileNotFoundError: no such file.

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet in its published folders: 64 x 64 pixels, 200 classes, read as they are needed."""
+"""Tiny-ImageNet in its published folders: 64 x 64 pixels, 200 classes; images are read when they are used."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -25,7 +25,7 @@ LOADED = {"clients", "partition", "seed", "path", "samples", "test", "target", "
 def federation(
     config: RunConfig, method: Method | None = None, data: FederatedData | None = None, model: Model | None = None
 ) -> Federation:
-    """What the configuration names; a method, data or model given here takes the place of the named one.
+    """The federation of a configuration; a method, data or model given here replaces the named one.
 
     Raises:
         ValueError, OSError: what is wrong with the data, the model, the method or the device, or that they do not fit.

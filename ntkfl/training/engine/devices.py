@@ -41,6 +41,6 @@ def device_name(device: torch.device) -> str:
 
 
 def provenance_on(device: torch.device, **seeds: Any) -> dict[str, Any]:
-    """Versions, dtype, device and seeds of what the training engine computed there in float64."""
+    """Versions, dtype, device and seeds of a float64 computation by the training engine there."""
     made = provenance(**seeds)
     return made | {"versions": made["versions"] | {"torch": torch.__version__}, "device": device_name(device)}

@@ -67,7 +67,7 @@ class State:
     Args:
         clients: trees with a leading axis of all clients, on the CPU; {} where nothing is kept. Rows of clients that
             have not taken part are zero and unused.
-        seen: which have, (clients,).
+        seen: whether each client has been drawn before, (clients,).
     """
 
     rounds: int
@@ -89,7 +89,7 @@ class RoundResult:
     cohort: list[int]  # the clients that took part
     steps: np.ndarray  # local steps they took
     squared_drift: np.ndarray  # |Delta_i|^2 of each
-    # their models at the end of local training, rows as in the cohort; None unless they were asked for
+    # their models at the end of local training, rows as in the cohort; None unless the caller wants them
     ends: Params | None = None
     seen: Sequence[Tree] = ()  # where `Federation.watch` says so, what was recorded of each, a row a step
     move: Params | None = None  # then the mean Delta_i, as the server weights it (where clients train in turn, the sum)
@@ -102,12 +102,12 @@ class Federation:
     Args:
         model: the model that is trained.
         method: the four seams of the method.
-        optimizer: of the clients' steps.
-        schedule: of the step sizes.
+        optimizer: the optimizer of the clients' steps.
+        schedule: the schedule of the step sizes.
         work: the clients' local steps.
         data: on the device and, except for classes, in the dtype of the training.
         participation: share of the clients in each round.
-        seed: of cohorts, batch orders and draws.
+        seed: the seed of cohorts, batch orders and draws.
         at_once: clients trained together (vmap); 1 is a loop. The result depends on it by rounding alone. None: as many
             as `clients_at_once` says.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
@@ -266,7 +266,7 @@ class Federation:
         return clients_at_once(params, tuple(self.data.x.shape[1:]), batch, self.data.x.device)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
-        """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps.
+        """The model of each of these clients, rows as in `clients`: the broadcast one, or the client's own.
 
         Args:
             state: after some round, as `start` or `round` gives it.
@@ -286,7 +286,7 @@ class Federation:
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
-        """What these clients kept, and the first state of those that take part for the first time; rows as in group."""
+        """The states of these clients, the first state for those that are drawn for the first time; rows as in group."""
         fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
         if self.keep_optimizer:
             fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))

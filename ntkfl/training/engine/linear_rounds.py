@@ -25,7 +25,7 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # a round that differs from its linear map by more, relative to its size, is not linear
-SCALES = (1.0, 1e3)  # of the random states at which a round is compared with its map
+SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
 
 
 def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> LinearRound:

@@ -30,7 +30,7 @@ from ntkfl.training.tree import Params, Tree, leaves, one_a_row, row_of, tree_ma
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
 
 
-Watch = Callable[[Params, Batch], Tree]  # what is recorded of a client after a step: of its parameters and the batch
+Watch = Callable[[Params, Batch], Tree]  # (parameters, batch) -> the record of a client's step
 
 
 class LocalResult(NamedTuple):

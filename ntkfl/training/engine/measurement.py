@@ -76,7 +76,8 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
 
         weights = counts[client].to(data.x.device)[data.y_test]
         accuracies.append(evaluate(own, data.x_test, data.y_test, weights).accuracy)
-    known = [accuracy for accuracy in accuracies if not isnan(accuracy)]  # of clients whose classes are in the test set
+    # accuracies of clients whose classes are in the test set
+    known = [accuracy for accuracy in accuracies if not isnan(accuracy)]
     return fmean(known) if known else NOTHING.accuracy
 
 

@@ -1,4 +1,4 @@
-"""What a round of training takes of memory, asked for before the first."""
+"""Memory of a round of training, checked before the first."""
 
 import math
 

@@ -17,7 +17,7 @@ from ntkfl.extensions import Extension, ExtensionError
 from ntkfl.messages import did_you_mean
 from ntkfl.training.method import Method, Objective
 
-CUTOFF = 0.5  # of similarity; names of methods are short
+CUTOFF = 0.5  # cutoff of similarity; names of methods are short
 
 
 GROUP = "ntkfl.methods"
@@ -88,7 +88,7 @@ def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) ->
     Args:
         method: a name, or the path of a file of yours.
         given: the method's options.
-        eta_global: the server's step; at 1, `Setup`'s default, the options stay as they are.
+        eta_global: the server's step; at 1, `Setup`'s default, the options are unchanged.
 
     Raises:
         ValueError: a method without a server_rate; a server_rate beside eta_global.
@@ -109,7 +109,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     """The method of this name, or in this file, with options.
 
     Args:
-        name: of a method, or the path of a file.
+        name: the name of a method, or the path of a file.
         objective: what clients descend; default the method's own, where it has one.
         given: the method's options.
 

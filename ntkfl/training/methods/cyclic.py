@@ -9,7 +9,7 @@ NAME = "cyclic"
 
 
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
-    """For each client of the round, in their order: w <- w + server_rate * Delta_i, Delta_i from the model w as it is.
+    """For each client of the round, in their order: w <- w + server_rate * Delta_i, Delta_i trained from the current w.
 
     A round is one pass over its clients, who cannot train at the same time. With one client it is FedAvg.
 

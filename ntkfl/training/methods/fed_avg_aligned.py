@@ -18,7 +18,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     w_i is the client's model after its steps. P_i permutes its units and channels, layer by layer, to the order nearest
     to w, found by `ntkfl.connectivity.units.matching.match`; the model's function stays. Where every P_i is the
     identity this is FedAvg; also in cohorts of one client, whose model has no other to be averaged with and is not
-    permuted. A model without units that could be permuted, or a part whose units must stay, is averaged as it is.
+    permuted. A model without units that could be permuted, or a part whose units must stay, is averaged unpermuted.
 
     Args:
         objective: what clients descend.

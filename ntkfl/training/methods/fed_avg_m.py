@@ -12,11 +12,11 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
     """v <- momentum v + sum_i p_i Delta_i, then w <- w + server_rate v, p_i proportional to the sample counts.
 
     Args:
-        objective: of the clients.
-        momentum: of the server, in [0, 1); 0 is FedAvg; default 0.9.
+        objective: the clients' loss.
+        momentum: momentum of the server, in [0, 1); 0 is FedAvg; default 0.9.
         nesterov: w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get that w, the point that
             the step extrapolates to.
-        server_rate: of its step; default 1.
+        server_rate: rate of the server's step; default 1.
 
     Raises:
         ValueError: a momentum outside [0, 1), a server rate that is not positive.

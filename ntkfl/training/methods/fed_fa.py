@@ -37,9 +37,9 @@ def method(
 
     Args:
         objective: what clients descend.
-        strength: of the pull to the anchors; default 0.1.
+        strength: strength of the pull to the anchors; default 0.1.
         anchor_momentum: m; default 0.5.
-        calibration_rate: of the steps of Adam; default 0.001.
+        calibration_rate: rate of the steps of Adam; default 0.001.
         calibrate_from: round of the first of them, from 0; default 0.
         anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples;
             default size.
@@ -127,7 +127,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg, and the mean of the anchors; an anchor of a class that no client has stays as it is."""
+    """FedAvg, and the mean of the anchors; the anchor of a class that no client has is unchanged."""
 
     calibrate_from: int = 0
 

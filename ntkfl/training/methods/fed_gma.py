@@ -35,7 +35,7 @@ def method(
             mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority. (That code also
             replaces w by the sum so far inside its loop over clients, so that its result depends on their order; this
             is left out.)
-        server_rate: of the step on the server; default 1.
+        server_rate: rate of the step on the server; default 1.
 
     Raises:
         ValueError: a negative threshold, a server rate that is not positive; `released` with another mask or rate.

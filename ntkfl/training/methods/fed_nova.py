@@ -1,4 +1,4 @@
-"""FedNova (Wang et al. 2020): differences are divided by what the number of local steps does to them."""
+"""FedNova (Wang et al. 2020): differences are normalised by the effect of the number of local steps."""
 
 from dataclasses import dataclass
 

@@ -18,7 +18,7 @@ def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) 
     Args:
         objective: F_i, what clients descend.
         mu: strength of the proximal term; default 0.01.
-        server_rate: of the step on the server; default 1.
+        server_rate: rate of the step on the server; default 1.
 
     Raises:
         ValueError: a negative mu, a server rate that is not positive.

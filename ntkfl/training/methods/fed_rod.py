@@ -15,7 +15,7 @@ NOT_LINEAR = "its loss is a cross-entropy, of two heads"
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
     """Body and shared head descend cross-entropy of logits + gamma log n_c; FedAvg on both. Personal heads add to it.
 
-    A run reports the shared model, and beside it the clients' own predictions where clients are measured.
+    A run reports the shared model and, where clients are evaluated, the clients' own predictions.
 
     Args:
         objective: what clients descend.

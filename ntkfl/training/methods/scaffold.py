@@ -30,7 +30,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     Args:
         objective: what clients descend.
         option: how a client's variate c_i is computed; default II.
-        server_rate: of the step on the server; default 1.
+        server_rate: rate of the step on the server; default 1.
 
     Raises:
         ValueError: a server rate that is not positive.
@@ -111,7 +111,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says what it is not for
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says where it does not apply
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)

@@ -38,10 +38,10 @@ def build(
     Args:
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn"; NAME may be the
             path of a file of yours.
-        data: whose inputs and classes the model is for.
+        data: the data, for its inputs and classes.
         dtype: torch's type of the parameters, default float64.
         device: torch's, default the CPU.
-        seed: of what is drawn and not trained (the signs of "ntk:WIDTH"); default 0.
+        seed: the seed of fixed random parts (the signs of "ntk:WIDTH"); default 0.
 
     Raises:
         ValueError: an unknown name (with the nearest one), sizes that are not understood, inputs that do not fit.

@@ -44,7 +44,7 @@ class Encoder:
     layers: int
     heads: int
     width: int
-    epsilon: float  # of the layer norms
+    epsilon: float  # epsilon of the layer norms
 
     def states(self, tokens: Tensor, adapters: Adapters) -> Tensor:
         """The states, each adapter (A (r, w), B (w, r)) adding B A to its linear map.

@@ -8,7 +8,7 @@ from ntkfl.training.models.request import Request
 
 
 def mlp(request: Request) -> Model:
-    """ReLU layers of the widths asked for, two of 64 by default, and a linear head."""
+    """ReLU layers of the given widths, two of 64 by default, and a linear head."""
     return _network(request, request.sizes((64, 64), exactly=False))
 
 

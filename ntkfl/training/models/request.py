@@ -12,12 +12,12 @@ class Request:
 
     spec: str  # as the user wrote it
     argument: str  # what stands after the colon, "" if nothing
-    shape: tuple[int, ...]  # of one input
+    shape: tuple[int, ...]  # shape of one input
     outputs: int | None  # C, or None for one output without an axis of its own
-    # dtype, device: of the parameters
+    # dtype, device: those of the parameters
     dtype: torch.dtype
     device: torch.device | str
-    seed: int  # of what is drawn and not trained
+    seed: int  # seed of fixed random parts
 
     @property
     def features(self) -> int:
@@ -25,7 +25,7 @@ class Request:
         return math.prod(self.shape)
 
     def sizes(self, default: tuple[int, ...], exactly: bool = True) -> tuple[int, ...]:
-        """The positive integers of the argument, joined by "-"; `default` where there is none.
+        """The positive integers of the argument, joined by "-"; `default` without an argument.
 
         Raises:
             ValueError: something else than positive integers, or another number of them.

@@ -17,6 +17,6 @@ class Residual(nn.Sequential):
         """x + body(x), in the shape of x.
 
         Args:
-            x: what the body takes and gives, any shape.
+            x: the body's input, whose shape is also that of its output.
         """
         return x + super().forward(x)

@@ -22,7 +22,7 @@ from ntkfl.training.models.request import Request
 from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
-WIDTH, SIDE = 512, 3  # of a network where none is named; of a convolution's window
+WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window
 CONVOLUTIONAL = 1e-12  # of the largest entry: what the limit of convolutional networks is off at most; GELU's, of
 # rows of a large norm, times that norm
 READOUT = "readout.weight"

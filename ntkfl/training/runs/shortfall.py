@@ -13,7 +13,7 @@ from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
 GROWN = 2  # times the loss without training: from there on a run that has learned nothing has diverged
-FLAT = 0.99  # of a loss: above it a loss is no lower
+FLAT = 0.99  # share of a loss; a loss above it counts as no lower
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
@@ -74,7 +74,7 @@ def _judged(
 
 
 def _most_frequent(y: Tensor) -> float | None:
-    """The share of the most frequent class; None of labels that are none, nor classes in disguise."""
+    """The share of the most frequent class; None for labels without classes."""
     if y.is_floating_point():
         y = (y > 0).long() if y.ndim == 1 else y.argmax(1)
     return float(torch.bincount(y).max()) / len(y) if len(y) else None

@@ -60,7 +60,7 @@ class RunRecord:
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
-            if folder.checkpoint.is_file():  # before the checkpoint, so that it never tells of fewer rounds
+            if folder.checkpoint.is_file():  # before the checkpoint, so that it never reports fewer rounds
                 folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
@@ -93,10 +93,10 @@ class Run:
 
     Args:
         config: all that was chosen.
-        federation: what it was made of.
+        federation: the parts of the run.
         state: after the last round.
         rows: what was measured before training and after every round, earlier stages' too.
-        folder: where it is kept.
+        folder: the folder that keeps the run.
     """
 
     config: RunConfig
@@ -243,7 +243,7 @@ def load_run(
     """The run in a folder after the last round that was kept; nothing is trained, nothing is written.
 
     Args:
-        folder: where the run was kept.
+        folder: the folder that keeps the run.
         method: the method, if the run had an object of yours: a folder keeps its name only; default not needed for a
             name.
         data: the data, if the run had an object of yours; default not needed for a name.
@@ -290,7 +290,7 @@ def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
     """Refuse a configuration that has only the name of an object, where the object itself is not given.
 
     Raises:
-        ValueError: so it is.
+        ValueError: an object is missing.
     """
     for name in OBJECTS:
         if name not in objects and getattr(config, name).startswith("<"):
