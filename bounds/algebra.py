@@ -24,7 +24,7 @@ class Vanishes(Step):
 
 @dataclass(frozen=True)
 class Nonnegative(Step):
-    """Each expression is a polynomial in symbols that are at least 0, and none of its coefficients is negative."""
+    """Each expression is a polynomial in symbols that are at least 0, without a negative coefficient."""
 
     expressions: tuple[sp.Expr, ...] = ()
     symbols: tuple[sp.Symbol, ...] = ()

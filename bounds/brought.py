@@ -71,7 +71,7 @@ def extension_of(statement: Statement) -> Extension | None:
 
 
 def failure(error: BaseException, statement: Statement) -> str:
-    """What went wrong in a statement's own code, and at which line of its file, or of what its paper's folder has."""
+    """The error in a statement's own code, and its line in the statement's file or its paper's folder."""
     extension = extension_of(statement)
     if extension is None:  # what lies in `bounds` itself calls every statement: those lines say nothing
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
@@ -99,7 +99,7 @@ def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Stat
     """The STATEMENTS of a module that somebody brought.
 
     Raises:
-        ExtensionError: there are none, or their ids cannot be theirs.
+        ExtensionError: there are no statements, or their ids are not allowed.
     """
     from bounds.statement import Statement
 

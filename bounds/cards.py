@@ -1,4 +1,4 @@
-"""What the catalogue says in words, kept in cards.json: reading it builds no formula, which takes seconds.
+"""The words of the catalogue, kept in cards.json: reading it builds no formula, which would take seconds.
 
 `python -m verification.cards` writes it anew after a change of `bounds`; until then nothing is read from it.
 """
@@ -51,7 +51,7 @@ class Card:
     uses: tuple[str, ...]
     symbols: tuple[str, ...]
     word: str  # that `bounds.find` finds it by
-    own: bool  # of this project
+    own: bool  # whether the statement is this project's
 
 
 @cache

@@ -68,7 +68,7 @@ class Case:
 
     @property
     def n_runs(self) -> int:
-        """As how many admitted cases it counts: a ladder is made of many runs."""
+        """The number of admitted cases that it counts as: a ladder consists of many runs."""
         return 1
 
     @property
@@ -106,7 +106,7 @@ class Case:
         """The same case with fewer networks, where fewer often decide; itself where they do not.
 
         Args:
-            share: of the networks, above 0.
+            share: share of the networks, above 0.
         """
         return self
 
@@ -163,13 +163,13 @@ class _Bare(Case):
 
 
 def case_of(thing: Any) -> Case:
-    """An object that statements are checked on, as a case. This is the one place where it is asked what it is.
+    """An object that statements are checked on, as a case. This is the one place that checks what it is.
 
     Args:
         thing: any object.
 
     Raises:
-        TypeError: it has what only a `Case` is asked for, and is none.
+        TypeError: an object with attributes that only a `Case` has, which is no `Case`.
     """
     if isinstance(thing, Case):
         return thing
@@ -183,8 +183,8 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
     """The method `describe` of a class of cases that says these of each.
 
     Args:
-        words: of READ_FROM, or attributes of the case.
-        others: of other names, word="attribute" or "its.attribute".
+        words: words of READ_FROM, or attributes of the case.
+        others: entries with other names, word="attribute" or "its.attribute".
     """
     places = {word: READ_FROM.get(word, word) for word in words} | others
 
@@ -199,8 +199,8 @@ def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
     """The Gaussian network of a seed, in the shapes of this one.
 
     Args:
-        weights: whose shapes are taken.
-        seed: of the new network.
+        weights: the network whose shapes are taken.
+        seed: seed of the new network.
         sigma: standard deviation of its hidden weights.
     """
     width, d = weights.hidden.shape

@@ -1,4 +1,4 @@
-"""What each form's recorded outcome rests on, from trials to theorems that a machine has checked."""
+"""The evidence for each form's recorded outcome, from trials to theorems that a machine has checked."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ MEANING = {
 
 
 def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, ...]]:
-    """What a form's recorded outcome rests on, weakest first, each with the places in the repository that show it.
+    """The evidence for a form's recorded outcome, weakest first, each with the places in the repository that show it.
 
     A statement of the user's own has trials alone; what is recorded open or untested has nothing.
     """
@@ -47,7 +47,7 @@ def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, .
 
 
 def strongest(statement: Statement, form: Form) -> str:
-    """The strongest kind of evidence for a form in a word or three; empty where there is none."""
+    """The strongest kind of evidence for a form in one to three words; empty where there is none."""
     return next(reversed(list(evidence(statement, form))), "")
 
 

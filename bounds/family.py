@@ -15,7 +15,7 @@ FEW, ENOUGH = 5, 20
 
 
 class AnyFamily(Protocol):
-    """What every family of cases has: a `Family`, or a class of yours.
+    """The interface of a family of cases: a `Family`, or a class of yours.
 
     A family is hashable, and equal families share their cases.
     """
@@ -103,7 +103,7 @@ def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
     Args:
         base: the other family.
         name: what reports call this one.
-        change: of a case, a function of a module.
+        change: (a case) -> a case, a function of a module.
     """
     needs = None if base.required == needed(base.trials) else base.required
     return Family(name, _changed, _all_changed, (base, change), base.trials, needs)

@@ -49,7 +49,7 @@ class FederatedRun(Case):
     bits: int = 256
     linearised: bool = False  # activation patterns frozen: the network linearised in its weights
     movements: bool = True  # whether movements, steps and flips are recorded
-    device: str | None = None  # of the training engine; None: the simulator
+    device: str | None = None  # device of the training engine; None: the simulator
 
     def prepare(self) -> None:
         """Run the simulations now; they release the interpreter, so that a thread can do this while another judges."""
@@ -106,7 +106,7 @@ class FederatedRun(Case):
         """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error.
 
         Args:
-            name: of the field.
+            name: the name of the field.
 
         Raises:
             FloatingPointError: the run overflowed. ValueError: movements were asked of a family that records none.
@@ -128,7 +128,8 @@ class FederatedRun(Case):
             error = ORDER_SAFETY * np.abs(value - exact.value) + exact.error + 8 * np.finfo(float).eps * np.abs(value)
             return Estimate(value, error, "extended precision")
         difference = np.abs(value - other)
-        if difference.ndim > 1:  # two orders may agree on one entry by chance; the worst of a round speaks for all
+        # two orders may agree on one entry by chance; the worst entry of a round counts for all
+        if difference.ndim > 1:
             difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)
         difference = np.maximum.accumulate(difference, axis=0)
         error = ORDER_SAFETY * difference + 8 * np.finfo(float).eps * np.abs(value)
@@ -186,14 +187,14 @@ class FederatedRun(Case):
         """The same case computed in another arithmetic.
 
         Args:
-            arithmetic: of the run.
-            bits: of the balls, default 256.
+            arithmetic: the arithmetic of the run.
+            bits: precision of the balls, default 256.
         """
         return replace(self, arithmetic=arithmetic, bits=bits)
 
     @property
     def snapshot_round(self) -> int:
-        """The round whose inner life (local weights, Gram matrices) is looked at: the middle one."""
+        """The round whose local weights and Gram matrices are examined: the middle one."""
         return self.setup.rounds // 2
 
     @cached_property
@@ -255,7 +256,7 @@ def federated_run(
         problem: data with scalar labels.
         setup: sizes, steps and seed.
         weights: hidden (m, d) and signs (m,); default drawn from the setup's seed.
-        device: of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
+        device: device of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
     """
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
 
@@ -275,7 +276,7 @@ def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
 
     Args:
         outputs: with their errors.
-        target: which broadcasts with them.
+        target: an array that broadcasts with them.
     """
     return (outputs - target).norm(-1)
 
@@ -325,7 +326,7 @@ class FederatedFamily:
         """Bytes of memory of a case of these data: a run, the network, two records, and two rounds kept in each.
 
         Args:
-            problem: of the case.
+            problem: the data of the case.
             width: m.
             rounds: T.
         """
@@ -366,8 +367,8 @@ def federated_families(
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
-        options: what the user chose.
-        label: of the choice in `defaults`, for reports.
+        options: the user's choices.
+        label: name of the choice in `defaults`, for reports.
         linearised: patterns stay those of the start.
         movements: record movements too, at half as much time again.
         defaults: fields of Setup that a statement wants otherwise than the default; `label` names that choice in

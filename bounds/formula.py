@@ -16,7 +16,7 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # expressions whose evaluation is kept
-# The setup has the size that a premise asks for; 1: at least, -1: at most.
+# The setup has the size that a premise requires; 1: at least, -1: at most.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
@@ -64,7 +64,7 @@ class Formula:
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
-            bits: of the balls; default `PRECISION`.
+            bits: precision of the balls; default `PRECISION`.
 
         Raises:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
@@ -90,7 +90,7 @@ class Formula:
         return float(np.max(evaluate(self.failure, constants).hi))
 
     def premise_at(self, constants: Constants) -> dict[str, float]:
-        """What the premise asks for on a case, by symbol.
+        """The sizes that the premise requires on a case, by symbol.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -98,10 +98,10 @@ class Formula:
         return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
 
     def lacking(self, case: Any, constants: Constants) -> dict[str, float]:
-        """What the premise asks for and a case does not have, by symbol; infinitely wide cases lack no width.
+        """The sizes that the premise requires and a case lacks, by symbol; infinitely wide cases lack no width.
 
         Args:
-            case: of the statement; one without a network's `weights` is infinitely wide, and lacks nothing.
+            case: a case of the statement; one without a network's `weights` is infinitely wide, and lacks nothing.
             constants: a number, array or `Estimate` for each symbol.
         """
         if not self.premise or getattr(case, "weights", None) is None:
@@ -121,8 +121,8 @@ class Formula:
         """The positive values of `symbol` at which the last part equals `value`, the other symbols given.
 
         Args:
-            symbol: of the formula.
-            value: of its last part.
+            symbol: a symbol of the formula.
+            value: the value of its last part.
             constants: numbers or enclosures of the other symbols.
         """
         expression = self.parts[-1]
@@ -132,10 +132,10 @@ class Formula:
         return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
 
     def mutated(self, change: Callable[[Any], Any]) -> Self:
-        """The same formula with every part (and the lower end) changed: what a mutant is.
+        """The same formula with every part (and the lower end) changed, as a mutant.
 
         Args:
-            change: of a sympy expression.
+            change: (a sympy expression) -> another.
         """
         lower = None if self.lower is None else change(self.lower)
         return replace(self, expression=tuple(change(part) for part in self.parts), lower=lower)
@@ -147,7 +147,7 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     Args:
         expression: in sympy.
         constants: a number, array or `Estimate` for each of its symbols.
-        bits: of the balls; default 128.
+        bits: precision of the balls; default 128.
 
     Raises:
         KeyError: a symbol has no value. ValueError: arrays for a matrix formula.
@@ -258,8 +258,8 @@ class _Compiled:
 
 @lru_cache(maxsize=COMPILED)
 def _compiled(expression: Any) -> _Compiled:
-    places: dict[Any, int] = {}  # of the scalar symbols
-    numbers: dict[Any, int] = {}  # of all nodes
+    places: dict[Any, int] = {}  # positions of the scalar symbols
+    numbers: dict[Any, int] = {}  # positions of all nodes
     steps: list[Value] = []
 
     def number(node: Any) -> int:
@@ -276,7 +276,7 @@ def _compiled(expression: Any) -> _Compiled:
 
 
 def _arguments(node: Any) -> tuple:
-    """What the value of a sympy node follows from."""
+    """The arguments from which the value of a sympy node is computed."""
     if isinstance(node, sp.MatrixSymbol | sp.Identity):
         return ()
     return node.args[:1] if _is_root(node) else node.args
@@ -298,7 +298,7 @@ def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
         return lambda environment, values: whole
     if node.is_Rational:
         exact = flint.fmpq(int(node.p), int(node.q))
-        return lambda environment, values: arb(exact)  # rounded to the precision asked for
+        return lambda environment, values: arb(exact)  # rounded to the current precision
     if node is sp.pi:
         return lambda environment, values: arb.pi()
     if node is sp.E:

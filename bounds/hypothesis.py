@@ -39,7 +39,7 @@ class Limit:
         """The value on a case and the limit: "eta_l n K = 2.4, at most 1.2564".
 
         Args:
-            case: of the statement's families.
+            case: a case of the statement's families.
         """
         words = "at most" if self.at_least is None else "at least"
         return f"{self.quantity} = {_short(self.value(case))}, {words} {_short(self._limit(case))}"
@@ -65,7 +65,7 @@ class Hypothesis:
         """Whether the case meets it, by more than the margin's own error.
 
         Args:
-            case: of the statement's families.
+            case: a case of the statement's families.
         """
         return self.least(case) >= 0
 
@@ -73,7 +73,7 @@ class Hypothesis:
         """The smallest entry of the margin less its error; NaN where one is unknown.
 
         Args:
-            case: of the statement's families.
+            case: a case of the statement's families.
 
         Raises:
             TypeError: the margin is no number.
@@ -105,7 +105,7 @@ class Hypothesis:
         """The value on a case beside the required one; where only the margin is known, by how much it is missed.
 
         Args:
-            case: of the statement's families.
+            case: a case of the statement's families.
             least: the smallest entry of the margin.
         """
         if isinstance(self.margin, Limit):

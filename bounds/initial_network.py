@@ -106,7 +106,7 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
     """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip.
 
     Args:
-        length: of the sample, default 1.
+        length: length of the sample, default 1.
         sigma: standard deviation of the weights, default 1.
     """
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
@@ -122,7 +122,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of such networks, which knows what a case takes of memory."""
+    """A family of such networks, with the memory of its cases."""
 
     @property
     def base(self) -> FederatedFamily:
@@ -133,7 +133,7 @@ class InitialNetworkFamily(Family):
         """Bytes of memory of a case of these data: the network while it is drawn, for any number of rounds.
 
         Args:
-            problem: of the case.
+            problem: the data of the case.
             width: m.
             rounds: not used.
         """
@@ -141,7 +141,7 @@ class InitialNetworkFamily(Family):
 
 
 def initial_network_families(options: Options) -> tuple[InitialNetworkFamily, ...]:
-    """The default families, or the user's data, looked at before training.
+    """The default families, or the user's data, measured before training.
 
     Args:
         options: data, sizes, steps and seed, as the user chose them.

@@ -101,7 +101,7 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
         text: words, in any case; default none.
 
     Raises:
-        ValueError: an unknown paper, or none of the statements is left.
+        ValueError: an unknown paper, or no statement is left.
     """
     if paper is not None and paper not in papers():
         raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(papers())}")

@@ -22,7 +22,7 @@ def scaled(factor: Any) -> Mutant:
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
 
     def change(expression: Any) -> Any:
-        # of matrices `*` would simplify all of the expression again, for seconds
+        # for matrices `*` would simplify the whole expression again, for seconds
         return sp.MatMul(factor, expression) if isinstance(expression, sp.MatrixExpr) else factor * expression
 
     return Mutant(f"times {factor}", change, Change.CONSTANT)
@@ -32,7 +32,7 @@ def without(symbol: sp.Symbol) -> Mutant:
     """A factor dropped: the symbol replaced by 1.
 
     Args:
-        symbol: of the formula.
+        symbol: a symbol of the formula.
     """
     return replaced(symbol, 1, f"without {symbol}", Change.FACTOR)
 
@@ -41,7 +41,7 @@ def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
     """The power of one parameter changed: the symbol replaced by symbol**exponent.
 
     Args:
-        symbol: of the formula.
+        symbol: a symbol of the formula.
         exponent: a sympy number.
     """
     exponent = sp.sympify(exponent)
@@ -54,7 +54,7 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
     Args:
         old: the sympy expression that is replaced.
         new: the sympy expression in its place.
-        name: of the mutant, in reports.
+        name: name of the mutant, in reports.
         sort: how the formula was changed; default other.
     """
     if isinstance(old, sp.Symbol | sp.MatrixSymbol):  # nothing but itself matches a symbol, so subs need not look
@@ -66,7 +66,7 @@ def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
     """A round, a step or a count off by `amount`: t read as t+1, K as K-1.
 
     Args:
-        symbol: of the formula.
+        symbol: a symbol of the formula.
         amount: a whole number, default 1.
     """
     return replaced(symbol, symbol + amount, f"{symbol} read as {symbol}{amount:+d}", Change.INDEX)
@@ -77,7 +77,7 @@ def sign_flipped(term: Any, name: str) -> Mutant:
 
     Args:
         term: a sympy expression.
-        name: of the term, in words.
+        name: name of the term, in words.
     """
     return replaced(term, -term, f"sign of {name} flipped", Change.SIGN)
 

@@ -1,4 +1,4 @@
-"""What the user may choose for a run of the verifier; whatever is left out keeps the statement's own default."""
+"""The user's choices for a run of the verifier; an option that is left out keeps the statement's own default."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class Options:
         trials: seeds a family of cases is run with.
         until_decided: look at a share of the cases first, and at all where these do not decide; `trials` is None then.
         seed: the first of them.
-        device: where the training engine computes runs of Algorithm 1, as torch names it; None: the simulator does. The
-            others replace the fields of `Setup` of the same name.
+        device: device on which the training engine computes runs of Algorithm 1, by torch's name; None: the simulator
+            does. The others replace the fields of `Setup` of the same name.
     """
 
     data: str | None = None

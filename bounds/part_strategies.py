@@ -2,7 +2,7 @@
 
 Small sizes and wide ranges: a counterexample search draws from these whatever the statement is, and its hypotheses sort
 them. Steps are drawn relative to the eigenvalues that limit them, so that both sides of each limit are met. A case's
-own strategy stands beside it: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
+own strategy is in the case's module: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The register of what each id means: a form that changes its meaning gets a new version, never the old one's name.
+"""The register of the meaning of each id: a form that changes its meaning gets a new version, never the old one's name.
 
 `python -m bounds.registry` adds what is new to registry.json and takes nothing away.
 """
@@ -20,7 +20,7 @@ Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its 
 
 
 def meaning(statement: Statement, form: Form) -> str:
-    """The hash of what a form claims: its kind, formulas, failure probability, premise and hypotheses in words.
+    """The hash of a form's claim: its kind, formulas, failure probability, premise and hypotheses in words.
 
     Titles, notes and how the left side is measured are not part of it.
     """
@@ -33,7 +33,7 @@ def meaning(statement: Statement, form: Form) -> str:
 
 
 def version(statement: Statement, form: Form) -> int | None:
-    """How many meanings a form has had under its id; None of a statement that is not this project's."""
+    """Number of meanings that a form has had under its id; None for a statement that is not this project's."""
     return len(registered().get(statement.id, {}).get(form.value, ())) or None
 
 
@@ -51,7 +51,7 @@ def with_changes(register: Register, statements: dict[str, Statement]) -> Regist
 
 @cache
 def registered() -> Register:
-    """The register as it is kept; empty before the first one is written."""
+    """The register in its file; empty before the first one is written."""
     kept: Register = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return kept
 

@@ -87,7 +87,7 @@ class Statement(_Families):
         id: paper/label, as in the list of statements.
         title: one line.
         kind: decides the check.
-        source: where from.
+        source: its source.
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             one for each part.
@@ -190,7 +190,7 @@ class Statement(_Families):
 
         Args:
             form: one of the statement's forms.
-            case: of the statement's families.
+            case: a case of the statement's families.
 
         Raises:
             TypeError: a measured part is no Estimate.
@@ -212,7 +212,7 @@ class Statement(_Families):
 
         Args:
             form: one of the statement's forms.
-            case: of the statement's families.
+            case: a case of the statement's families.
 
         Returns: the left side, part by part, each in its shape, and the constants by symbol.
         """
@@ -247,9 +247,9 @@ class Statement(_Families):
         """The values of a symbol at which the right side equals `value`: say, the width a bound needs.
 
         Args:
-            symbol: of the formula.
-            value: of its last part.
-            constants: of the other symbols.
+            symbol: a symbol of the formula.
+            value: the value of its last part.
+            constants: values of the other symbols.
             form: default: the form that mutants are made of.
         """
         return self.forms[form or self.mutated_form].solve_for(symbol, value, constants)

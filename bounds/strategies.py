@@ -61,7 +61,7 @@ def nearly_parallel(
         antipodal: turn the second row of each pair around, so that the angle is pi minus one in the range.
 
     Raises:
-        ValueError: a range that is empty or reaches outside what is said above.
+        ValueError: a range that is empty or exceeds the ranges above.
     """
     _check_range("n", n, lowest=2)
     _check_range("d", d, lowest=2)
@@ -110,7 +110,7 @@ def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
 
     Args:
         n: samples.
-        bound: of a label's size, default 1.
+        bound: largest size of a label, default 1.
 
     Raises:
         ValueError: no sample, or a bound that is not positive and finite.
@@ -130,7 +130,7 @@ def problems(
     Args:
         x: draws data (n, d); default unit_data().
         clients: smallest and largest number, both included; default (1, 4).
-        bound: of the labels' size; default 1.
+        bound: largest size of a label; default 1.
 
     Raises:
         ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the
@@ -303,7 +303,7 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
     triangular = [[*row, 1, *[0] * (features - len(row) - 1)] for row in below]
     chosen = [tuple(row[j] for j in columns) for row in triangular]
     if not positive:
-        terms = draw(st.integers(2, count))  # of two or more independent rows: parallel to none of them
+        terms = draw(st.integers(2, count))  # a combination of two or more independent rows: parallel to none of them
         factors = draw(st.lists(st.sampled_from([1, -1, 2, -2]), min_size=terms, max_size=terms))
         parts = [_scaled(row, factor) for row, factor in zip(chosen, factors, strict=False)]
         chosen.append(tuple(sum(column) for column in zip(*parts, strict=True)))

@@ -32,7 +32,7 @@ class Form(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a check found. `OPEN` only records that nothing is settled yet."""
+    """The result of a check. `OPEN` only records that nothing is settled yet."""
 
     HOLDS = "holds"
     TOUCHES = "touches"
@@ -92,13 +92,13 @@ class Source:
 
     @property
     def provenance(self) -> Provenance:
-        """What its forms are read from."""
+        """The kind of text that its forms are read from."""
         return self.read or READ_FROM.get(self.paper, Provenance.TEXT)
 
 
 @dataclass(frozen=True)
 class Convention:
-    """What a paper's statements mean in one respect, and what was printed or left open there."""
+    """The reading of a paper's statements in one respect, and the paper's text or its silence there."""
 
     about: str
     used: str

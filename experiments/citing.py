@@ -15,7 +15,7 @@ from ntkfl.version import VERSION
 if TYPE_CHECKING:
     from bounds.cards import Card
 
-YEAR = 2026  # of this version
+YEAR = 2026  # year of this version
 TOOL = f"""@software{{ntkfl,
   author    = {{{{The ntkfl project}}}},
   title     = {{ntkfl: the theorems of federated learning on wide networks, run}},
@@ -110,7 +110,7 @@ def _of_statements(word: str) -> Citation:
 
 
 def _findings(statement: Card) -> list[str]:
-    """An entry for every form that differs from what holds: where it is shown, and what checks it without us."""
+    """An entry for every form that differs from one that holds: the pages that show it, an independent check."""
     from verification.findings.address import address, anchor, check_script, findings_of
 
     entries = []

@@ -30,7 +30,7 @@ class BoundsRow:
     """Two networks: the bounds on the barrier between them, and the truth.
 
     Args:
-        side: of the cube that they were drawn in, or of the smallest one around their anchor that holds them.
+        side: side of the cube of the draw, or of the smallest cube around their anchor that holds them.
         stated: Theorem 3.5 at that side.
         first: R1.
         sure: the sure bound.
@@ -56,7 +56,7 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
 
     Args:
         delta: failure probability of Theorem 3.5 and R1, default .1.
-        seed: of the draws, default 0.
+        seed: seed of the draws, default 0.
     """
     for units, features, side, at_origin in CUBES:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
@@ -85,14 +85,14 @@ def trained_rows(
 
     Args:
         images: a data set of `ntkfl.data.BUILT_IN`; default digits.
-        samples: of it, half for each of two networks; default 400.
+        samples: number of samples, half for each of two networks; default 400.
         width: hidden units; default 32.
-        steps: of gradient descent, local ones over all rounds; default 300.
-        clients: of the federated rows, default 4.
-        rounds: of the federated rows, default 10.
-        weight: of the connectivity loss; default 1.
+        steps: steps of gradient descent, local steps over all rounds; default 300.
+        clients: clients of the federated rows, default 4.
+        rounds: rounds of the federated rows, default 10.
+        weight: weight of the connectivity loss; default 1.
         delta: failure probability of Theorem 3.5 and R1; default 0.1.
-        seed: of networks and data; default 0.
+        seed: seed of networks and data; default 0.
 
     Raises:
         TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.

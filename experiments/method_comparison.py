@@ -1,4 +1,4 @@
-"""Methods side by side: the same data, split, start and cohorts for each seed, and what one has more than the first."""
+"""Methods side by side: the same data, split, start and cohorts for each seed, and their differences from the first."""
 
 import math
 import re
@@ -34,13 +34,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class MethodComparison:
-    """What every method came to with every seed.
+    """The results of every method with every seed.
 
     Args:
         methods: as given, the first one the baseline.
         seeds: as run.
         values: by measure, (methods, seeds): the mean of the last rounds, as `ntkfl.training.runs.summary` has it.
-        shortfalls: of the runs that have learned nothing: the method, the seed, and the sentence that says how.
+        shortfalls: the runs that have learned nothing: the method, the seed, and the sentence about it.
     """
 
     methods: tuple[str, ...]
@@ -58,7 +58,7 @@ class MethodComparison:
         return _interval(self.values[measure][method], LEVEL)
 
     def difference(self, measure: str, method: int) -> Interval:
-        """The mean over the seeds of what a method has more than the baseline with the same seed.
+        """The mean over the seeds of a method's difference from the baseline with the same seed.
 
         The intervals of all methods hold together with at least 95%: each is at the level 1 - 5% / (methods - 1).
 

@@ -23,7 +23,7 @@ HOMES = {  # the folder in which a file of each kind is one of the project
 
 @dataclass(frozen=True)
 class NewFile:
-    """What commands call the new thing in the project's folder, the name of its file, and what the file says."""
+    """The command's word for the new thing in the project's folder, the name of its file, and the file's text."""
 
     id: str
     file: str
@@ -70,8 +70,8 @@ def new_file(kind: Kind, name: str) -> NewFile:
     """The file of a new method, architecture or study, to be used by its path; in the project's folder, by its name.
 
     Args:
-        kind: what it is.
-        name: of a-z and 0-9, with single dashes between, a letter first.
+        kind: the kind of thing.
+        name: a-z and 0-9, with single dashes between, a letter first.
 
     Raises:
         ValueError: another name, or one that is taken.

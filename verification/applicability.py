@@ -52,7 +52,7 @@ class Applicability:
 
     @property
     def statement(self) -> Statement:
-        """What was looked at."""
+        """The statement that was checked."""
         return self.plan.statement
 
     @property
@@ -71,8 +71,8 @@ def applicable(
     keeps this quick.
 
     Args:
-        statements: to be looked at.
-        options: of the user: data, steps, seed.
+        statements: statements to check.
+        options: the user's options: data, steps, seed.
         progress: told of each form; default nobody.
         auto_step: give a form a step of its own where that alone meets its hypotheses.
 
@@ -89,8 +89,8 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
     """The forms that `applicable` looks at, and how many others there are.
 
     Args:
-        statements: to be looked at.
-        options: of the user: data, steps, seed.
+        statements: statements to check.
+        options: the user's options: data, steps, seed.
 
     Returns: the forms, each with its statement and the first of its families, and the number of others.
 
@@ -119,7 +119,7 @@ def looked_at(
 
     Args:
         forms: as `about_data` gives them; forms of one family share their case.
-        options: of the user: data, steps, seed.
+        options: the user's options: data, steps, seed.
         progress: told of each family; default nobody.
         auto_step: give a form a step of its own where that alone meets its hypotheses.
     """
@@ -137,7 +137,7 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """What one case says of a form: the plan, and the judgement if the plan can be tested."""
+    """The result of one case for a form: the plan, and the judgement if the plan can be tested."""
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
     label = {"cases": check.families[0].name, "case_seed": options.seed}

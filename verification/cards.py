@@ -39,7 +39,7 @@ def cards(*words: str) -> tuple[Card, ...]:
 
 
 def card_of(statement: Statement) -> Card:
-    """What one statement says.
+    """The words of one statement.
 
     Args:
         statement: any.

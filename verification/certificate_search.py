@@ -10,7 +10,7 @@ from verification.judging.boundary import boundary
 SMALLEST_WIDTH, LARGEST_WIDTH = 16, 2**20
 SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # divided by the largest squared norm of a row, as stable steps are
 FIRST_WIDTH = 4096
-RATIO = 1.1  # of a value that does not certify and one that does, at which the search ends
+RATIO = 1.1  # ratio of a value that does not certify to one that does, at which the search ends
 
 Progress = Callable[[float, Certified | None], None]  # a value that was tried; None: training overflowed
 

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Certified:
-    """What the best of several theorems finds for the network after `round` rounds, as its record `found`."""
+    """The best result of several theorems for the network after `round` rounds, as its record `found`."""
 
     theorem: str
     round: int
@@ -27,7 +27,7 @@ def certify(
     weights: Weights | None = None,
     certificate: Callable[[Problem, Setup, Weights], Result] = a_priori_certificate,  # type: ignore[assignment]
 ) -> Result:
-    """What a certificate finds for the network with these weights, before any training.
+    """The result of a certificate for the network with these weights, before any training.
 
     Args:
         problem: data with scalar labels.
@@ -36,7 +36,7 @@ def certify(
         certificate: the theorem to run; default the a-priori convergence certificate fl-ntk/B.3-certificate.
 
     Raises:
-        ValueError: what the certificate refuses.
+        ValueError: the certificate refuses the network.
     """
     require_problem(problem)
     require_setup(setup)
@@ -53,7 +53,7 @@ def best_certificate(
     Args:
         problem: data with scalar labels.
         setup: sizes and steps.
-        weights: of the network to certify.
+        weights: the network to certify.
         round_: how many rounds it has been trained, for the report; default 0.
         theorems: those to try, by name; default X.11 and X.12.
     """

@@ -20,9 +20,9 @@ class Exponent:
 
     Args:
         statement: the id of the statement that claims it.
-        title: of the statement.
+        title: title of the statement.
         theory: the power as claimed.
-        coefficient: the leading coefficient as claimed; None where none is.
+        coefficient: the claimed leading coefficient; None where none is claimed.
         measured: the log-log slope with its 99% interval.
         found: the coefficient at the three largest widths. It and `measured` are None where noise hides the slope.
     """

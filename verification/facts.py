@@ -21,7 +21,7 @@ class Needed(StrEnum):
 
     YES = "needed"  # without the hypothesis a stored case violates the claim
     NOT_SHOWN = "not shown"  # there is a stored case, and it does not show it
-    NO_CASE = "no case"  # none is stored
+    NO_CASE = "no case"  # there is no stored case
 
 
 class Where(StrEnum):
@@ -38,7 +38,7 @@ class Elsewhere:
 
     Args:
         where: on which cases.
-        ratio: left/right there, or what stands for it in this kind of claim. Default: not known.
+        ratio: left/right there, or its counterpart for this kind of claim. Default: not known.
     """
 
     where: Where
@@ -65,9 +65,10 @@ class Vacuous:
     """Why a bound says nothing that can be run.
 
     Args:
-        at_least: by symbol, the size that its own premise asks for and nobody can run.
+        at_least: by symbol, the required size that no run can have.
         at_most: the same of steps that are too small.
-        factor: by which a bound that holds without the theorem is smaller, in every case at least. Default: none is.
+        factor: by which a bound that holds without the theorem is smaller, in every case at least. Default: there is
+            none.
     """
 
     at_least: dict[str, float] = field(default_factory=dict)
@@ -77,11 +78,11 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Witness:
-    """What the stored case of a form showed.
+    """The result of the stored case of a form.
 
     Args:
-        ratio: left/right, or what stands for it in this kind of claim.
-        outcome: of the comparison.
+        ratio: left/right, or its counterpart for this kind of claim.
+        outcome: outcome of the comparison.
         unmet: the hypotheses that the case does not meet.
         fallen: why its violation is not confirmed. Default: it is, or there is none.
     """

@@ -57,7 +57,7 @@ class FalseAlarms:
 
 @dataclass
 class _Described:
-    """A statement's constants, noting the descriptions of the cases that it is asked for."""
+    """A statement's constants, which also notes the descriptions of their cases."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: set[str] = field(default_factory=set)

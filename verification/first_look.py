@@ -103,9 +103,9 @@ def first_look(
 
     Args:
         statements: statements to judge.
-        options: of the user: data, sizes, steps, seed.
+        options: the user's options: data, sizes, steps, seed.
         progress: told of each family of cases; default nobody.
-        cases: of each statement that is checked; default 5.
+        cases: cases of each checked statement; default 5.
 
     Raises:
         ValueError: the options name no data.

@@ -98,7 +98,7 @@ def score(mutants: Iterable[MutantFound]) -> str:
 
 
 def _survivors(mutants: list[MutantFound]) -> str:
-    """The kinds of the survivors, gathered by what they have in common."""
+    """The kinds of the survivors, grouped by their common part."""
     reasons: dict[str, Counter] = {}
     for mutant in mutants:
         if mutant.fate is Fate.SURVIVED:

@@ -72,7 +72,7 @@ class _Plain(StrPrinter):
 
 
 def signed_terms(total: Any) -> list[tuple[bool, Any]]:
-    """The terms of a sum as they are written, what is added first; each with whether it is subtracted."""
+    """The terms of a sum in written order, positive ones first; each with whether it is subtracted."""
     first, *others = sorted(total.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
     return [(False, first)] + [(minus := _negative(term), -term if minus else term) for term in others]
 
@@ -113,7 +113,7 @@ def case_text(case: dict) -> str:
 
 
 def claim_lines(statement: Statement, form: Form) -> list[str]:
-    """What one form claims, one line a part, then its failure probability and its premise where it has them."""
+    """The claim of one form, one line a part, then its failure probability and its premise where it has them."""
     formula, relation, lefts = statement.forms[form], RELATION[statement.kind], statement.left_formulas(form)
     parts, measured = formula.parts, "exponent" if statement.kind is Kind.RATE else "left"
     lines = []

@@ -112,7 +112,7 @@ def plans_on_data(
     Args:
         statements: to be checked.
         forms: only these; None: all.
-        options: of the user: data, sizes, steps, seed.
+        options: the user's options: data, sizes, steps, seed.
         auto_step: as in `planned`.
         progress: told of each form; default nobody.
 
@@ -124,7 +124,7 @@ def plans_on_data(
     for done, (statement, form) in enumerate(about, 1):
         plan = Plan(statement, form, options)
         if not isinstance(plan.family, WidthFamily):
-            with suppress(ArithmeticError, ValueError):  # of one case: its verdict says so
+            with suppress(ArithmeticError, ValueError):  # an error of one case: its verdict says so
                 plan = planned(statement, form, options, cases, auto_step)
         plans.append(plan)
         if progress is not None:

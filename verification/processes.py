@@ -85,7 +85,7 @@ def verify_in_processes(
 
 
 class _Worker:
-    """A process, the connection to it, and what it is checking."""
+    """A process, the connection to it, and its present unit."""
 
     def __init__(self, options: Options, forms: Sequence[Form] | None) -> None:
         context = multiprocessing.get_context("forkserver")

@@ -14,7 +14,7 @@ COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_erro
 class Curve:
     """Values along something: `along` is "size" (of a ladder), "round" or "entry" (of an array, the ratio there).
 
-    claimed: the power of the size that is claimed. part: of the claim. error: empty where none is known.
+    claimed: the claimed power of the size. part: part of the claim. error: empty where none is known.
     """
 
     family: str
@@ -45,8 +45,8 @@ class Seen:
     `cases` counts the admitted cases; the rows may be fewer. `family` is an index into `families`. `x` and `y` are the
     right and left side; for an identity the relative error and the difference; for a two-sided claim the upper end and
     the place between the ends, 0 to 1. `outcome` is an index into `compare.SEVERITY`. `ratio` is left/right or its
-    substitute. `knobs` has, by name, what the ratio may depend on. `failed` counts the cases that broke a claim which
-    may fail with a probability between the two of `allowed`.
+    substitute. `knobs` has, by name, the quantities that the ratio may depend on. `failed` counts the cases that broke
+    a claim which may fail with a probability between the two of `allowed`.
     """
 
     cases: int

@@ -8,7 +8,7 @@ def as_text(card: Card, width: int = 100) -> str:
     """Claim, hypotheses, formulas, source, how each side is measured, mutants and symbols, as plain text.
 
     Args:
-        card: what the statement says: `verification.cards.card_of`.
+        card: the words of the statement: `verification.cards.card_of`.
         width: columns; longer lines are wrapped between words; default 100.
     """
     lines = wrapped(f"{card.id}  {card.title}", width)

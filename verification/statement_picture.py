@@ -16,7 +16,7 @@ def seen_of(
     progress: Progress | None = None,
     limit: int | None = None,
 ) -> dict[tuple[str, Form], Seen]:
-    """What is seen of every form on the cases of `verify`, stored cases included; without its mutants and verdicts.
+    """The measurements of every form on the cases of `verify`, stored cases included, without its mutants and verdicts.
 
     Args:
         statements: in all their forms.

@@ -35,7 +35,7 @@ def prove(step: Step) -> Proof:
     """Prove a step, or say why not: not proved need not mean wrong, unless a point that breaks it is named.
 
     Args:
-        step: of a derivation.
+        step: a step of a derivation.
 
     Raises:
         TypeError: a kind of step that no prover is registered for.

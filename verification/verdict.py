@@ -1,4 +1,4 @@
-"""What a check found, as a value: every report is made from it, and it survives JSON unchanged."""
+"""The result of a check, as a value: every report is made from it, and it survives JSON unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Side:
         """The side that an estimate of one number is.
 
         Args:
-            estimate: of one number.
+            estimate: an Estimate of one number.
         """
         return cls(float(estimate.value), float(estimate.error), estimate.method)
 
@@ -155,8 +155,8 @@ class Verdict:
         """Whether the outcome differs from the recorded outcome.
 
         With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
-        recorded to hold counts, and a check that an exception ended. So it is where a check was interrupted. A violated
-        form that is recorded open contradicts nothing; `refutes_open` says it.
+        recorded to hold counts, and a check that an exception ended. The same holds for an interrupted check. A
+        violated form that is recorded open contradicts nothing; `refutes_open` says it.
         """
         if self.own_data or self.data_unused or not self.complete:
             return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)

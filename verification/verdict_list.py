@@ -28,7 +28,7 @@ READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPO
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What differs from the record, then violated, unresolved, untested, touches, not refuted, holds.
 
-    Of what is violated, what a scan or a report alone says comes last. Else in the given order.
+    Violations by a scan or a report alone come last. Else in the given order.
 
     Args:
         verdicts: as `verify` gives them.
@@ -173,7 +173,7 @@ def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in a table's cell too.
+    """Text that Markdown shows unchanged, in a table's cell too.
 
     Args:
         text: any text.
@@ -238,7 +238,7 @@ def _only_seen(verdict: Verdict) -> str:
 
 
 def _decided_by(verdict: Verdict) -> str:
-    """What violates the claim where none of its cases does, and by how much: a search, or the stored case."""
+    """The violation of a claim that holds in all its cases, and its size: by a search, or by the stored case."""
     if verdict.broken_by_search:
         return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"
     if verdict.violated:

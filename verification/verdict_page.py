@@ -116,12 +116,12 @@ def ratio_text(ratio: float, digits: int = 4) -> str:
 
 
 def measured_ratio(kind: Kind, ratio: float) -> str:
-    """The ratio of the sides to three digits, with what it is called in this kind of claim."""
+    """The ratio of the sides to three digits, with its name for this kind of claim."""
     return f"{MEASURE.get(kind, 'left/right')} {ratio_text(ratio, 3)}"
 
 
 def witness_text(witness: Witness) -> str:
-    """What the stored case showed."""
+    """The result of the stored case."""
     ratio = f"left/right {witness.ratio:.4g}"
     if witness.unmet:
         return f"the stored case does not meet {', '.join(witness.unmet)}"
@@ -136,7 +136,7 @@ def needed_text(needed: Needed) -> str:
 
 
 def unmet_text(unmet: Unmet) -> str:
-    """What a rejected case misses, and what would do."""
+    """The hypothesis that a rejected case misses, and the options that would meet it."""
     eased = f": {unmet.options} {'passes' if unmet.passes else 'meets it'}" if unmet.options else ""
     return unmet.found + eased
 
@@ -226,7 +226,7 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
 
 
 def read_from(statement: Statement, form: Form) -> str:
-    """What a form's signs come from, and how sure they are."""
+    """The source of a form's signs, and how sure they are."""
     return "; ".join(filter(None, (READ[statement.provenance(form)], statement.forms[form].reading)))
 
 
@@ -255,7 +255,7 @@ def _side(side: Side | None) -> list[str]:
 
 
 def tightness_lines(verdict: Verdict) -> list[str]:
-    """The ratios of the two sides, and what they are ratios of."""
+    """The ratios of the two sides, and their meaning."""
     measure = {
         Kind.EQUALITY: "|left - right| / scale",
         Kind.RATE: "distance from the claim in half-widths",

@@ -188,7 +188,8 @@ class TrainedPairs(Case):
     """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
 
     sizes: np.ndarray  # the widths
-    barriers: np.ndarray  # of cross-entropy on the training images, (widths, pairs); `aligned`: after
+    # barriers of cross-entropy on the training images, (widths, pairs); `aligned`: after alignment
+    barriers: np.ndarray
     aligned: np.ndarray
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What Theorem 3.5 of FedGuCci says of two networks in the cube that they are in once they are aligned."""
+"""Theorem 3.5 of FedGuCci for two networks and the cube that contains them after alignment."""
 
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_families

@@ -26,7 +26,7 @@ def _constants(case: AlignedPair) -> dict:
 
 
 def steep_loss() -> AlignedPair:
-    """The squared loss far from the labels and no R: steeper than 1, the constant taken where there is none."""
+    """The squared loss far from the labels and no R: its slope exceeds 1, the constant used without R."""
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 

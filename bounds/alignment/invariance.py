@@ -1,4 +1,4 @@
-"""Permuting hidden units leaves a network's function as it is."""
+"""Permuting hidden units leaves a network's function unchanged."""
 
 import numpy as np
 import sympy as sp

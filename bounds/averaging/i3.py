@@ -49,7 +49,7 @@ def on_a_kink() -> ScaleLadder:
 
 
 def fixed_kinks() -> ScaleLadder:
-    """One unit whose row only changes its length: the kink stays, and the gap is smooth beside it."""
+    """One unit whose row only changes its length: the kink stays, and the gap is smooth elsewhere."""
     return _network([[1.0, 0.0]], [1.0], [[1.0, 0.0, 1.0], [-1.0, 0.0, -1.0]])
 
 

@@ -1,4 +1,4 @@
-"""Theorem 1: the loss of the averaged network as bias, variance, covariance and what the average itself adds."""
+"""Theorem 1: the loss of the averaged network as bias, variance, covariance and the average's own term."""
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink

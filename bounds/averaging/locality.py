@@ -1,4 +1,4 @@
-"""What the average of weights adds to the loss of an ensemble: its symbols, and their values."""
+"""The contribution of averaging weights to the loss of an ensemble: its symbols, and their values."""
 
 import sympy as sp
 

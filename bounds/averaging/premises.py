@@ -1,4 +1,4 @@
-"""What statements on averaging ask of an ensemble."""
+"""Hypotheses of statements on averaging about an ensemble."""
 
 import numpy as np
 

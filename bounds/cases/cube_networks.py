@@ -31,14 +31,14 @@ class CubeNetworks(Case):
             not positive.
     """
 
-    # anchor, networks: of one shape, C outputs
+    # anchor, networks: networks of one shape, C outputs
     anchor: TwoLayer
     networks: tuple[TwoLayer, ...]
     side: float  # d, of the cube
     x: np.ndarray  # inputs, (n, l)
     y: np.ndarray  # labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output
-    delta: float = 0.1  # failure probability asked for
-    loss: str = ABSOLUTE.name  # whose barrier is looked at
+    delta: float = 0.1  # failure probability of the claim
+    loss: str = ABSOLUTE.name  # the loss whose barrier is measured
     reach: float | None = None  # R of `lipschitz_constant`
 
     def __post_init__(self) -> None:

@@ -154,7 +154,7 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """How far the nearest kink is in any draw, less what the clients move: positive where no pattern differs."""
+        """The nearest kink's distance in any draw, less the clients' movement: positive where no pattern differs."""
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
         reach = np.linalg.norm(self.hidden - u[:, None], axis=3).max(axis=1)  # (M, h)

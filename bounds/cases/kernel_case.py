@@ -23,7 +23,7 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.problem import Problem, Setup
 
 BITS = 256
-SMALLEST_EIGENVALUE = 1e-9  # of H_inf, below which its Cholesky factor is not to be had in floats
+SMALLEST_EIGENVALUE = 1e-9  # the smallest eigenvalue of H_inf at which its Cholesky factor exists in floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class KernelCase(Case):
 
     @cached_property
     def gram(self) -> arb_mat:
-        """H = L L^T in balls, (n, n); asked for at a precision of BITS."""
+        """H = L L^T in balls, (n, n); call it at a precision of BITS."""
         factor = ball_matrix(self.factor)
         return factor * factor.transpose()
 

@@ -18,7 +18,7 @@ ROUNDINGS = 16  # times n eps: on few samples two orders may agree bit for bit, 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRegime:
-    """What `ntkfl.kernel_regime` says of a Gram matrix, as Estimates.
+    """The answers of `ntkfl.kernel_regime` for a Gram matrix, as Estimates.
 
     The error is ten times the difference to the same regime with its samples in the opposite order, and some roundings
     of what is summed. This error is measured, not proved.

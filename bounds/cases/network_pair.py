@@ -54,7 +54,7 @@ class NetworkPair(Case):
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2: what the product of the layers' differences makes."""
+        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2: the part from the product of the layers' differences."""
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts
         value = np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1)

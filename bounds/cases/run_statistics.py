@@ -25,7 +25,7 @@ class RunStatistics:
     local_step: float  # max over c, r, k of |w_{k,c,r}(t) - u_r(t)|
     total_movement: float  # |U(T) - U(0)|_F
     total_movement_limit: float  # the same at infinite width, sqrt(c_T^T H_inf c_T)
-    flips: float  # share of the pairs (r, i) whose pattern at T is another than at 0
+    flips: float  # share of the pairs (r, i) whose pattern at T differs from that at 0
     gram_drift: np.ndarray  # H(T) - H(0)
     local_gram_drift: np.ndarray  # H(t,k) - H(0)
     asymmetry: np.ndarray  # H(t,k) - H(t,k)^T; (n, n) each
@@ -34,7 +34,7 @@ class RunStatistics:
     remainder: float  # |v_2| / |y - y(t)|; both with R the run's own movement
     outputs: float  # max_t |y_m(t) - y_inf(t)|
     linearised: np.ndarray  # y_m - y_lin, (T+1, n), y_lin the kernel regime of H(0)
-    prediction: float  # RMS over five test points of f(x, T) less what the infinite-width network says there
+    prediction: float  # RMS over five test points of f(x, T) less the infinite-width network's output there
 
     @property
     def frobenius_movement(self) -> float:

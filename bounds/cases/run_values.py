@@ -1,4 +1,4 @@
-"""What the standard symbols stand for on a run of Algorithm 1."""
+"""The values of the standard symbols on a run of Algorithm 1."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""One round looked at from inside: local weights, the asymmetric Gram matrices H(t,k), the sets Q_i, v_1 and v_2."""
+"""One round in detail: local weights, the asymmetric Gram matrices H(t,k), the sets Q_i, v_1 and v_2."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Snapshot:
         return self._at_own_client(gram.doubtful)
 
     def _at_own_client(self, look: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> list[np.ndarray]:
-        """For each k, what is seen of every sample under the weights of its own client."""
+        """For each k, a quantity of every sample under the weights of its own client."""
         x, clients = self.run.problem.x, self.run.problem.clients()
         order = np.argsort(np.concatenate(clients))
         local = self.local[0][:-1]

@@ -34,7 +34,7 @@ NETWORKS = 2
 class StepLadder(Case):
     """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double."""
 
-    problem: Problem  # of clients of equal weight
+    problem: Problem  # data of clients of equal weight
     network: str  # as `WideNetwork.named` takes it
     width: int  # its neurons a layer
     seed: int  # the first

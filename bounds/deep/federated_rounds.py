@@ -77,7 +77,7 @@ def _eager_server() -> FederatedRounds:
 
 
 def _absent() -> FederatedRounds:
-    """A certified network, one of whose clients never takes part."""
+    """A certified network; one of its clients never takes part."""
     return rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, absent=True)
 
 

@@ -23,17 +23,17 @@ HALF = sp.Rational(1, 2)
 class Recursion:
     """Theta of `depth` layers of weights; the other fields are ways to get it wrong."""
 
-    activation: str  # of the hidden layers
+    activation: str  # activation of the hidden layers
     depth: int  # layers of weights
     one: bool = False  # a sample with itself, not two samples
     he: Any = 2  # between ReLU layers; None: 2
-    readout_gain: Any = 1  # of the last layer
+    readout_gain: Any = 1  # gain of the last layer
     with_readout: bool = True  # its part is counted
     arc: Any = sp.acos  # the inverse cosine
     slope_of: Any = 1  # multiplies E[phi' phi']
     trained_bias: bool = True  # the biases' own part is counted
     biased_readout: bool = False  # the readout has a bias too
-    size: Any = 2  # of a in erf's 1 + 2 a
+    size: Any = 2  # size of a in erf's 1 + 2 a
     curved: Any = 1  # GELU's part beside c / 4
 
     def expression(self) -> sp.Expr:
@@ -75,7 +75,7 @@ class Recursion:
 
 PAIRS = (("relu", 2), ("relu", 3), ("relu", 5), ("erf", 2), ("erf", 4), ("gelu", 2), ("gelu", 3))
 ALONE = (("relu", 5), ("erf", 3), ("gelu", 2))
-LEAST = 1e-7  # of a sine; balls of 128 bits still tell its arccos
+LEAST = 1e-7  # least sine; balls of 128 bits still resolve its arccos
 
 CASES = tuple((*network, False) for network in PAIRS) + tuple((*network, True) for network in ALONE)
 

@@ -22,7 +22,7 @@ from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
 from ntkfl.problem import Problem, Setup
 
 RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
-DRAWS = 8  # of B, each from 8 replicates of SAMPLING
+DRAWS = 8  # draws of B, each from 8 replicates of SAMPLING
 SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts, which are stratified
 
 
@@ -88,7 +88,7 @@ KINK_LADDERS = Family(
 )
 
 
-third = sp.Symbol("mu_3", positive=True)  # of a standard Gaussian readout weight
+third = sp.Symbol("mu_3", positive=True)  # third moment of a standard Gaussian readout weight
 THIRD = 2 * sp.sqrt(2 / sp.pi)
 
 

@@ -15,7 +15,7 @@ p, q = sp.symbols("p q", positive=True)
 
 
 def steep_loss() -> NetworkPair:
-    """The squared loss far from the labels and no R: steeper than 1, the constant taken where there is none."""
+    """The squared loss far from the labels and no R: its slope exceeds 1, the constant used without R."""
     first, second = (TwoLayer(np.array([[u]]), np.array([1.0])) for u in (1.0, -1.0))
     return NetworkPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 

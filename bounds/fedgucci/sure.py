@@ -18,7 +18,7 @@ from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer
 
-INSIDE = 0.999  # of half the side: how far the networks are from the anchor
+INSIDE = 0.999  # share of half the side: the largest distance of the networks from the anchor
 
 
 def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:

@@ -85,7 +85,7 @@ ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at on
 
 
 def _families(options: Options) -> tuple[Family, ...]:
-    """Beside them so few units and inputs that the barrier is often on the last piece."""
+    """There are also cases of so few units and inputs that the barrier is often on the last piece."""
     few = CubeFamily(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
     return small_families(options) + ((with_far_labels(few),) if options.data is None else ())
 

@@ -1,4 +1,4 @@
-"""X2: what the average of two networks outputs beside the average of their outputs, exactly."""
+"""X2: the output of the average of two networks less the average of their outputs, exactly."""
 
 import numpy as np
 import sympy as sp

@@ -1,4 +1,4 @@
-"""X4: where outputs are linear in the weights, FedGuCci is FedAvg with two steps rescaled."""
+"""X4: where outputs are linear in the weights, FedGuCci is FedAvg with two rescaled steps."""
 
 from bounds import Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import (

@@ -39,7 +39,7 @@ class SideLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """How many pairs of networks the ladder is made of."""
+        """Number of pairs of networks in the ladder."""
         return self.pairs * len(self.sides)
 
     def exponent(self, *, at_origin: bool) -> Estimate:

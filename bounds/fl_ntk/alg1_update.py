@@ -22,7 +22,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory
 
-ROUNDINGS = 64  # of a weight: it is kept as u(0) plus what it has moved
+ROUNDINGS = 64  # roundings of a weight, which is kept as u(0) plus its movement
 
 Way = Callable[..., Trajectory]
 

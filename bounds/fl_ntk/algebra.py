@@ -48,7 +48,7 @@ _SMALLEST = (1 - sp.cos(theta) * (1 - theta / sp.pi)) / 2
 
 
 def __getattr__(name: str) -> tuple[Step, ...]:
-    """STEPS, made when they are asked for: the algebra takes as long as all other statements' files together."""
+    """STEPS, made at their first use: the algebra takes as long as all other statements' files together."""
     if name != "STEPS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return (

@@ -13,8 +13,8 @@ from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import HINGE
 
-CLEAR = 1e6  # times the rounding: what a step must have spent for its ratio to be told
-NEVER = 1e9  # stands for the ratio of a step that has lowered nothing
+CLEAR = 1e6  # multiple of the rounding that a step must have spent for its ratio to be known
+NEVER = 1e9  # the ratio of a step that has lowered nothing
 
 D = sp.Symbol("D", positive=True)
 
@@ -38,7 +38,7 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
 
 
 def _leaving() -> OrderedTraining:
-    """Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed."""
+    """Labels at a distance of their own size from the outputs, 16 neurons, which cross kinks that W* has not."""
     return small_case(2, 1.0, 16, "distance")
 
 

@@ -27,7 +27,7 @@ from ntkfl import gram
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
-HUGE = 1e4  # of the label, times sqrt m / eta_l: one step then moves active neurons by 1e4, where they began within 5
+HUGE = 1e4  # label over sqrt m / eta_l: one step then moves active neurons by 1e4, while they began within 5
 
 
 def opposed_run(
@@ -83,7 +83,7 @@ OPPOSED_HUGE = Family("two opposed points, y = huge", _opposed, _any_opposed, (N
 
 
 DELTA = 0.1
-WIDEST = 2**16  # neurons that a case takes unless the user asks for more
+WIDEST = 2**16  # most neurons of a case unless the user asks for more
 ROUNDS = 20
 
 BOUNDED_LABELS = Hypothesis(
@@ -117,8 +117,8 @@ def _constants(case: FederatedRun) -> dict:
 def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: float | None) -> FederatedRun:
     """The run with the theorem's width and step for these data.
 
-    Width None is the least power of two with 1.3 times what the theorem asks for at the lambda of H_inf, up to 2^16.
-    `share` is that of eta_l and eta_g eta_l in lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
+    Width None is the least power of two with 1.3 times the theorem's width at the lambda of H_inf, up to 2^16. `share`
+    is that of eta_l and eta_g eta_l in lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
     """
     if width is None:
         eigenvalue = float(np.linalg.eigvalsh(gram.infinite(problem.x))[0])

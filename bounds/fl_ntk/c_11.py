@@ -32,7 +32,7 @@ def _steep_loss() -> TrainedOnSample:
 
 
 def _long_rows() -> TrainedOnSample:
-    """Random signs at points of length 1000: y^T H^-1 y is a millionth of what it is on the unit sphere."""
+    """Random signs at points of length 1000: y^T H^-1 y is a millionth of its value on the unit sphere."""
     return TrainedOnSample(SphereDistribution(signal=0.0, noise=1.0, length=1000.0), 300, Loss(), seed=0, delta=0.5)
 
 

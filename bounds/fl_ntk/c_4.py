@@ -22,7 +22,7 @@ from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
 ENUMERATED = 12  # samples up to which all 2^n signs are gone through
-DRAWS = 2000  # of signs, beyond
+DRAWS = 2000  # draws of signs where there are more
 RISK = 1e-6  # probability that an error given for a mean over draws is too small
 
 
@@ -99,7 +99,7 @@ def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float]
     rng = np.random.default_rng([seed, functions])
     n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
     slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
-    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # at most what one mistake costs: no range is wasted
+    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # at most the cost of one mistake: no range is wasted
     population = 2000 if functions == 1 else 500
     return FiniteClass(functions, population, float(share), int(n), loss, seed)
 

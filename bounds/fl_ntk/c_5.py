@@ -56,7 +56,7 @@ class WeightBall(Case):
 
     @cached_property
     def rademacher(self) -> Estimate:
-        """R_S(F), between the mean over all signs e of what one member reaches, and a bound on every member.
+        """R_S(F), between the mean over all signs e of one member's value, and a bound on every member.
 
         With Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i the initial features give <U - U(0), Z(e)>, at most
         B |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The

@@ -35,8 +35,8 @@ def _long_row() -> FederatedRun:
     return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0)
 
 
-# One point at the printed step, and one whose label makes the weights move far: there what the patterns really change
-# is more than the part of the bound that does not depend on R.
+# One point at the printed step, and one point whose label makes the weights move far: there the actual change of
+# patterns exceeds the part of the bound that does not depend on R.
 CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 

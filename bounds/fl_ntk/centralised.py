@@ -41,7 +41,7 @@ def _constants(case: KernelCase) -> dict:
 
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
-    """Another family's data on two or four equal clients, or the user's as they are; server step 1, four rounds."""
+    """Another family's data on two or four equal clients, or the user's data unchanged; server step 1, four rounds."""
     case = base.case(2 * seed + 1)  # an odd seed has two clients or four
     return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=ROUNDS))
 
@@ -57,7 +57,7 @@ def _families(options: Options) -> tuple[Family, ...]:
 
 
 def _two_samples() -> KernelCase:
-    """Two orthogonal samples on two clients and two local steps: what a client fits, it fits twice as fast."""
+    """Two orthogonal samples on two clients and two local steps: each client fits its sample twice as fast."""
     problem = Problem(np.eye(2), np.ones(2), np.arange(2), name="two orthogonal points, a client each")
     return KernelCase(problem, Setup(eta_local=1.0, local_steps=2, rounds=1))
 

@@ -1,4 +1,4 @@
-"""What the statements of FL-NTK mean where the paper leaves it open; misprints are in the source notes."""
+"""Readings of FL-NTK's statements where the paper leaves the meaning open; misprints are in the source notes."""
 
 from bounds import Convention
 

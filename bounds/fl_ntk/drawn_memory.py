@@ -1,4 +1,4 @@
-"""SCAFFOLD and FedDyn with drawn clients: the second moments of the residual and of what the clients remember."""
+"""SCAFFOLD and FedDyn with drawn clients: the second moments of the residual and of the clients' memories."""
 
 import numpy as np
 import sympy as sp

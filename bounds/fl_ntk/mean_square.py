@@ -10,8 +10,8 @@ from bounds.symbols import N
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
-ASIDE = 1e-3  # relative: how far beside the limit either side is looked at
-LIBRARY = 1e-8  # relative error of what the library finds by Arnoldi's method
+ASIDE = 1e-3  # relative distance from the limit at which either side is checked
+LIBRARY = 1e-8  # relative error of the library's result by Arnoldi's method
 
 rho = sp.Symbol("rho_2", positive=True)
 RADIUS = "max_i |lambda_i(E M otimes M)|"

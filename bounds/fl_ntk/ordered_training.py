@@ -18,12 +18,12 @@ from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.problem import Problem, Weights
 
 STEPS_RUN = 24
-EPS = 2e-3  # of 2: how far below the limit every step stays
+EPS = 2e-3  # share of 2: the distance of every step from the limit
 PROBES = 5
 SMALL, TRIES, FEW_TRIES = 100, 6, 2  # neurons up to which an adversary looks at more batches, and how many
 TRAINED = 5  # seeds of trained networks
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
-NEWTON = 8  # steps towards outputs that are asked for
+NEWTON = 8  # steps towards given outputs
 AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 
@@ -33,7 +33,7 @@ class OrderedTraining(Case):
 
     problem: Problem
     weights: Weights
-    aim: Aim  # what the adversary wants to grow
+    aim: Aim  # the quantity that the adversary tries to enlarge
     seed: int
     # longer, server: as in `run_in_order`; above 1 they break the rules
     longer: float = 1.0

@@ -13,7 +13,7 @@ from bounds.symbols import N, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
 
 drawn = sp.Symbol("b_1", positive=True)  # samples of a batch
-size = sp.Integer(EQUAL[0])  # of every client
+size = sp.Integer(EQUAL[0])  # size of every client
 diagonal = sp.MatrixSymbol("C_d", n, n)
 
 

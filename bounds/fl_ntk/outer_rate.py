@@ -43,7 +43,7 @@ def _moments(case: RandomRound) -> dict:
 
 
 def _rate(case: RandomRound) -> float:
-    """An outer rate to compare with 1: that of the case, or 3/2."""
+    """An outer rate to compare with 1: the case's, or 3/2."""
     return case.setup.eta_global if abs(case.setup.eta_global - 1) > 0.05 else 1.5
 
 

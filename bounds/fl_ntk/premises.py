@@ -39,7 +39,7 @@ UNIT_SIGMA = Hypothesis(
     free=True,
     eased_by=("sigma",),
 )
-DRAWN_AT_UNIT_SIGMA = Hypothesis(  # of a network as it is drawn, without a run
+DRAWN_AT_UNIT_SIGMA = Hypothesis(  # for a network at initialisation, without a run
     "unit-sigma",
     "sigma = 1",
     Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),

@@ -17,5 +17,5 @@ def reported(label: str, note: str) -> Source:
 
 
 def on_width(note: str, section: str = "docs/proofs/finite_width.md#powers-of-the-width") -> Source:
-    """Where the powers of the width and their coefficients are derived, as far as they are."""
+    """The derivation of the powers of the width and their coefficients, as far as there is one."""
     return Source(BEYOND, section, note=note)

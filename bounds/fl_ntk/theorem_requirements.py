@@ -1,4 +1,4 @@
-"""What theorem B.3 asks for on given data, in numbers: a width, a step, and then a number of rounds."""
+"""The requirements of theorem B.3 on given data, in numbers: a width, a step, and then a number of rounds."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from ntkfl import gram, interruption
 from ntkfl.problem import Problem
 
 SETTLED = 1e-9  # relative change at which the iteration for the width with B.8 ends
-MOST_TURNS = 1000  # of the iteration at most; as b(m) grows as the root of ln m, a handful is usual
+MOST_TURNS = 1000  # most turns of the iteration; as b(m) grows as the root of ln m, a handful is usual
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What the proof of theorem B.3 needs, with lambda, mu and kappa of H_inf.
+    """The requirements of the proof of theorem B.3, with lambda, mu and kappa of H_inf.
 
     width: neurons, with r_0 at its mean square |y|^2 + n/2 over the networks; width_by_lemma: with the r_0 that
         Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest
@@ -45,7 +45,7 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     Args:
         problem: unit rows, one output.
         server_step: eta_g; default 1.
-        share: of the squared residual; default 1e-06.
+        share: share of the squared residual; default 1e-06.
         failure: delta; default 0.1.
 
     Raises:

@@ -17,8 +17,8 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
 
 ALPHA = 1e-6  # probability that a confidence interval misses: false alarms must not happen
-FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)  # of a square; a tenth and a twentieth of what is squared
-NETWORKS = 3  # of the widest rung; their rounding is measured by a second simulation
+FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)  # of squares: a tenth and a twentieth of their roots
+NETWORKS = 3  # networks of the widest rung; their rounding is measured by a second simulation
 EPS = np.finfo(float).eps
 
 limit_gram = sp.MatrixSymbol("H_inf", n, n)

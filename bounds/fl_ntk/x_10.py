@@ -1,4 +1,4 @@
-"""X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of what is left."""
+"""X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of the remainder."""
 
 import numpy as np
 import sympy as sp

@@ -12,7 +12,7 @@ from bounds.mutants import shifted
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
-FINITE = 0.02  # what the next power of the step may still do to an exponent
+FINITE = 0.02  # largest effect of the next power of the step on an exponent
 
 
 def _power(values: np.ndarray) -> Estimate:

@@ -67,7 +67,7 @@ ANTIPODAL_PAIRS = Family(
 p = sp.Symbol("p", positive=True)  # number of pairs
 H_minus = sp.MatrixSymbol("H_-", 2 * p, p)
 c = sp.MatrixSymbol("c", p, 1)
-ROUNDING = 1e-12  # of the coefficients, which are known to about 1e-16
+ROUNDING = 1e-12  # relative error of the coefficients, which are known to about 1e-16
 
 
 def _columns(case: AntipodalFamily, side: int) -> Estimate:

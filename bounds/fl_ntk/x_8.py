@@ -1,4 +1,4 @@
-"""X.8: what the trained network says at a test point, and how far its weights moved, in the kernel regime."""
+"""X.8: the trained network's output at a test point, and the movement of its weights, in the kernel regime."""
 
 from dataclasses import replace
 

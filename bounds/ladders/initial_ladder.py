@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InitialLadder(Rungs):
-    """Networks over widths and seeds, looked at before training."""
+    """Networks over widths and seeds, measured before training."""
 
     problem: Problem  # data; the labels are not used
     sigma: float  # standard deviation of the weights

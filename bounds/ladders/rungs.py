@@ -1,4 +1,4 @@
-"""What every ladder of widths has: seeds of its networks, which share no neurons, and a measurement of each."""
+"""The common parts of ladders of widths: seeds of its networks, which share no neurons, and a measurement of each."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ Generic = Callable[..., SearchStrategy]
 
 SPACING = 1000  # seeds between two widths; the same seed at two widths would give networks that share neurons
 OTHER = 500  # from a ladder's seeds to those of its second opinion
-FEWEST = 4  # networks of a width in a first look: of fewer a bootstrap does not tell how far they scatter
+FEWEST = 4  # networks of a width in a first look: of fewer a bootstrap does not show the scatter
 AT_ONCE = 2  # networks, by threads of one process; what two hold fits into memory at any width
 
 

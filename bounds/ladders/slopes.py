@@ -71,7 +71,7 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
     known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
     spreads = np.array([(sample**2).std(ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
-    spreads /= 2 * root * np.sqrt([len(sample) for sample in samples])  # of the RMS, to first order
+    spreads /= 2 * root * np.sqrt([len(sample) for sample in samples])  # standard error of the RMS, to first order
     return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, sizes[order], root, spreads)
 
 

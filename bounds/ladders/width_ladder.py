@@ -34,16 +34,16 @@ class WidthLadder(Rungs):
     """Runs of Algorithm 1 over widths and seeds.
 
     The labels are y_m(0) + r_0 with one fixed r_0: at every width and seed the run starts from the same residual, so
-    that what is left to vary is the width. No two networks share neurons, so that sizes may be resampled one by one.
+    that only the width varies. No two networks share neurons, so that sizes may be resampled one by one.
     """
 
     problem: Problem  # data, whose labels are r_0
-    setup: Setup  # of every run but for its width and seed
+    setup: Setup  # setup of every run, except for its width and seed
     # widths, counts: the widths and how many networks there are of each
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int  # where their seeds start
-    arithmetic: Arithmetic | None = None  # of the runs, as in `FederatedRun`; None: simulated
+    arithmetic: Arithmetic | None = None  # arithmetic of the runs, as in `FederatedRun`; None: simulated
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
@@ -77,7 +77,7 @@ class WidthLadder(Rungs):
 
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:
-        """What the rate statements measure on each run, by width."""
+        """The rate statements' measurements of each run, by width."""
         return self._over_runs("statistics", run_statistics)
 
     def samples(self, name: str) -> list[np.ndarray]:
@@ -143,7 +143,7 @@ def ladder_families(options: Options, **defaults) -> tuple[WidthFamily, ...]:
 def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
     """Ladders of widths 2^7..2^12, eight networks each, of a few rounds with a step up to the stability limit.
 
-    What they do not choose (sigma) is as in `setup`; their labels are the initial residual.
+    Settings without an option (sigma) are as in `setup`; their labels are the initial residual.
     """
     x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
     owner = draw(partitions(len(x), clients=(1, len(x))))

@@ -57,7 +57,7 @@ def from_json(content: object) -> list[Timing]:
     """The numbers of an earlier run.
 
     Raises:
-        ValueError: the content is none of these.
+        ValueError: the content has another form.
     """
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"this is no file of `ntkfl bench --json`; it must have the format {FORMAT!r}")

@@ -24,7 +24,7 @@ KEPT = 64  # numbers of a result that are compared, spread evenly
 def main(workload: str, candidate: str, sizes: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # a library's prints are no answer
     interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 

@@ -63,7 +63,8 @@ class Clock(FedAvg):
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     hidden, owner = tensors("hidden", "owner")
-    count = len(owner.unique())  # to wait for: a fraction would be of the nodes that are there already
+    # number of nodes to wait for: a fraction would count only the nodes that are there already
+    count = len(owner.unique())
     strategy = Clock(fraction_evaluate=0.0, min_train_nodes=count, min_available_nodes=count)
     start = ArrayRecord({"hidden": hidden})
     result = strategy.start(grid, start, num_rounds=rounds)

@@ -59,13 +59,13 @@ def measured(
     progress: Progress = lambda line: None,
     peers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Timing]:
-    """The candidates' timings; they take turns, as often as asked for.
+    """The candidates' timings; they take turns, `repetitions` times.
 
     Args:
         workload: the work, and who does it.
         sizes: one of its cases.
         repetitions: times of each candidate.
-        threads: of every candidate.
+        threads: threads of every candidate.
         progress: told who starts; default nobody.
         peers: interpreters of the peers that need their own, by name; default none.
 
@@ -186,4 +186,4 @@ def _process(
             yield _Process(process)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+                os.killpg(process.pid, signal.SIGKILL)  # and its child processes

@@ -89,7 +89,7 @@ BARE = "import hashlib, sys; d = hashlib.sha256(); b = bytes(2**20); [d.update(b
 
 
 def bare(work: int, count: int) -> float:
-    """Seconds that so many processes take for as much hashing in all, with nobody between: what the machine gives."""
+    """Seconds in which so many processes do the same total of hashing, without a scheduler: the machine's own speed."""
     begun = time.perf_counter()
     processes = [subprocess.Popen([sys.executable, "-c", BARE, str(work // count)]) for _ in range(count)]
     for process in processes:

@@ -2,8 +2,8 @@
 
 Run `python -m experiments.benchmarks.training --peer-python pfl=PATH flower=PATH`, each PATH the interpreter of an
 environment that has that simulator; peers not given are skipped. All do the same work, in turn, and the weights that
-they end with are compared. Times are medians, on the clock and on the processor; on a loaded machine only the latter
-say something, and none of Flower's, whose clients mostly wait for messages.
+they end with are compared. Times are medians, on the clock and on the processor; on a loaded machine only processor
+times are meaningful, but not those of Flower, whose clients mostly wait for messages.
 """
 
 import argparse

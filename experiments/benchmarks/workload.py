@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Sizes = Mapping[str, int]
-Call = Callable[[], object]  # does the work once; what it returns is compared, as numbers
+Call = Callable[[], object]  # does the work once; its result is compared, as numbers
 
 
 class Timed(NamedTuple):
@@ -28,7 +28,7 @@ class Candidate:
     # dominates (a matrix product, a copy)
     role: str = "peer"
     needs: str | None = None  # the package without which it is skipped
-    peer: str | None = None  # of `experiments.benchmarks.elsewhere`, whose interpreter it needs
+    peer: str | None = None  # a peer of `experiments.benchmarks.elsewhere`, whose interpreter it needs
     most: Sizes = field(default_factory=dict)  # sizes up to which it can be run at all (memory, patience)
     tolerance: float | None = None  # its own, where it computes in float32
 

@@ -1,4 +1,4 @@
-"""`ntkfl check`: a first look at the user's data: what they are, which statements say something, how fast it trains."""
+"""`ntkfl check`: a first look at the user's data: their kind, the most informative statements, how fast it trains."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated

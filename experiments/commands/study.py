@@ -1,4 +1,4 @@
-"""`ntkfl study`: list the studies, run one, see how far it is and what it has found."""
+"""`ntkfl study`: list the studies, run one, see its progress and its answers."""
 
 import os
 from collections.abc import Sequence

@@ -146,7 +146,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
 def _in_any_order(
     certificate: AnyOrderCertificate, problem: Problem, asked: AnyOrder, seed: int, draw: Callable[[bytes], None] | None
 ) -> dict[str, Any]:
-    """What is asked of an adversary, an export and a picture; returns what the adversary finds."""
+    """Run the adversary, the export and the picture that were chosen; returns the adversary's result."""
     attacked = _attacked(certificate, asked.attack, seed) if asked.attack else {}
     if asked.export is not None and certificate.certified:
         _export(certificate, asked.export, problem.x_test if asked.test else None)
@@ -158,7 +158,7 @@ def _in_any_order(
 
 
 def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
-    """What an adversary finds against what is certified, or would have been, printed and as a record."""
+    """The adversary's result against a certificate, or against what a failed one claims, printed and as a record."""
     from ntkfl.any_order.adversary import attack_any_order
 
     with bad_input():

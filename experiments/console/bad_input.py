@@ -1,4 +1,4 @@
-"""What the user did wrong becomes one line and exit status 2; warnings become one line each."""
+"""A user's mistake becomes one line and exit status 2; warnings become one line each."""
 
 import logging
 import warnings
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import typer
 
 STATUS = 2
-NOTES = "ntkfl.data.user_files"  # the logger that says what was taken as what
+NOTES = "ntkfl.data.user_files"  # the logger that says which column or array was taken as what
 TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # nobody's business
 
 
@@ -29,7 +29,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message; of what the system refuses, the file first and its number not at all."""
+    """The message of an error; for an error of the system, the file first and without its number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.affine_network import AffineTwoLayer
     from ntkfl.connectivity.network import TwoLayer
 
-CLASSES = 10  # of the built-in images
+CLASSES = 10  # classes of the built-in images
 CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
 EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; with one hidden layer barriers are exact
 
@@ -70,7 +70,7 @@ def _network(path: Path) -> AffineTwoLayer | None:
     """The network in a file, or that of the run in a folder; None where the run is of another model.
 
     Raises:
-        ValueError, OSError: there is none.
+        ValueError, OSError: there is no network.
     """
     from ntkfl.connectivity.network_files import from_arrays, load_affine_network
 

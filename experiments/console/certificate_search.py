@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verification.certificate_search import Searched
     from verification.certification import Certified
 
-SHARE = 1e-6  # of the squared residual: rounds are counted until it is reached
+SHARE = 1e-6  # share of the squared residual up to which rounds are counted
 
 
 def search(

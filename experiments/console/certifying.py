@@ -1,4 +1,4 @@
-"""What the certificates of `ntkfl certify` share: the network, defaults, the command that repeats a certificate."""
+"""The common parts of `ntkfl certify`'s certificates: the network, defaults, the command that repeats a certificate."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
 
 
 def require_attack(steps: int | None) -> None:
-    """Raise ValueError where an adversary is asked for that would look at nothing."""
+    """Raise ValueError where an adversary would have nothing to attack."""
     if steps is not None and steps < 1:
         raise ValueError(f"--attack is {steps}; it is how many steps, or windows, to look at, 1 or more")
 
 
 def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]:
-    """What an adversary found, printed and as a record."""
+    """The adversary's result, printed and as a record."""
     typer.echo(f"  {attack}")
     if certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)

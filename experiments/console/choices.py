@@ -39,7 +39,7 @@ Duplicates = Annotated[
     ),
 ]
 AUTO = "auto"  # the step that the hypotheses allow
-LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # of the networks of a look at the user's data, unless chosen
+LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # width and rounds of the networks of a first look at the user's data, by default
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
 
 
@@ -201,7 +201,7 @@ def one_output(problem: "Problem") -> "Problem":
 
 
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
-    """What the user leaves open, chosen so that a look takes seconds: width 1024, 20 rounds, a stable step.
+    """The user's choices, completed so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
     The kernel is computed where it is needed and not given.
     """
@@ -210,14 +210,14 @@ def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | Non
 
 
 def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
-    """With half the largest stable local step where none is given and the default one is not stable."""
+    """With half the largest stable local step where the user gives none and the default is not stable."""
     from ntkfl.exact_dynamics import UnstableSteps
     from ntkfl.problem import Setup
 
     if options.eta_local is not None:
         return options
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # of the default step, which is then not taken
+        warnings.simplefilter("ignore", UnstableSteps)  # warnings about the default step, which is then not taken
         limit = regime_of(problem, options, kernel).step_limits.eta_local
     return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
 

@@ -1,4 +1,4 @@
-"""Where every command is run: an interrupt becomes what is said and the exit status, here and nowhere else."""
+"""Every command runs here: an interrupt becomes its message and the exit status, here and nowhere else."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

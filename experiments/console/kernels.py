@@ -27,13 +27,13 @@ NETWORK = typer.Option(
     help="that of FL-NTK; fully connected or convolutional with L layers of weights, all trained, and activation "
     "PHI (relu, erf, gelu); or the network that a file defines",
 )
-RELATIVE = 1e-12  # of the kernel of a finite network, to the root of the product of its diagonal entries; tested
+RELATIVE = 1e-12  # relative to the root of the product of diagonal entries: error of a finite network's kernel; tested
 
 
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
     """The kernel matrices of a network by the names that tables have for them, the limit's first where there is one.
 
-    Of the setup a finite network has the width, sigma and seed. With `finite` the matrix of the network at
+    Only width, sigma and seed of the setup belong to a finite network. With `finite` the matrix of the network at
     `setup.width` is there too; a file has no other.
 
     Raises:
@@ -95,7 +95,7 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
     """The network of any depth and width of this name; None for a file.
 
     Raises:
-        ValueError: none of these.
+        ValueError: another name.
     """
     from ntkfl import networks
     from ntkfl.extensions import is_file
@@ -158,7 +158,7 @@ def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.nd
     from ntkfl.exact_dynamics import UnstableSteps
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # the run beside it shows
+        warnings.simplefilter("ignore", UnstableSteps)  # the run beside it shows them
         if len(matrix) == problem.n:
             return kernel_regime(problem, setup, matrix).trajectory(outputs)
         run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())

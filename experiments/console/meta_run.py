@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from verification.planted_faults.noticing import Noticed
 
 OF, FAILED = 22, 1  # columns of a statement's id; exit status where a step is not proved
-RUNS = 10_000  # of true statements, over which no false alarm may occur
+RUNS = 10_000  # runs of true statements, in which no false alarm may occur
 EXPOSED = 1
 
 
@@ -34,7 +34,7 @@ def prove_steps(ids: Collection[str] | None) -> None:
     """Prove the algebraic steps that belong to these statements (None: all), one line each; exit status 1 if one fails.
 
     Raises:
-        ValueError: none of the statements has such a step.
+        ValueError: no statement has such a step.
     """
     from bounds.listing import steps
     from experiments.console.bad_input import bad_input
@@ -129,7 +129,7 @@ def _finish(
     write_json: Callable[[str], None] | None,
     content: dict[str, Any],
 ) -> None:
-    """Say what speaks against the verifier, write the JSON, and leave with the exit status."""
+    """Report the objections to the verifier, write the JSON, and leave with the exit status."""
     from ntkfl.trajectory import provenance
     from verification.verdict import strict_json
 

@@ -15,7 +15,7 @@ def method_options(typed: Sequence[str] | None) -> dict[str, Any]:
 
 
 def methods_with_options(typed: Sequence[str], options: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Each method with its options; those beside it are of a single method.
+    """Each method with its options; separate options belong to a single method.
 
     Raises:
         ValueError: an option without "="; options beside several methods; a method that stands there twice alike.

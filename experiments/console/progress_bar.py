@@ -28,7 +28,7 @@ class Reporter:
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
-        """Move the bar, or where there is none print a line, unless one was printed a moment ago."""
+        """Move the bar; without a bar print a line, unless one was printed a moment ago."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
         elif time.monotonic() >= self._next_line or last:

@@ -155,7 +155,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
 
 
 def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
-    """What an adversary finds against a certificate that holds, printed and for the record."""
+    """The adversary's result against a certificate that holds, printed and for the record."""
     from ntkfl.smooth_networks import NetworkCertificate, attack_network
 
     if not certificate.certified:

@@ -19,7 +19,7 @@ SHOWN = 12  # values of an axis
 
 
 def option_lines(study: Study) -> list[str]:
-    """Every axis: its option with the default values, and what it is."""
+    """Every axis: its option with the default values, and its meaning."""
     lines = []
     for axis in study.axes:
         values = [f"{value:g}" if isinstance(value, float) else str(value) for value in axis.values]
@@ -31,7 +31,7 @@ def option_lines(study: Study) -> list[str]:
 
 
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
-    """How many cells there are and are to do, and what they will take, by the study's own estimates."""
+    """The number of cells and of missing ones, and their cost by the study's own estimates."""
     from experiments.studies.runner import planned
     from verification.processes import cores
 

@@ -29,7 +29,7 @@ def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Each token, and how deep between braces, brackets and bars it stands; these stand outside of what they hold."""
+    """Each token, and its depth between braces, brackets and bars; these have the depth outside."""
     depth, bars = 0, list[int]()
     for token in TOKEN.finditer(text):
         sign = token[0]

@@ -36,7 +36,7 @@ def latex(value: sp.Basic) -> str:
 
 
 def terms(value: sp.Basic) -> list[str]:
-    """The terms of a sum, each with its sign but for a first plus; of anything else, that alone."""
+    """The terms of a sum, each with its sign except a first plus; any other formula alone."""
     return _Latex().terms(value)
 
 

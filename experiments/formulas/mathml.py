@@ -54,7 +54,7 @@ def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
 
 
 def _symbols(matrix: sp.Basic) -> frozenset[tuple[sp.Basic, int]]:
-    """How often a matrix has each symbol: what it shares with its transpose."""
+    """The number of occurrences of each symbol in a matrix, which its transpose has too."""
     return frozenset(Counter(node for node in sp.preorder_traversal(matrix) if node.is_symbol).items())
 
 
@@ -71,7 +71,7 @@ WIDEST = 44  # characters, roughly, beyond which a sum is broken before its term
 NARROWEST = 30  # that a phone has room for: a wider row may go on in the next line there
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
-# of these latex2mathml prints the name
+# latex2mathml prints the name of these
 SIZED_BAR = re.compile(r"(?P<size>\\(?:[bB]igg?[lr]|left|right))\s*\\[lr](?P<bar>[vV]ert)")
 BARS = re.compile(
     r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # sizes of their own, braces that are shown, braces that group
@@ -94,7 +94,7 @@ def _markup(math: Element) -> Markup:
 
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
-    """What one form claims, a formula a part: left side, relation, right side."""
+    """The claim of one form, a formula a part: left side, relation, right side."""
     shown = zip(claim_rows(statement, form), claim_lines(statement, form), strict=False)
     return [flowing(rows, alt) for rows, alt in shown]
 
@@ -121,7 +121,7 @@ def _piece(text: str, goes_on: bool) -> Markup:
 
 
 def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
-    """What one form claims as LaTeX, a list of rows a part; one too long to read is left out, unless whole."""
+    """The claim of one form as LaTeX, a list of rows a part; a part too long to read is left out, unless whole."""
     formula, lefts = statement.forms[form], statement.left_formulas(form)
     return [_claim(statement.kind, formula, lefts, number, whole) for number in range(len(formula.parts))]
 
@@ -169,7 +169,7 @@ def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, ever
 
 
 def _named(kind: Kind, number: int | None) -> str:
-    """What a left side without a formula of its own is called."""
+    """The name of a left side without a formula of its own."""
     name = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
     return name if number is None else f"{name}_{{{number + 1}}}"
 

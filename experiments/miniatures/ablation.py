@@ -1,4 +1,4 @@
-"""What do the parts of FedGuCci+ contribute, and do the released variants do what the paper's formulas do?"""
+"""What do the parts of FedGuCci+ contribute, and do the released variants agree with the paper's formulas?"""
 
 from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, accuracy_curve, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting

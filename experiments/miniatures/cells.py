@@ -23,7 +23,7 @@ class Cell:
     Args:
         keys: what was run.
         numbers: the quantities by name; empty where training failed, and `failure` says how.
-        curves: of those quantities that are measured in every round, one value a round.
+        curves: the quantities that are measured in every round, one value a round.
         seconds: processor time, of the process that ended it.
     """
 
@@ -82,7 +82,7 @@ def planned_cell(
     Args:
         miniature: to which it belongs.
         setting: one of its settings.
-        seed: of the run.
+        seed: seed of the run.
         quick: with the keys of a trial.
         where: more keys, of the machine; default none.
     """
@@ -104,7 +104,7 @@ def slug(name: str) -> str:
     """The name as part of a file's name.
 
     Args:
-        name: of a setting or a miniature.
+        name: name of a setting or a miniature.
     """
     return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
 

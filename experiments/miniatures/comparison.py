@@ -48,8 +48,8 @@ def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -
     """The rule by which a plateau is called one.
 
     Args:
-        curves: of one setting, one a seed, a value a round.
-        limit: what a flat curve moves by at most.
+        curves: curves of one setting, one a seed, a value a round.
+        limit: the largest change of a flat curve.
         beyond: standard errors that a change must exceed to be called one.
 
     Raises:
@@ -95,7 +95,7 @@ def printed(setting: Setting, quantity: Quantity) -> Printed | None:
 
 
 def looked_up(wanted: Keys) -> Printed:
-    """What the paper prints in the row that has these values.
+    """The paper's printed value in the row that has these values.
 
     Args:
         wanted: the values by column.
@@ -116,7 +116,7 @@ def _rows() -> tuple[Mapping[str, str], ...]:
 
 
 class Difference(NamedTuple):
-    """The mean over the seeds of what one setting has more than another with the same seed, and its standard error.
+    """The mean over the seeds of one setting's difference from another with the same seed, and its standard error.
 
     Below the resolution, one test image of the accuracy say, a difference is none, however equal the seeds are.
     """
@@ -186,8 +186,8 @@ def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
     """All quantities of all settings, quantity by quantity.
 
     Args:
-        miniature: whose settings are compared.
-        cells: of all settings and seeds.
+        miniature: the miniature whose settings are compared.
+        cells: cells of all settings and seeds.
     """
     settings = {setting.name: setting for setting in miniature.settings}
     by_setting: dict[str, dict[int, Cell]] = {name: {} for name in settings}
@@ -213,7 +213,7 @@ def mean_and_error(values: Sequence[float]) -> Difference:
 
 
 def chance(seeds: int) -> float:
-    """How likely a difference that is none, normal over the seeds, exceeds the standard errors asked for.
+    """The chance that a difference of mean 0, normal over the seeds, exceeds so many standard errors.
 
     Args:
         seeds: how many, at least 2.
@@ -287,7 +287,7 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether what is known of a mean does not exclude that nothing was learnt, and it is not far from that."""
+    """Whether a mean is within its error of the value for nothing learnt, and not far from it."""
     if quantity.chance is None or math.isnan(value.mean):
         return False
     error = 0.0 if math.isnan(value.error) else value.error

@@ -16,10 +16,11 @@ from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 ACCURACY = "test accuracy"
 TEST_IMAGES = {"digits": 359, "fashion-mnist": 10_000, "cifar-10": 10_000}  # where `test` is not among the keys
 LAST = 5  # rounds whose mean FedGuCci reports
-CIFAR = {"data": "cifar-10", "model": "simple-cnn"}  # of FedGuCci's tables but Table 2's first columns
+# data and model of FedGuCci's tables, except Table 2's first columns
+CIFAR = {"data": "cifar-10", "model": "simple-cnn"}
 DIGITS = {"data": "digits", "model": "mlp:64-64"}
-DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # of FedGuCci's released code
-RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # of FedGuCci's tables
+DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # decays of FedGuCci's released code
+RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # settings of FedGuCci's tables
 IMAGES = {"images": ("50000 of 32 x 32 x 3", "1438 of 8 x 8")}  # CIFAR-10 and digits
 SCALE = IMAGES | {"model": ("CNN of 122570 parameters", "MLP 64-64-64-10")}
 NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that a run may be resumed with others of
@@ -57,7 +58,7 @@ def accuracy(last: int = LAST, **printed: str) -> Quantity:
 
 
 def one_image(keys: Keys) -> float:
-    """What one test image is of the test accuracy, in percent."""
+    """The share of one test image in the test accuracy, in percent."""
     return 100 / (keys.get("test") or TEST_IMAGES[keys["data"].partition(":")[0]])
 
 

@@ -46,7 +46,7 @@ PAPER_KEYS = COMMON | {
     "model": "ima-cnn",
     "clients": 100,
     "rounds": 400,
-    "weight_decay": 1e-3,  # of the released code
+    "weight_decay": 1e-3,  # weight decay of the released code
 }
 OF_TABLE_3 = {
     "averaging only": "no additional decay",

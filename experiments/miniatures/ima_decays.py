@@ -1,4 +1,4 @@
-"""Which decay of the rate should IMA have beside methods other than FedAvg?"""
+"""Which decay of the rate should IMA have with methods other than FedAvg?"""
 
 from experiments.miniatures.federated import settings
 from experiments.miniatures.ima import COMMON, OF_TABLE_3, PAPER_KEYS, VARIATIONS, measure, printed_of

@@ -38,7 +38,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     return {LOSS: own.loss, ABOVE: own.loss - lowest, "test error": 100 * (1 - own.accuracy)}
 
 
-@lru_cache(maxsize=2)  # the run without IMA is asked for by every setting
+@lru_cache(maxsize=2)  # every setting needs the run without IMA
 def _run(keys: str, seed: int) -> Run:
     return trained(json.loads(keys), seed)
 

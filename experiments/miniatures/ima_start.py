@@ -12,13 +12,13 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, S
 
 ROUNDS = "rounds to the target"
 BASE = "FedAvg"
-STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # of the paper's 400 rounds; as shares
+STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # starts of the paper's 400 rounds; as shares
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
-    """The first round whose accuracy reaches what the run without IMA has on the mean of its last rounds.
+    """The first round whose accuracy reaches the mean of the last rounds of the run without IMA.
 
-    One more than there are rounds, where none does. Beside it the accuracy after each round.
+    One more than there are rounds, where none does. It also has the accuracy after each round.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])

@@ -72,15 +72,15 @@ class Miniature:
 
     Args:
         name: as on the command line.
-        question: what it answers.
+        question: the question that it answers.
         source: paper, and label of the table or figure.
-        scale: what was made smaller, as (the paper's, here), by what it is.
+        scale: by its name, each number that was made smaller, as (the paper's, here).
         measure: (keys of a setting, seed) -> the quantities, each a number or a curve.
         seeds: how many by default.
-        caveat: what its numbers cannot tell.
+        caveat: a text on the limits of its numbers.
         quick: keys that replace a setting's for a trial.
         draw: keys that replace a setting's -> a picture of the first seed.
-        picture: where the repository keeps it.
+        picture: its path in the repository.
         at: the scale that this is, one of SCALES.
         larger: the same question on other scales, by their names.
         no_paper: why it is not there on the paper's own scale.

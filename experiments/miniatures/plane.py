@@ -1,4 +1,4 @@
-"""What the loss looks like in the plane of three models, trained alone or clients of a federation, and their mean."""
+"""How does the loss look in the plane of three models, trained alone or clients of a federation, and their mean?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLIENTS = DIGITS | {
 }
 SILO = {"clients": 10, "participation": 1.0}
 POINTS = 31  # a side of the picture
-COLUMNS = 3  # of it
+COLUMNS = 3  # columns of the picture
 ABOVE = "above the lowest"
 HIGHEST = 4.0  # nats; what is higher has one colour
 
@@ -107,7 +107,7 @@ def three_models(keys: Keys, seed: int) -> ThreeModels:
         return ThreeModels(solo.model, solo.data, solo.trained(solo.starts(3, seed), anchor, keys["beta"], seed))
     done = prepared("fedavg", **{**keys, "seed": seed}).train()
     ends = done.federation.round(done.state, keep_ends=True).ends
-    assert ends is not None  # they were asked for
+    assert ends is not None  # the caller wants them
     return ThreeModels(done.model, done.federation.data, tree_map(lambda rows: rows[:3], ends))
 
 

@@ -27,9 +27,9 @@ ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of 
 class Solo:
     """How models are trained alone."""
 
-    data: FederatedData  # of one client; every model trains as this client
+    data: FederatedData  # data of one client; every model trains as this client
     model: Model
-    # epochs, batch_size, rate, momentum: of the training
+    # epochs, batch_size, rate, momentum: those of the training
     epochs: int
     batch_size: int = 32
     rate: float = 0.05
@@ -86,7 +86,7 @@ class Solo:
         begun = federation.start(anchor)
         begun = replace(begun, clients={"rule": {"model": starts}}, seen=torch.ones(count, dtype=torch.bool))
         ends = federation.round(begun, keep_ends=True).ends
-        assert ends is not None  # they were asked for
+        assert ends is not None  # the caller wants them
         return ends
 
     def scores(self, stacked: Params) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,8 @@ from ntkfl.training.config import checked
 from ntkfl.training.methods import options
 from ntkfl.training.optimizers import SGD
 
-TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}  # of the data sets without `samples`
+# training images of the data sets without `samples`
+TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {
@@ -49,12 +50,12 @@ NONE_BECAUSE = {
 def control(keys: Keys) -> Keys | None:
     """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
 
-    `CONTROL_OF` says in words what each is. Adam's steps do not depend on the size of a gradient: of FedGuCci's
-    factors only the server's stays, and the local rate is divided by it. Where steps are sequential, each with the
-    optimizer's momentum, the local rate is multiplied by the ratio of the ways that a constant gradient goes.
+    `CONTROL_OF` describes each in words. Adam's steps do not depend on the size of a gradient: of FedGuCci's factors
+    only the server's stays, and the local rate is divided by it. Where steps are sequential, each with the optimizer's
+    momentum, the local rate is multiplied by the ratio of the ways that a constant gradient goes.
 
     Args:
-        keys: of a training run.
+        keys: keys of a training run.
 
     Source: fedgucci/X4 and the functions `linear` of the methods.
     """
@@ -93,7 +94,7 @@ def unweighted(momentum: float) -> dict[str, Any]:
     """The keys of FedAvg whose server takes the unweighted mean of the clients: the method fl-ntk, on classes.
 
     Args:
-        momentum: of the clients, in [0, 1).
+        momentum: momentum of the clients, in [0, 1).
     """
     of_classes = {"target": "classes", "unit": False, "reduction": "mean"}
     return {"method": "fl-ntk", **of_classes, "momentum": momentum}
@@ -103,7 +104,7 @@ def local_steps(keys: Keys) -> int:
     """The steps of a client of mean size in a round.
 
     Args:
-        keys: of a training run.
+        keys: keys of a training run.
     """
     if "local_steps" in keys:
         return keys["local_steps"]
@@ -117,7 +118,7 @@ def way(steps: int, momentum: float, pull: float = 0.0) -> float:
 
     Args:
         steps: how many.
-        momentum: of sgd.
+        momentum: momentum of sgd.
         pull: the share of the way so far by which each step is drawn back; default 0.
     """
     return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))

@@ -30,11 +30,11 @@ TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's m
 
 
 def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> Figure:
-    """The figure of one statement: a panel a form, then what the ratio of the sides goes with, then the failures.
+    """The figure of one statement: a panel for each form, the ratio against what it varies with, the failures.
 
     Args:
-        statement: whose words are used.
-        seen: of each form that was checked.
+        statement: the statement, for its words.
+        seen: the points of each checked form.
         seed: the first of the cases, for the caption; default 0.
 
     Raises:
@@ -102,8 +102,8 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
     """The first panel of the form that mutants are made of, or else of the last form seen, without a legend.
 
     Args:
-        statement: whose words are used.
-        seen: of each form that was checked.
+        statement: the statement, for its words.
+        seen: the points of each checked form.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -135,7 +135,7 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
     Args:
         figure: to be written.
         suffix: png, svg or pdf.
-        name: what the ids of the SVG are made of.
+        name: the prefix of the ids of the SVG.
     """
     import matplotlib
 

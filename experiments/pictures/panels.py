@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-LABEL_LETTERS = 32  # of a line
+LABEL_LETTERS = 32  # letters of a line
 PARTS, FEW = 5, 4  # parts of a claim that are named below the axis; different ratios that have a distribution
 
 Draw = Callable[["Axes"], None]

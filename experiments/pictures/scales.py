@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 NEAR = {"x": 0.22, "y": 0.08}  # shares of an axis: labels that are nearer would overlap
-HAIR = 0.004  # of an axis: error bars that are shorter are not seen
+HAIR = 0.004  # share of an axis: shorter error bars are invisible
 APART = 4  # decades between points and the line left = right beyond which the line is not brought into view
 
 
@@ -112,7 +112,7 @@ def bring_together(xs: Scale, ys: Scale) -> None:
 
 
 def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | None:
-    """Error bars, (2, points): those that are long enough to be seen; None where none is."""
+    """Error bars, (2, points): those that are long enough to be visible; None where none is."""
     half = np.asarray(errors, float)
     half = np.where(np.isfinite(half), half, 0.0)
     with np.errstate(all="ignore"):

@@ -2,7 +2,7 @@
 
 import re
 
-DARK = {  # of what is drawn in these colours; every other colour is seen on both grounds
+DARK = {  # colours of the drawing that dark schemes replace; every other colour is visible on both grounds
     "#000000": "#e8e8e8",
     "#ffffff": "#16181c",
     "#222222": "#cfd3d8",

@@ -13,13 +13,13 @@ from verification.compare import IDENTITIES
 from verification.seen import STORED, Curve, Seen
 from verification.verdict_page import ratio_text
 
-WORDS_LETTERS = 48  # of a knob's meaning, else its symbol alone is written
-LEFT_LETTERS = 34  # of a left side that is written beside an axis
+WORDS_LETTERS = 48  # most letters of a knob's meaning; a longer one is replaced by its symbol
+LEFT_LETTERS = 34  # most letters of a left side beside an axis
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 
 def ratio_word(statement: Statement) -> str:
-    """What the ratio of the two sides is called."""
+    """The name of the ratio of the two sides."""
     if statement.kind in IDENTITIES:
         return "|left $-$ right| / scale"
     if statement.kind is Kind.TWO_SIDED:
@@ -64,7 +64,7 @@ def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> st
 
 
 def knob_words(statement: Statement, name: str) -> str:
-    """What a knob is called, in words, with the paper's symbol."""
+    """The name of a knob, in words, with the paper's symbol."""
     symbol = SYMBOLS.get(name, name)
     own = {str(s): (s, meaning) for s, meaning in statement.symbols.items()}
     known = {str(s): (s, meaning) for s, (_, meaning) in GLOSSARY.items()} | own

@@ -36,7 +36,8 @@ def check(folder: Path) -> None:
 def write(files: Mapping[str, bytes], folder: Path) -> None:
     """Put the files in the folder, in place of an older report.
 
-    They are written beside it first, and the folders change places at the end: a crash leaves the older report.
+    They are written to a folder beside it first, and the folders change places at the end: a crash leaves the older
+    report.
 
     Raises:
         OSError, ValueError: as `check`, or the disk is full.

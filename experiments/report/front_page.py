@@ -34,7 +34,7 @@ def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
-    """What a run found, in a line: of printed claims, of statements of the user's own, and on data of the user's."""
+    """A run's result in a line: on printed claims, on the user's own statements, and on the user's data."""
     on_data = [v for v in verdicts if v.own_data]
     if on_data:
         outcomes_there = Counter(v.outcome for v in on_data)

@@ -6,7 +6,7 @@ from bounds import Outcome
 from verification.verdict import NOT_REFUTED, Verdict
 from verification.verdict_list import ORDER
 
-LOOKS = {  # a sign, and what the word says
+LOOKS = {  # a sign, and the meaning of the word
     Outcome.HOLDS: ("✓", "no admitted case broke it"),
     Outcome.TOUCHES: ("≈", "it holds, and some case meets the bound to within the error of both sides"),
     Outcome.VIOLATED: (
@@ -29,7 +29,7 @@ class Shown:
     word: str
     style: str  # its name in the style sheet
     rank: int  # its place among all; 0 is worst
-    meaning: str = ""  # what the word says
+    meaning: str = ""  # the meaning of the word
     differs: Outcome | None = None  # what is recorded instead, where that is another outcome, or open
 
 

@@ -50,7 +50,7 @@ class FormPart:
 
     @property
     def claim(self) -> Claim:
-        """What the form claims."""
+        """The claim of the form."""
         return self.statement.forms[self.form]
 
 

@@ -29,7 +29,7 @@ SHOWN = 16  # values of an axis that are listed
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """One answer as it is shown."""
+    """One answer for the page."""
 
     claim: str
     source: str
@@ -115,7 +115,7 @@ def _answer(answer: Answer) -> AnswerRow:
 
 
 def _measured(value: float, error: float) -> str:
-    """With the digits that the error leaves; six where there is none, which no reader tells apart."""
+    """With the digits that the error justifies; six without an error."""
     return amount(value, error) if error else ratio_text(value, 6)
 
 
@@ -181,7 +181,7 @@ def _replay(grid: Grid) -> str:
 
 
 def _number(value: float | int | str | None) -> str:
-    """Six digits; nothing where there is none."""
+    """Six digits; nothing for NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Verdicts that `ntkfl verify --json` wrote, with what they were run with."""
+"""Verdicts by `ntkfl verify --json`, with the settings of their run."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def read(path: Path, *, any_version: bool = False) -> VerdictFile:
     any_version: verdicts of statements that this version does not have are let through.
 
     Args:
-        path: of the JSON file.
+        path: the JSON file.
         any_version: whether files of other versions are read too, default no.
 
     Raises:

@@ -17,26 +17,26 @@ from verification.judging.tally import Tally
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 INFINITE = "a cell is infinite"
-Side: TypeAlias = "Numbers | np.ndarray | float"  # of a comparison: a number a cell
+Side: TypeAlias = "Numbers | np.ndarray | float"  # a side of a comparison: a number a cell
 SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the finite values of all cells that are there, (cells,), as charts show them.
+    """For each place on one axis the finite values of all cells, (cells,), as charts show them.
 
     Args:
-        values: of all cells.
-        name: of the axis.
+        values: values of all cells.
+        name: name of the axis.
     """
     return [sample[np.isfinite(sample)] for sample in samples(values, name)]
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the values of all cells that are there, (cells,); an infinite one is there.
+    """For each place on one axis the values of all cells, (cells,); an infinite value is kept.
 
     Args:
-        values: of all cells.
-        name: of the axis.
+        values: values of all cells.
+        name: name of the axis.
     """
     rows = [np.ravel(row) for row in values.transpose(name, ...).to_numpy()]
     return [sample[~np.isnan(sample)] for sample in rows]
@@ -46,8 +46,8 @@ def errors(cells: Cells, name: str) -> Numbers:
     """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one.
 
     Args:
-        cells: of all points, NaN where one is missing.
-        name: of a quantity or an axis.
+        cells: cells at all points, NaN where one is missing.
+        name: name of a quantity or an axis.
     """
     stored = error_of(name)
     return cells[stored] if stored in cells else cells[name] * np.nan
@@ -67,7 +67,7 @@ def exponent(
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: the power.
         sizes: (k,).
         samples: the cells' numbers at each size.
@@ -102,10 +102,10 @@ def power_law(
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: the power.
-        values: of all cells.
-        axis: whose power they are.
+        values: values of all cells.
+        axis: the axis of the power law.
         biased: whether the interval admits finite-width bias, default yes.
         note: beside the answer, default nothing.
     """
@@ -118,9 +118,9 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: the power.
-        ladder: of the cells that are there.
+        ladder: the ladder of the stored cells.
         measure: gives the slope, or raises `NoSlope`.
     """
     if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
@@ -136,7 +136,7 @@ def measured_exponent(
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: the power.
         measure: gives the slope, or raises `NoSlope`.
         note: beside the answer; default none.
@@ -156,7 +156,7 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         measured: with its interval.
         bound: the most it may be.
         note: beside the answer; default none.
@@ -169,7 +169,7 @@ def half_width(values: np.ndarray, level: float) -> float:
 
     Args:
         values: one a seed, two or more.
-        level: of the interval, such as .99.
+        level: level of the interval, such as .99.
     """
     return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
@@ -184,7 +184,7 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: the number.
         measured: with its interval.
         note: beside the answer; default none.
@@ -284,10 +284,10 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
 
     Args:
         claim: in words.
-        source: of the theory.
-        difference: of the two sides, a number a cell, NaN where there is none.
-        error: of each.
-        scale: what the differences are relative to.
+        source: source of the theory.
+        difference: difference of the two sides, a number a cell, NaN where there is none.
+        error: error of each difference.
+        scale: the scale of the differences.
         note: beside the answer; default none.
     """
     values, known = np.broadcast_arrays(difference, _known(error, difference))
@@ -305,11 +305,11 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
 
 
 def untested(claim: str, source: str, theory: float | None, note: str) -> Answer:
-    """What the cells there are do not suffice to say anything about.
+    """A claim that the present cells do not suffice to test.
 
     Args:
         claim: in words.
-        source: of the theory.
+        source: source of the theory.
         theory: its number, if it has one.
         note: what is missing.
     """

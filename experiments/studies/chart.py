@@ -12,9 +12,9 @@ COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 
 @dataclass(frozen=True)
 class Label:
-    """What an axis shows, and its unit ("1" for a pure number).
+    """The quantity of an axis, and its unit ("1" for a pure number).
 
-    names: of the places 0, 1, 2, ... on an axis without numbers.
+    names: names of the places 0, 1, 2, ... on an axis without numbers.
     """
 
     says: str

@@ -27,7 +27,7 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
 
     Args:
         grid: the study and its cells.
-        store: where cells are kept.
+        store: the folder of the cells.
     """
     study = grid.study
     cells = [_arrays(store, cell) for cell in grid.cells()]
@@ -62,8 +62,8 @@ def write(results: xarray.Dataset, path: Path) -> None:
     """The NetCDF file, there whole or not at all.
 
     Args:
-        results: of a study, as `gathered` gives them.
-        path: of the file.
+        results: results of a study, from `gathered`.
+        path: the file.
 
     Raises:
         OSError: it cannot be written.
@@ -75,10 +75,10 @@ def read(path: Path) -> xarray.Dataset:
     """The Dataset in a file, all of it in memory.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
-        OSError: there is none, or it is damaged.
+        OSError: the file is missing or damaged.
     """
     with xarray.open_dataset(path, engine=ENGINE) as results:
         return results.load()
@@ -88,7 +88,7 @@ def grid_of(results: xarray.Dataset) -> Grid:
     """The grid whose cells these are: the folder's may be another by now.
 
     Args:
-        results: of a study, as `gathered` gives them.
+        results: results of a study, from `gathered`.
 
     Raises:
         ValueError: they are no study's, or their study has other axes now.

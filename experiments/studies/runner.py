@@ -18,7 +18,7 @@ from experiments.studies.study import SEED, Point
 from ntkfl.memory import require
 from verification.processes import cores
 
-SECONDS_TO_START = 3.0  # of a worker process, which imports the laboratory
+SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
 SECONDS_BETWEEN_LOOKS = 0.5  # at cells that another process works on
 Report = Callable[[Cell, Status], None]
 
@@ -55,7 +55,7 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
 
     Args:
         grid: the study and its cells.
-        store: where cells are kept; None: there are none.
+        store: the folder of the cells; None: there is none.
     """
     todo, kept, damaged, seconds = [], [], [], 0.0
     for cell in grid.cells():
@@ -79,7 +79,7 @@ def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> N
     Args:
         grid: the study and its cells.
         todo: cells that are not there.
-        processes: that will work; default: the cores.
+        processes: number of worker processes; default: the cores.
 
     Raises:
         TooLittleMemory: with the sizes, or the number of processes, that would fit.
@@ -111,7 +111,7 @@ def run(
 
     Args:
         grid: the study and its cells.
-        store: where cells are kept.
+        store: the folder of the cells.
         todo: the missing cells.
         processes: number of processes on this machine; None: as many as cores, or none beside this one where starting
             them takes longer.

@@ -1,4 +1,4 @@
-"""Series of a chart from the cells of a study: at each place of an axis what its cells say, with the interval."""
+"""Series of a chart from the cells of a study: the cells' value at each place of an axis, with its interval."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square)
 def line(
     name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
 ) -> Series:
-    """The same as a line without intervals: what theory says of each cell."""
+    """The same as a line without intervals, for the theory's values."""
     return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
 
 

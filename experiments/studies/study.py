@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Value = int | float | str
 Point = Mapping[str, Any]  # one value of every axis, of the type that the axis has
-Cells: TypeAlias = "xarray.Dataset"  # of a whole grid: a variable a quantity, NaN where a cell is missing
+Cells: TypeAlias = "xarray.Dataset"  # the cells of a whole grid: a variable a quantity, NaN where a cell is missing
 Numbers: TypeAlias = "xarray.DataArray"  # one of its variables, or what is computed of them
 Measured = Mapping[str, "float | Estimate | list[float]"]
 SEED = "seed"
@@ -24,17 +24,17 @@ SEED = "seed"
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a grid, or of what a cell measures.
+    """One direction of a grid, or of a cell's measurement.
 
     Args:
         name: the dimension's, as in the results.
         values: by default, all of one type.
-        says: what it is.
+        says: its meaning.
         unit: "1" for pure numbers.
         option: on the command line, the name unless given (`widths` for `--widths 64,128`); the seeds' takes how many.
-        least: what a number must be at least; None: no limit.
-        above: what a number must be above; None: no limit.
-        below: what a number must be below; None: no limit.
+        least: lower limit of a number, allowed itself; None: no limit.
+        above: lower limit of a number, not allowed itself; None: no limit.
+        below: upper limit of a number, not allowed itself; None: no limit.
         read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
 
     Raises:
@@ -107,8 +107,8 @@ class Answer:
         theory: its number; None: an inequality or order.
         measured: the same of the runs; its error is the half-width of the interval that decides.
         outcome: holds, violated, unresolved or untested.
-        note: what a reader must know beside it.
-        recorded: what is known to come out; violated for a claim that is wrong as printed.
+        note: a remark for the reader.
+        recorded: the known outcome; violated for a claim that is wrong as printed.
     """
 
     claim: str
@@ -129,7 +129,7 @@ def counted(outcomes: Iterable[Outcome]) -> str:
     """How many answers there are, and how many of each outcome.
 
     Args:
-        outcomes: of the answers.
+        outcomes: outcomes of the answers.
     """
     by_outcome = Counter(outcomes)
     plural = {Outcome.HOLDS: "hold", Outcome.TOUCHES: "touch"}
@@ -146,7 +146,7 @@ class Study:
         name: as on the command line.
         question: the question in one line.
         source: paper and label of its origin.
-        axes: of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
+        axes: axes of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
         inner: axes of a cell's measurement.
         quantities: the measured quantities, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
@@ -195,10 +195,10 @@ class Study:
                 )
 
     def answers(self, cells: Cells) -> tuple[Answer, ...]:
-        """What is made of all cells.
+        """The answers from all cells.
 
         Args:
-            cells: of all points, NaN where one is missing.
+            cells: cells at all points, NaN where one is missing.
         """
         return tuple(self.summarise(cells))
 
@@ -207,6 +207,6 @@ def error_of(name: str) -> str:
     """The name under which the error of a quantity that is an `Estimate` is stored.
 
     Args:
-        name: of the quantity.
+        name: name of the quantity.
     """
     return f"{name}_error"

@@ -1,4 +1,4 @@
-"""The data of a study as an axis of its grid: a set of the library, or a file of the user's, by what it holds."""
+"""The data of a study as an axis of its grid: a set of the library, or a user's file, identified by its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ntkfl.data.user_files import file_digest
 from ntkfl.problem import Problem
 
 DATA = "data"
-MARK = "#sha256:"  # between a file's path and what it held: other contents are other cells
+MARK = "#sha256:"  # mark between a file's path and its hash: other contents are other cells
 
 
 def on_data(study: Study, default: str, sizes: str) -> Study:
@@ -36,7 +36,7 @@ def on_data(study: Study, default: str, sizes: str) -> Study:
 
 
 def data_name(word: str) -> str:
-    """A data set's name, or a file's path with the hash of what it holds.
+    """A data set's name, or a file's path with the hash of its content.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; rows that make the kernel singular.
@@ -61,7 +61,7 @@ def data_of(name: str, seed: int) -> Problem:
 
 
 def shown(name: str) -> str:
-    """A data set as answers and captions name it: of a file its name, and where its hash begins."""
+    """A data set's name in answers and captions: for a file its name, and the beginning of its hash."""
     path, mark, digest = name.partition(MARK)
     return f"{Path(path).name} (sha256 {digest[:8]})" if mark else name
 

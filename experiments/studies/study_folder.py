@@ -86,7 +86,7 @@ class StudyFolder:
         Returns: the grid, and the results.
 
         Raises:
-            ValueError: as `grid_of`, or there are none yet. OSError: they are damaged.
+            ValueError: as `grid_of`, or there are no results yet. OSError: they are damaged.
         """
         from experiments.studies.results import grid_of, read
 

@@ -29,7 +29,7 @@ def run_study(
     """The results of a study and its answers, which `ntkfl study run` leaves in the folder with the cells.
 
     Args:
-        name: of the study, or the path of your file.
+        name: name of the study, or the path of your file.
         out: its folder; a second call with the same study continues it.
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}; default the study's own.
         processes: number of processes on this machine, as in `runner.run`; default the cores.
@@ -65,7 +65,7 @@ def measured_until(
 
     Args:
         grid: the study and its cells.
-        folder: of the study.
+        folder: the study's folder.
         measure: measures a grid's cells, and says how many failed.
         budget: seconds of processor time of all cells; None: no more seeds.
         tell: is told how many seeds are next, and why there are no more; default nobody.
@@ -97,11 +97,11 @@ def measured_until(
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
-    """The cells that are there, written as the folder's results; earlier answers, about other cells, go.
+    """The stored cells, written as the folder's results; earlier answers, about other cells, are removed.
 
     Args:
         grid: the study and its cells.
-        folder: of the study.
+        folder: the study's folder.
     """
     cells = gathered(grid, folder.store)
     folder.forget_answers()
@@ -113,6 +113,6 @@ def is_empty(cells: xarray.Dataset) -> bool:
     """Whether no cell is there.
 
     Args:
-        cells: of all points, NaN where one is missing.
+        cells: cells at all points, NaN where one is missing.
     """
     return bool(cells.attrs["missing"] == cells.attrs["cells"])

@@ -1,4 +1,4 @@
-"""Where a finding stands on the pages, for good, and the files that check it beside this project's machine."""
+"""The permanent address of a finding on the pages, and the files that check it independently of this project."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Told = Statement | Card
 
 PAGE = "findings.html"
-CHECKS = "docs/checks"  # of a checkout
-CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # what the checks are for
+CHECKS = "docs/checks"  # the folder of the checks in a checkout
+CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # the natures that have checks
 
 
 def anchor(statement: Told, form: Form) -> str:

@@ -1,4 +1,4 @@
-"""The findings page: where a printed form differs from what holds, by how much, and the command that shows it."""
+"""The findings page: where a printed form differs from one that holds, by how much, and the command that shows it."""
 
 import math
 import re
@@ -89,7 +89,7 @@ class PaperFindings:
         return [(nature, group) for nature, group in groups if group]
 
 
-PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # of a source, escaped
+PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # a page of proofs in a source, escaped
 
 
 def _link(page: re.Match[str]) -> str:
@@ -157,7 +157,7 @@ def counts_as_printed(verdict: Verdict) -> bool:
 
 
 def _said(printed: Sequence[Verdict]) -> str:
-    """How many of a paper's forms, or of the user's own, hold as they stand, in a sentence."""
+    """The sentence on how many of a paper's forms, or of the user's own, hold as they stand."""
     if not printed:
         return "None of its forms was read in print."
     right = [v for v in printed if v.outcome in SETTLED]
@@ -254,10 +254,10 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
 
 
 def about(statement: Statement, form: Form, holding: Form | None) -> list[tuple[str, str]]:
-    """What is known of a form that differs without running it, by name; a text may be empty.
+    """The recorded facts about a form that differs, by name, without running it; a text may be empty.
 
     Args:
-        statement: that has the form.
+        statement: the statement that has the form.
         form: as printed, or as proved.
         holding: the form that holds; None where none does.
     """

@@ -27,7 +27,7 @@ def recorded_page(statements: Iterable[Statement]) -> str:
     """Every form whose difference from what holds is recorded, the weightiest nature first, and how to measure it.
 
     Args:
-        statements: of any papers.
+        statements: statements of any papers.
     """
     every = tuple(statements)
     lines = ["# Findings, as recorded", "", "Nothing was run for this page; `ntkfl findings --measure` does that."]

@@ -65,7 +65,7 @@ class Check:
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # the cases are of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    share: float = 1.0  # of the cases, which are drawn; how many a verdict needs goes by all of them
+    share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
     # out of the cases that meet a premise: cases that do not meet it excuse no failure
@@ -75,13 +75,15 @@ class Check:
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # as its premise says
-    beyond: list[dict[str, float]] = field(default_factory=list)  # what each violating case lacks that the premise asks
+    # for each violating case, the sizes that it lacks and the premise requires
+    beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
-    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
+    devices: set[str | None] = field(default_factory=set)  # devices of the training engine; None: a case without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
     doubted: bool = False  # a violation that settles the form falls when it is redone
-    unmet: dict[str, Unmet] = field(default_factory=dict)  # what the first case misses: then no other one is drawn
-    points: Points = field(init=False)  # what a picture is drawn of
+    # the hypotheses that the first case misses: then no other one is drawn
+    unmet: dict[str, Unmet] = field(default_factory=dict)
+    points: Points = field(init=False)  # the data of a picture
     seen: Counter[AnyFamily] = field(default_factory=Counter)  # cases so far, rejected ones included
 
     def __post_init__(self) -> None:
@@ -140,7 +142,7 @@ class Check:
 
     @property
     def settled(self) -> tuple[Outcome, tuple[str, ...]]:
-        """The outcome of the cases so far, and what must be said beside it."""
+        """The outcome of the cases so far, and the facts that go with it."""
         kind = self.statement.kind
         inside = self.inside.settle(kind, 1)
         return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
@@ -202,7 +204,7 @@ class Check:
         """Whether no hypothesis that is free to check rejects the case; called by threads that prepare cases."""
         try:
             return all(h.least(case) >= 0 for h in self.statement.required(self.form) if h.free)
-        except Exception:  # `add` meets it again, and says what it is
+        except Exception:  # `add` meets the error again, and reports it
             return True
 
     def _add(self, case: Any, label: dict[str, Any], known_margins: dict[int, float]) -> None:
@@ -296,7 +298,7 @@ class Check:
         )
 
     def _by_cases(self, options: Options, missing: Sequence[str]) -> Verdict:
-        """What the cases of the families settle."""
+        """The outcome by the cases of the families."""
         statement, form, tally = self.statement, self.form, self.tally
         outcome, reasons = self.settled
         if self.error is not None:
@@ -370,7 +372,7 @@ class Check:
         )
 
     def _notes(self, options: Options) -> tuple[str, ...]:
-        """What is said of the options that had no part in the cases, and of the statement itself."""
+        """The notes on the options without effect on the cases, and on the statement itself."""
         notes = [NOT_ABOUT_DATA] if options.data is not None and not self.own_data else []
         notes += [ONE_CASE] if self.unmet else []
         if options.device is not None and self.devices != {options.device}:
@@ -387,7 +389,7 @@ class Check:
 
     @property
     def lacks(self) -> str:
-        """What the first case that breaks the conclusion beyond the premise lacks."""
+        """The lacking sizes of the first case that breaks the conclusion without meeting the premise."""
         return ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
@@ -426,7 +428,7 @@ class Check:
 
 
 def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
-    """The provenance of what the training engine computed on a device, or of what did without it."""
+    """The provenance of the training engine's results on a device, or of results without it."""
     if device is None:
         return provenance(**seeds)
     from ntkfl.training.engine.devices import provenance_on, torch_device  # torch is slow to load, and seldom needed

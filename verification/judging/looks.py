@@ -18,13 +18,13 @@ from bounds import Options
 from bounds.case import Case
 from bounds.family import FEW, AnyFamily
 
-SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; of seeds their squares
+SHARES = (1 / 4, 1 / 2, 1.0)  # shares of the networks of a ladder; of seeds their squares are taken
 
-Ladders = dict[tuple[AnyFamily, int], Any]  # ladders of which some networks have been looked at
+Ladders = dict[tuple[AnyFamily, int], Any]  # ladders of which some networks have been measured
 
 
 def shares(options: Options) -> tuple[float, ...]:
-    """The shares of the cases that are looked at in turn."""
+    """The shares of the cases in the successive looks."""
     return SHARES if options.until_decided and options.trials is None else (1.0,)
 
 
@@ -75,7 +75,7 @@ def _seeds_of(family: AnyFamily, share: float, of: int) -> tuple[AnyFamily, int]
 
 
 def drawn(family: AnyFamily, seed: int, ladders: Ladders) -> Any:
-    """The case of a seed; what an earlier look has seen of the ladder is not done again."""
+    """The case of a seed; measurements of an earlier look at the ladder are used again."""
     if isinstance(family, Part):
         key = family.whole, seed
         if key not in ladders:

@@ -1,4 +1,4 @@
-"""What a check saw of every case, as numbers that a picture can be drawn of."""
+"""The measurements of a check on every case, as numbers for a picture."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ RELATED = 0.97  # rank correlation above which two knobs say the same
 
 @dataclass
 class Points:
-    """What one form's check has seen so far, a row a case; `seen` makes it a value."""
+    """The measurements of one form's check so far, a row a case; `seen` makes them a value."""
 
     statement: Statement
     form: Form
@@ -175,7 +175,7 @@ def curve(
 
 
 def slope_curve(family: str, fitted: Slope, claimed: float | None, part: int = 0) -> Curve:
-    """What a slope was fitted to."""
+    """The data of a slope's fit."""
     return curve(family, "size", fitted.sizes, fitted.values, fitted.spread, claimed=claimed, part=part)
 
 

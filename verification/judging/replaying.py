@@ -14,7 +14,7 @@ def replay_command(statement: Statement, form: Form, options: Options) -> str:
 
 
 def option_words(options: Options) -> list[str]:
-    """What the command line takes for these options, the seed left out."""
+    """The command line's words for these options, the seed left out."""
     given = {name.replace("_", "-"): value for name, value in asdict(options).items() if name != "seed"}
     switches = [f"--{name}" for name, value in given.items() if value is True]
     chosen = {name: value for name, value in given.items() if value is not None and not isinstance(value, bool)}

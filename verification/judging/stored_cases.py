@@ -28,7 +28,7 @@ class Shown:
 
 @contextmanager
 def expected_warnings() -> Iterator[None]:
-    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
+    """Stored cases break hypotheses on purpose, stability among them, so the user is not warned about them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -36,7 +36,7 @@ def expected_warnings() -> Iterator[None]:
 
 @expected_warnings()
 def run_witness(statement: Statement, form: Form) -> Shown:
-    """Judge the stored case of a form recorded violated, hypotheses first, and confirm what it shows."""
+    """Judge the stored case of a form recorded violated, hypotheses first, and confirm its violation."""
     witness = statement.forms[form].witness
     assert witness is not None, "asked only of a form that has one"
     return judged_as_stored(statement, form, witness())

@@ -22,7 +22,8 @@ class Tally:
     tightness: list[float] = field(default_factory=list)
     worst: Comparison | None = None
     worst_case: dict[str, Any] | None = None
-    margins: dict[str, float] = field(default_factory=dict)  # of each hypothesis, the smallest of the admitted cases
+    # for each hypothesis, the smallest margin of the admitted cases
+    margins: dict[str, float] = field(default_factory=dict)
     failures_allowed: list[float] = field(default_factory=list)
     looks: int = 1  # at how many sizes of the sample the form may be settled; they share the levels of the limits
     weight: int = 0  # admitted cases, a ladder counting all its runs
@@ -44,7 +45,7 @@ class Tally:
         return worse
 
     def admit(self, margins: dict[str, float]) -> None:
-        """Keep the smallest margins: how near the admitted cases come to where the hypotheses fail."""
+        """Keep the smallest margins: the distance of the admitted cases from failing a hypothesis."""
         for name, margin in margins.items():
             self.margins[name] = min(margin, self.margins.get(name, margin))
 

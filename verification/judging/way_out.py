@@ -1,4 +1,4 @@
-"""What a user may choose so that the hypotheses that rejected cases are met: found by asking them, not by a formula."""
+"""Options by which the unmet hypotheses would be met: found by evaluating them, not by a formula."""
 
 import math
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from verification.judging.boundary import boundary
 from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
-DIGITS, RATIO = 3, 1.001  # of a step: how many are told, and how near the search comes
+DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search
 ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same where every step that is tried is a run
 SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
 WIDEST = 2**14
@@ -26,7 +26,7 @@ Build = Callable[[Options], tuple[AnyFamily, int]]  # the family and the seed of
 
 
 class Cases:
-    """Cases, and what is left of each hypothesis on them: each is computed once, whatever statement asks."""
+    """Cases, and the margins of each hypothesis on them: each is computed once, whichever statement needs it."""
 
     def __init__(self) -> None:
         self._cases: OrderedDict[tuple[AnyFamily, int], Any] = OrderedDict()
@@ -61,7 +61,7 @@ class Cases:
         """Whether a case meets a hypothesis; a case that cannot be computed does not.
 
         Args:
-            hypothesis: of the form.
+            hypothesis: a hypothesis of the form.
             family: index of the family that the case is of.
             seed: the first seed, a whole number.
         """
@@ -93,8 +93,8 @@ def way_out(
         options: the chosen ones.
         unmet: the hypotheses that rejected cases. They must be met, and so must those that are free to check.
         family: index of the family that the case is of.
-        seed: of the case.
-        cases: shared with other statements; default: none are.
+        seed: seed of the case.
+        cases: cases shared with other statements; default: none.
         widen: whether other widths are tried, which takes long.
     """
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
@@ -124,7 +124,7 @@ def passes(
         form: one of the statement's forms.
         options: data, steps, seeds.
         family: index of the family that the case is of.
-        seed: of the case.
+        seed: seed of the case.
         cases: as in `way_out`.
     """
     build, known = _case_of(statement, form, family, seed), cases or Cases()
@@ -136,12 +136,12 @@ def passing_step(
 ) -> tuple[float, str]:
     """The largest eta_local, to three digits, with which the case of the first seed passes, and what limits it.
 
-    Two digits where a hypothesis asks for a run. Hypotheses that no smaller step meets are left out: their verdicts say
-    what would.
+    It has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: their verdicts
+    say which options would.
 
     Args:
         statements: to be checked.
-        forms: of them.
+        forms: forms of the statements.
         options: data and steps; the search begins at its eta_local.
         cases: as in `way_out`.
 
@@ -173,10 +173,10 @@ def passing_step(
 
 
 def free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """Hypotheses in the order in which they are looked at: those that need no run first.
+    """Hypotheses in the order of their evaluation: those that need no run first.
 
     Args:
-        hypotheses: of a form.
+        hypotheses: hypotheses of a form.
     """
     return sorted(hypotheses, key=lambda hypothesis: not hypothesis.free)
 
@@ -195,7 +195,7 @@ def largest_step(
 ) -> float | None:
     """The largest eta_local at which a case meets a hypothesis, rounded down; None: none was found.
 
-    To three digits, or to two where the hypothesis asks for a run.
+    To three digits, or to two where the hypothesis needs a run.
 
     Args:
         hypothesis: to be met.
@@ -213,7 +213,7 @@ def largest_step(
     easiest = start * SHARE
     if hypothesis.free:
         digits, ratio, harder = DIGITS, RATIO, 2.0
-    elif ask(easiest):  # each step that is tried is a run: the whole range is bisected, which asks for fewest
+    elif ask(easiest):  # each tried step is a run: the whole range is bisected, which takes the fewest
         digits, ratio, harder, start = ROUGH_DIGITS, ROUGH_RATIO, hardest / easiest, easiest
     else:
         return None

@@ -94,7 +94,7 @@ def check(
             4096).
         networks: seeds at each width, at least 8; default 32.
         examples: data sets per property; default 100.
-        seed: of all draws; the same seed gives the same report; default 0.
+        seed: seed of all draws; the same seed gives the same report; default 0.
 
     Returns:
         A report with one row per property, its worst case and, where it fails, the smallest data set found that shows
@@ -102,7 +102,7 @@ def check(
         are claimed singular.
 
     Raises:
-        ValueError: an argument outside what is said above.
+        ValueError: an argument outside the ranges above.
     """
     widths = tuple(widths)
     if smallest_angle is None:
@@ -131,7 +131,7 @@ def check(
     rows = [_search(claimed, examples, seed) for claimed in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
-        drawn = Networks(finite, widths, networks, biased=depth != 2)  # of two layers the mean is the limit
+        drawn = Networks(finite, widths, networks, biased=depth != 2)  # with two layers the mean is the limit
         rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
 
@@ -201,7 +201,7 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
 
     try:
         attempt()
-    except (_Broken, Flaky):  # Flaky: a kernel that answers differently each time; what it answered last is shown
+    except (_Broken, Flaky):  # Flaky: a kernel whose answers differ from call to call; its last answer is shown
         pass
     return _row(tested.name, tested.requirement, judged, broken or worst)
 

@@ -1,4 +1,4 @@
-"""What a kernel check returns: one row per property, as data and as text."""
+"""The result of a kernel check: one row per property, as data and as text."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class PropertyCheck:
     """One property of one kernel.
 
     Args:
-        name: of the property.
+        name: name of the property.
         requirement: the meaning of `worst` and the range that is required, in words.
         examples: number of data sets judged before the first failure; data sets without finite output, or outside the
             property's scope, do not count.

@@ -17,7 +17,7 @@ CONCENTRATES, LIMIT = "concentrates", "limit of networks"
 RATE = -0.5
 WIDEST = 0.2  # half-width of an interval that still tells one rate from another
 LEVEL = 0.999  # with which the intervals of all entries together cover the limits of their means
-AGAIN = 10**6  # added to the seeds of networks that a second opinion is asked of
+AGAIN = 10**6  # added to the seeds of networks for a second opinion
 ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
 
 
@@ -124,7 +124,7 @@ def _worst_entry(
     Welch's t, and by Bonferroni for all entries together.
     """
     count, weight = kernels.shape[1], np.asarray(networks.widths, float)
-    share = weight / weight.sum()  # of a width's mean in the constant
+    share = weight / weight.sum()  # share of a width's mean in the constant
     if networks.biased:
         inverse = 1 / weight
         centre = share @ inverse

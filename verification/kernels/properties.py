@@ -40,7 +40,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class Property:
-    """A property: what it requires, the strategy of its data, and its judgement of one draw (None: not applicable)."""
+    """A property: its requirement, the strategy of its data, and its judgement of one draw (None: not applicable)."""
 
     name: str
     requirement: str
@@ -232,7 +232,7 @@ def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, fl
     """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and what float rounding leaves of zero.
 
     An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
-    entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest stands for both.
+    entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest covers both.
 
     Raises:
         Unusable: k(x) is not symmetric, which has a row of its own.

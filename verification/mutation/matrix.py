@@ -23,7 +23,8 @@ from verification.verdict import Verdict
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 FACTORS = {Kind.LOWER: (2,), Kind.TWO_SIDED: (HALF, 2), Kind.ORDER: ()}  # O() has no constant that could be wrong
 INDICES = ("t", "k", "K", "T")
-SAME_GROWTH = 1e-9  # of a ratio along a ladder: its symbol is constant there, up to rounding
+# relative change of a ratio along a ladder: a symbol that changes less is constant there, up to rounding
+SAME_GROWTH = 1e-9
 KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant survived
 
 
@@ -160,7 +161,7 @@ def mutation_matrix(
     """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest.
 
     Args:
-        statements: whose forms recorded to hold are judged.
+        statements: statements whose forms recorded to hold are judged.
         options: data, sizes, steps and seed of the cases.
         progress: told the family, and how many of how many cases are done; default nobody.
 

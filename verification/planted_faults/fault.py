@@ -18,7 +18,7 @@ class PlantedFault:
 
     Args:
         name: what is wrong.
-        function: where it is defined, "module:name" or "module:Class.name".
+        function: its address, "module:name" or "module:Class.name".
         fault: makes the wrong function out of the right one.
         noticed_by: id of a statement that stands on it.
         trials: cases a family that they are judged on.
@@ -36,7 +36,7 @@ def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:
 
     Args:
         name: what is wrong.
-        function: where it is defined, "module:name".
+        function: its address, "module:name".
         fault: makes the wrong function out of the right one.
     """
     return PlantedFault(name, function, fault, "fl-ntk/Alg1-update", trials=1)
@@ -60,16 +60,16 @@ def around(wrong: Callable[..., Any]) -> Fault:
 
 
 def changed(change: Callable[[Any], Any]) -> Fault:
-    """What the function returns is changed.
+    """A change of a function's result.
 
     Args:
-        change: of what the function returns.
+        change: (a function's result) -> another.
     """
     return around(lambda right, *args, **named: change(right(*args, **named)))
 
 
 def times(factor: float) -> Fault:
-    """What the function returns, numbers or an Estimate, times a factor.
+    """A function's result, numbers or an Estimate, times a factor.
 
     Args:
         factor: any number.
@@ -78,7 +78,7 @@ def times(factor: float) -> Fault:
 
 
 def argument_times(place: int, factor: float) -> Fault:
-    """The argument at this place, as it is passed, times a factor.
+    """The argument at this place times a factor.
 
     Args:
         place: index of the argument, from 0.
@@ -91,7 +91,7 @@ def setup_times(name: str, factor: float) -> Fault:
     """A step size of the Setup among the arguments times a factor.
 
     Args:
-        name: of the field, such as "eta_local".
+        name: name of the field, such as "eta_local".
         factor: any number.
     """
 

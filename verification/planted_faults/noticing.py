@@ -31,7 +31,7 @@ class Noticed:
     """The result of one fault.
 
     Args:
-        name: of the fault.
+        name: name of the fault.
         function: the function in which it was planted.
         id: the id of the statement.
         form: its first form that notices; None where none does.
@@ -57,7 +57,7 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
 
     Args:
         mutants: the faults.
-        seed: of the cases; default 0.
+        seed: seed of the cases; default 0.
         progress: told the function, and how many of how many faults are done; default nobody.
     """
     chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()

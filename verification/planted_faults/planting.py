@@ -18,7 +18,7 @@ Fault = Callable[[Callable[..., Any]], Callable[..., Any]]
 def planted(function: str, fault: Fault) -> Iterator[None]:
     """Run with `fault(original)` in place of a function, method or property, in this process and no other.
 
-    What the statements have measured and kept is forgotten before and after.
+    The statements' cached measurements are dropped before and after.
 
     Args:
         function: "module:name", or "module:Class.name".
@@ -83,7 +83,7 @@ def _modules() -> list[ModuleType]:
 
 
 def _forget() -> None:
-    """Empty the caches of what statements measure; what the library compiles or loads holds no measurement."""
+    """Empty the caches of statements' measurements; compiled and loaded parts of the library hold no measurement."""
     for module in _modules():
         if module.__name__.partition(".")[0] == REMEMBERING:
             for value in list(vars(module).values()):

@@ -14,7 +14,7 @@ from verification.search.plain_case import in_words
 from verification.verdict import Side, Verdict
 
 SHORT = 10.0  # seconds of a search after the cases
-SHRINKING = 2.0  # and for each of the two ways of shrinking what it finds
+SHRINKING = 2.0  # seconds for each of the two ways of shrinking, in addition
 
 
 def attack_held(
@@ -36,7 +36,7 @@ def attack_held(
         verdicts: as `verify` gives them.
         examples: cases of each form's search, as in `attack`; default 400.
         seconds: processor time of each form's search; default 10.
-        seed: of each form's search, default 0.
+        seed: seed of each form's search, default 0.
         progress: told each search as it begins, and each search that fails; default nobody.
     """
     done, stopped, known = [], False, catalogue()
@@ -55,7 +55,7 @@ def attack_held(
             except KeyboardInterrupt:
                 interruption.taken()
                 stopped = True
-            except Exception as error:  # of the statement's own code: what its cases showed is not lost
+            except Exception as error:  # an error of the statement's own code: the result of its cases is not lost
                 said = f"the search for a counterexample {failure(error, statement)}"
                 progress(f"{name}: {said}")
                 verdict = replace(verdict, search=said)
@@ -77,9 +77,10 @@ def _held(verdict: Verdict) -> bool:
 
 
 def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, changed: str) -> Verdict:
-    """The verdict with what the search found.
+    """The verdict with the result of the search.
 
-    budget: of the search, in words. changed: the options of `ntkfl attack` with which it looks at the same cases.
+    budget: budget of the search, in words. changed: the options of `ntkfl attack` with which it searches the same
+        cases.
     """
     counterexample = done.found
     if counterexample is None:

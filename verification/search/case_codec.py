@@ -137,7 +137,8 @@ def _class(name: str) -> Any:
         member = getattr(where, kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
-    if not isinstance(member, type) or member.__module__ != where.__name__:  # not what the module happens to import
+    # not a name that the module happens to import
+    if not isinstance(member, type) or member.__module__ != where.__name__:
         raise ValueError(f"{name} is not a class of that module")
     return member
 

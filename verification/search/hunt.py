@@ -24,9 +24,9 @@ from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
 from verification.verdict import Standing
 
-EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise; all seconds are of processor time
+EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
 LADDERS = (Kind.ORDER, Kind.RATE)
-OWN_CASES = 0.25  # of a family's time at least is for its own cases
+OWN_CASES = 0.25  # share of a family's time for its own cases, at least
 CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
 ALIKE = 0.02  # cases whose scores differ by less count as one among them
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
@@ -55,7 +55,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Attack:
-    """What a search of one form tried and found; `best`: the comparison nearest to a violation.
+    """The result of a search against one form; `best`: the comparison nearest to a violation.
 
     `unconfirmed`: violations that were seen and did not stand when redone. `failed`: cases without a value, by reason.
     """
@@ -118,7 +118,7 @@ def attack(
             same seed gives the same cases; default 400.
         seconds: processor time; no new case is begun after it, and a search that ends by it may not be repeatable;
             default 60.
-        seed: of the search; default 0.
+        seed: seed of the search; default 0.
         shrinking: seconds for each of the two ways of shrinking a counterexample; default 10.
         options: data, sizes and steps of the families; default `Options()`.
         progress: told each stage; default nobody.
@@ -212,7 +212,7 @@ class Hunt:
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
         """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
 
-        Drawing has half of the time, what it leaves and the other half are for the ascent.
+        Drawing has half of the time; the ascent has the other half and the rest of the first.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
@@ -229,7 +229,8 @@ class Hunt:
 
         try:
             with warnings.catch_warnings(), constants_of_statements():
-                warnings.simplefilter("ignore", HypothesisWarning)  # of the length of a case's repr, which nobody reads
+                # warnings about the length of a case's repr, which nobody reads
+                warnings.simplefilter("ignore", HypothesisWarning)
                 find(strategy, violated, settings=_settings(examples), random=Random(seed))
         except (NoSuchExample, _OutOfTime, HypothesisException):
             pass  # what was found until then is kept in `violations`
@@ -280,7 +281,7 @@ class Hunt:
         """Score a case and keep the books; a violation is passed on only when it stands."""
         interruption.check()
         seen = (judged or look)(self.statement, self.form, case)
-        searching = self.first is None  # what is looked at to shrink is not counted
+        searching = self.first is None  # cases that are evaluated for shrinking do not count
         if searching:
             self.tried += 1
             self.admitted += seen.comparison is not None

@@ -12,14 +12,14 @@ from hypothesis.internal.conjecture import providers
 
 import bounds
 
-READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # of Hypothesis, which has no setting for it
+READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # names of Hypothesis, which has no setting for it
 
 
 @contextmanager
 def constants_of_statements() -> Iterator[None]:
     """Let Hypothesis draw the constants in the source of all statements, instead of all modules that are loaded.
 
-    With the latter, what a seed finds would depend on what else the process has imported. Where a version of Hypothesis
+    Otherwise the results of a seed would depend on what else the process has imported. Where a version of Hypothesis
     has other names for this, nothing is changed.
     """
     if not (hasattr(providers, READ) and hasattr(providers, KEPT)):

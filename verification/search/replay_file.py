@@ -32,7 +32,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A file's case judged again: what is seen now, how it stands, and whether both sides are bit for bit those."""
+    """A file's case judged again: the comparison, how it stands, and whether both sides have the file's bits."""
 
     seen: Seen
     standing: Standing
@@ -51,12 +51,12 @@ class Rejudged:
 
 
 def written(statement: Statement, form: Form, counterexample: Counterexample) -> str:
-    """The text of a replay file. Raises TypeError: a case that is not made of plain data.
+    """The text of a replay file. TypeError is raised for a case that does not consist of plain data.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        counterexample: where, and how it was confirmed.
+        counterexample: the case, and how it was confirmed.
     """
     body = {
         "format": FORMAT,
@@ -78,7 +78,7 @@ def read(text: str) -> Replay:
     """The counterexample in a file.
 
     Args:
-        text: of a replay file.
+        text: text of a replay file.
 
     Raises:
         ValueError: no JSON, another format, entries missing, a digest that does not fit, a case that cannot be.

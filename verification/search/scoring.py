@@ -17,15 +17,15 @@ from verification.intervals import lower_limit
 from verification.judging.confirm import Confirmation, can_be_redone, confirm
 from verification.verdict import Standing
 
-NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # what a case without a value raises
+NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
 UNMET = -100.0  # scores of admitted cases lie above, those of others below
 HIGHEST = 50.0
-FAR_ROUND, FARTHEST = 256, 1000.0  # what a trend is carried on to, and how large a score that may give
+FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is carried on, and largest score by it
 GLANCE, NEARLY = 4, np.log(0.5)  # networks that a case far from a violation is left after, and what score is far
 LOOKS = (16, 100, 400)  # further networks, while it is not clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
-SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals that a search looks at, some miss by chance
-CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # of each of these looks, so that all together err as seldom as one
+SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals in a search, some miss by chance
+CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks, so that all together err as seldom as one
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
     """Judge a form on a case of a family as `verify` does; a claim that may fail, on fresh networks where it does here.
 
-    The cases of a family have the same shapes, so that what they run is compiled once.
+    The cases of a family have the same shapes, so that their runs are compiled once.
     """
     with undisturbed(compiled=True):
         try:

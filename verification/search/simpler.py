@@ -143,7 +143,7 @@ def _fields(case: Any) -> Iterator[Any]:
             case _:
                 continue
         for option in options:
-            with suppress(ValueError):  # what the case itself refuses is no simpler case
+            with suppress(ValueError):  # a case that is refused is no simpler case
                 yield replace(case, **{field.name: option})
 
 

@@ -11,7 +11,7 @@ from verification.judging.families import families as judged_on
 # Processor seconds of each statement's default cases, drawn until they decide, beside what starting takes. They are a
 # hint by which work is handed out, the longest first; no verdict depends on them. What statements share counts with one
 # of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
-USUAL = 0.2  # of those left out of LONG
+USUAL = 0.2  # cost of statements that LONG lacks
 LONG: dict[str, float] = {
     "deep/centralised": 15,  # with the ladders of deep networks that four others share
     "fl-ntk/B.12": 10,  # with the runs at small steps that most of appendix B and C is checked on
@@ -58,7 +58,7 @@ def seconds(identifier: str) -> float:
 
 @dataclass(frozen=True)
 class Unit:
-    """Statements, in the order asked for, how many cases are drawn for them, and about how long it takes."""
+    """Statements, in the given order, the number of cases drawn for them, and about how long these take."""
 
     statements: tuple[str, ...]
     cases: int

@@ -21,7 +21,8 @@ from ntkfl.interruption import Interruption
 from verification.engine import verify_all
 from verification.verdict import Verdict
 
-STOP = signal.SIGUSR1  # what a terminal's Ctrl-C becomes here: SIGINT reaches all processes at once, and is ignored
+# the signal that stands for a terminal's Ctrl-C here: SIGINT reaches all processes at once, and is ignored
+STOP = signal.SIGUSR1
 
 
 class Interrupts(Interruption):
@@ -45,7 +46,7 @@ def serve(
     forms: Sequence[Form] | None,
     files: Sequence[tuple[str, bytes]] = (),
 ) -> None:
-    """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed.
+    """Check the lists of ids that the connection hands out, until it hands out an empty one or is closed.
 
     `files` has the user's files, name and content, whose statements may be among the ids.
     """

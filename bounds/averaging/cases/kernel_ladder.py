@@ -169,5 +169,5 @@ def _integer_ladders(draw: DrawFn) -> KernelLadder:
     return approaching(lam, block, draw(_integers((own, others), 3)), draw(_integers((others, others), 2)))
 
 
-# Random kernels; no data are asked for, since the ReLU kernel of any has eps/lam of about .16 or more.
+# Random kernels; data are not used, since the ReLU kernel of any data has eps/lam of about .16 or more.
 KERNEL_LADDERS = Family("kernels with orthogonal samples in the limit", _ladder, _integer_ladders(), needs=5)

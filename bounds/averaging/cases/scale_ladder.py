@@ -18,9 +18,9 @@ from ntkfl.estimate import Estimate
 Activation = Callable[[np.ndarray], np.ndarray]
 
 SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, far above rounding
-GRID = 256  # angles at which smooth networks are looked at
+GRID = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
-NORMS = ("mean", "root mean square", "largest value")  # of |gap| over x on the unit circle
+NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
 FINITE = 0.01  # what higher powers of Delta may still do to an exponent at these scales
 
 
@@ -39,7 +39,7 @@ class ScaleLadder(Case):
     # one row a client, (K, 3 h): the hidden weights first, row by row, then the readout
     moves: Float[np.ndarray, "K s"]
     sizes: Int[np.ndarray, " K"]  # n_k, (K,)
-    angle: float  # of the fixed input x = (cos, sin)
+    angle: float  # angle of the fixed input x = (cos, sin)
 
     def __post_init__(self) -> None:
         width = len(self.readout)

@@ -38,7 +38,7 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 
 
 class Trained(NamedTuple):
-    """What the runs of one network show, from the residual r_0, in T rounds of K steps."""
+    """The measurements of the runs of one network, from the residual r_0, in T rounds of K steps."""
 
     # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
     neuron: float
@@ -81,12 +81,12 @@ class DeepLadder(Rungs):
 
     @prepared
     def seen(self) -> list[list[Seen]]:
-        """What every network shows, by width."""
+        """The measurements of every network, by width."""
         return self.in_rungs("seen", partial(self._row, kernels=True))
 
     @cached_property
     def trained(self) -> list[list[Trained]]:
-        """What the runs of every network show, by width; a second opinion needs no kernels."""
+        """The measurements of the runs of every network, by width; a second opinion needs no kernels."""
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
     def fresh(self) -> DeepLadder:

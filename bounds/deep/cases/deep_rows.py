@@ -19,8 +19,8 @@ from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.error_free import row_exponents
 
-ROWS = 6  # of the user's, of a case
-BITS = 20  # of an entry
+ROWS = 6  # most rows of the user's data in a case
+BITS = 20  # bits of an entry
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from ntkfl.problem import Problem, Setup
 if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
-ROUNDINGS = 32  # of the largest value: between two orders of few neurons chance may hide some
+ROUNDINGS = 32  # relative to the largest value: between two orders of few neurons chance may hide some
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
 OWNER = np.array([0, 1, 1])
 ROUNDS = 12
-LOST = 1e-13  # of an output in a round, by float64; tested
+LOST = 1e-13  # error of an output in a round, by float64; tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def known(self) -> RoundStart:
-        """What is known of the first round.
+        """The bounds at the first round.
 
         Raises:
             ArithmeticError: nothing is.

@@ -57,7 +57,7 @@ class MethodRounds(SmallNetwork):
 
     @property
     def known(self) -> MethodStart:
-        """What is known of the first round.
+        """The bounds at the first round.
 
         Raises:
             ArithmeticError: nothing is.

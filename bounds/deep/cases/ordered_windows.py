@@ -31,7 +31,7 @@ class WindowedRun:
 
     distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
     moved: float  # how far any model was from the first
-    rounding: float  # of each distance
+    rounding: float  # rounding of each distance
 
 
 @dataclass(frozen=True, eq=False)

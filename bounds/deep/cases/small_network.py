@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
 
     from ntkfl.training.model import Model
 
-ROUNDING = 1e-13  # of the parameters' norm: what float64 leaves open of a distance; tested
+ROUNDING = 1e-13  # relative to the parameters' norm: float64's error of a distance; tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class SmallNetwork(Case):
     """The network that a seed draws, and labels near its outputs."""
 
     problem: Problem
-    spec: str  # of `ntkfl.networks.wide`
+    spec: str  # name of the network, as `ntkfl.networks.wide` takes it
     width: int
     seed: int
 
@@ -80,7 +80,7 @@ class SmallNetwork(Case):
 
 
 def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str) -> float:
-    """The radius that a case asks for, else the radius of the proof.
+    """The radius that is given with the case, else the radius of the proof.
 
     Raises:
         ArithmeticError: there is neither; `why` is the reason that nothing is proved.

@@ -18,7 +18,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
 COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width
-GRID = 2048  # points of the circle that the limit, which is smooth but for isolated points, is averaged over
+GRID = 2048  # points of the circle over which the limit is averaged; it is smooth except at isolated points
 FREQUENCIES = 3
 
 
@@ -43,9 +43,9 @@ class GroupLadder(Rungs):
     """
 
     amplitudes: np.ndarray  # (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.
-    angles: np.ndarray  # of the training points, (n,)
+    angles: np.ndarray  # angles of the training points, (n,)
     owner: np.ndarray  # their clients, (n,)
-    # eta_local, local_steps: of every client
+    # eta_local, local_steps: those of every client
     eta_local: float
     local_steps: int
     # widths, counts: the widths and how many starts there are of each
@@ -129,7 +129,7 @@ def _short_ladder(seed: int, clients: int, local_steps: int, eta_local: float) -
     return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
 
 
-# One ladder; the user's data have no law that x could be averaged over, so they are not used.
+# One ladder; the user's data have no law over which x could be averaged, so they are not used.
 GROUP_LADDERS = Family(
     "three clients on the circle, widths 2^8..2^13",
     _ladder,

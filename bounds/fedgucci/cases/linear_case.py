@@ -135,7 +135,7 @@ def _number(value: Any, arithmetic: Any) -> Any:
 
 
 def _alone(run: LinearRounds, client: int) -> LinearRounds:
-    """One round of one client, whose model the server takes as it is."""
+    """One round of one client, whose model becomes the server's."""
     own = np.flatnonzero(np.asarray(run.owner) == client)
     return replace(
         run,

@@ -35,7 +35,7 @@ class LowLossCube(CubeNetworks):
     # points, paths: networks drawn for a volume, and for losses along segments
     points: int = 20_000
     paths: int = 100
-    seed: int = 0  # of these
+    seed: int = 0  # seed of these
 
     def losses(self, points: np.ndarray) -> np.ndarray:
         """The mean loss of networks (N, S), (N,)."""

@@ -1,4 +1,4 @@
-"""What the proofs look at on the segment between the first two networks of a case, by direct evaluation."""
+"""The terms of the proofs on the segment between the first two networks of a case, evaluated directly."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Families of networks drawn in a cube: where the bounds are least loose, every loss, several outputs, groups."""
+"""Families of networks drawn in a cube: the least loose bounds, every loss, several outputs, groups."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def scattered() -> CubeNetworks:
 
 
 def steep_loss() -> CubeNetworks:
-    """The squared loss with a label of 10^9 and no R: its barrier is 10^9 times what a constant of 1 gives."""
+    """The squared loss with a label of 10^9 and no R: its barrier is 10^9 times the bound with a constant of 1."""
     corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
     anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
     return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")

@@ -1,4 +1,4 @@
-"""Statements about one input and one alpha that were fixed before the draw: what they share."""
+"""The common parts of statements about one input and one alpha that are fixed before the draw."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the high-probability bounds on networks drawn in a cube have in common as statements."""
+"""The common parts of statements with high-probability bounds on networks drawn in a cube."""
 
 from collections.abc import Mapping
 from typing import Any

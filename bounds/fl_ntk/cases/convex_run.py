@@ -23,12 +23,12 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory
 
 LOSSES = (LOGISTIC, SQUARES)
-ROUNDINGS = 256  # of the summed quantity, since two orders of few neurons may agree by chance
+ROUNDINGS = 256  # roundings of the summed quantity, since two orders of few neurons may agree by chance
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexRun(Case):
-    """Labels -1 and +1, steps and a network; the runs on both losses are made when they are asked for."""
+    """Labels -1 and +1, steps and a network; the runs on both losses are made at their first use."""
 
     problem: Problem
     setup: Setup

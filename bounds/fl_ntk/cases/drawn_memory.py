@@ -34,7 +34,7 @@ class DrawnMemory(SmallRound):
         return np.linalg.cholesky(self.gram)
 
     def maps(self, method: str) -> list[np.ndarray]:
-        """What each cohort, all equally likely, makes of (r, m): (2n, 2n), by steps in the weights.
+        """The map of (r, m) for each cohort, all equally likely: (2n, 2n), by steps in the weights.
 
         r is y - f. A control, or a dual, of client c is -Phi_c^T m_c, or Phi_c^T m_c.
         """

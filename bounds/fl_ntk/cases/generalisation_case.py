@@ -29,8 +29,8 @@ CLIENTS, LOCAL_STEPS = 4, 2
 class TrainedOnSample(Case):
     """n i.i.d. samples of a distribution, trained on at infinite width from f = 0 (the limit sigma -> 0), and a loss.
 
-    4 clients, 2 local steps of 1 / max_c tr H_cc (stable whatever the data), eta_g = 1, and as many rounds as the
-    theorem asks for. `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, n^3 / 20 microseconds.
+    4 clients, 2 local steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds.
+    `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, n^3 / 20 microseconds.
     """
 
     source: SphereDistribution | UserData

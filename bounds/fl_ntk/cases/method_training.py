@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime
     from ntkfl.training.engine.federation import Federation
 
-ROUNDINGS = 256  # of the outputs: between two orders of few neurons chance may hide some
+ROUNDINGS = 256  # roundings of the outputs: between two orders of few neurons chance may hide some
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Training:
     """A method on the sum of squares, and how its clients step."""
 
     method: str
-    options: Mapping[str, Any]  # of the method, as in training
-    # momentum, client_steps, step_factors: of the clients, as `kernel_regime` takes them; (): as the setup says
+    options: Mapping[str, Any]  # options of the method, as in training
+    # momentum, client_steps, step_factors: those of the clients, as `kernel_regime` takes them; (): as in the setup
     momentum: float = 0.0
     client_steps: tuple[int, ...] = ()
     step_factors: tuple[float, ...] = ()

@@ -27,7 +27,7 @@ EPS = np.finfo(float).eps
 class SmallRound(Case):
     """A round at infinite width that draws `cohort` of three clients of few samples."""
 
-    ROUNDINGS: ClassVar[int]  # of the largest entry: more than what all operations may add up to
+    ROUNDINGS: ClassVar[int]  # roundings of the largest entry: more than all operations may add up to
 
     problem: Problem
     setup: Setup
@@ -133,7 +133,7 @@ class RandomRound(SmallRound):
         """E z z^T after these rounds from z = (y, 0), (2n, 2n), by going through every choice; z = (r, H v)."""
         server, one = self.setup.eta_global, np.eye(self.problem.n)
         second = self.start
-        reach = server * (1 + self.momentum if self.nesterov else 1)  # of the server, along the mean
+        reach = server * (1 + self.momentum if self.nesterov else 1)  # reach of the server's step, along the mean
         injected = self.noise**2 * np.kron([[reach**2, -reach], [-reach, 1]], self.gram)
         for _ in range(rounds):
             following = injected

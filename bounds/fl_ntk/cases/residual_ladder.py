@@ -1,4 +1,4 @@
-"""Case: long runs at one width, looked at while their residual falls by orders of magnitude."""
+"""Case: long runs at one width, measured while their residual falls by orders of magnitude."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ResidualLadder(Case):
 
     @property
     def rounds(self) -> np.ndarray:
-        """The rounds looked at: six, evenly spaced over the last two thirds of the run."""
+        """The measured rounds: six, evenly spaced over the last two thirds of the run."""
         return np.linspace(self.setup.rounds / 3, self.setup.rounds, ROUNDS_SEEN).astype(int)
 
     @cached_property

@@ -17,7 +17,7 @@ from ntkfl.problem import Problem, Weights
 STEP_SIZES = 2.0 ** -np.arange(5, 12)  # time of a round, K eta / N
 STARTS = 48  # starts of each: held neurons begin at random places within one step of their kinks
 TIME = 0.5
-TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are looked at
+TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
 DRAWS = 200  # draws of data and networks until a network holds enough neurons at kinks: a third of them hold six
@@ -78,7 +78,8 @@ class SlidingLadder(Case):
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
         side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
         z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0
-        moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))  # of K eta, unit rows
+        # movement for each K eta, unit rows
+        moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))
         return float((side * z).min() - moves * np.linalg.norm(self.residual))
 
     @prepared

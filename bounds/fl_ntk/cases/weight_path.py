@@ -107,7 +107,7 @@ def updates(run: FederatedRun) -> Estimate:
 def _small_run(base: FederatedFamily, local_steps: int | None, seed: int) -> FederatedRun:
     """At most six samples of a FederatedFamily, twelve neurons, two rounds of one to three local steps: run in balls.
 
-    Clients none of whose samples is drawn are left out.
+    Clients without a drawn sample are left out.
     """
     rng = np.random.default_rng([seed, 4])
     whole = base.problem(seed)

@@ -1,1 +1,1 @@
-"""Certificates that a given network converges: how they are found, and what they record."""
+"""Certificates that a given network converges: their computation and their records."""

@@ -15,14 +15,14 @@ from ntkfl.problem import Problem, Setup, Weights
 
 LOUD = 0.05  # rounding that is this part of the residual is worth a sum in balls
 IN_BALLS_UP_TO = 10**8  # products: some ten seconds
-SMALLEST_WEIGHTS = 1e-130  # of the largest weight; counts.UNDERFLOW is far below its rounding
-BYTES_OF_A_PAIR = 3000  # of samples, in the balls of all matrices that are held together; measured
+SMALLEST_WEIGHTS = 1e-130  # share of the largest weight; counts.UNDERFLOW is far below its rounding
+BYTES_OF_A_PAIR = 3000  # bytes a pair of samples, in the balls of all matrices that are held together; measured
 _BLOCK = 4096  # neurons
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A network before the rounds that a certificate speaks of."""
+    """A network before the rounds of a certificate."""
 
     gram: arb_mat  # x x^T, (n, n)
     residual: list[arb]  # y - y(0), (n,)

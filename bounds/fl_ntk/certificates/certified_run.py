@@ -1,4 +1,4 @@
-"""Runs with a certificate B.3': what the certificate proves about a run, and what is measured of the run."""
+"""Runs with a certificate B.3': its proved bounds, and the measurements of the run."""
 
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What the stable-step certificate finds, as a record and as a page to read."""
+"""The result of the stable-step certificate, as a record and as a page to read."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

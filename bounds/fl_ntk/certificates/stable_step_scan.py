@@ -14,9 +14,10 @@ from ntkfl.gram.error_free import row_norms
 from ntkfl.problem import Problem, Setup
 
 TRIAL_RADII = 60
-LEAST_CHANGE = 1e-6  # of the largest |G_ij|: the least E that the largest radius allows for
-LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14  # of the neurons' largest distance: what the ends of the radii do not go below
-SLACK = 1e-6  # what a choice must have to spare to be called certifiable: H differs a little from radius to radius
+LEAST_CHANGE = 1e-6  # relative to the largest |G_ij|: the least E at the largest radius
+# relative to the neurons' largest distance: lower bounds of the ends of the radii
+LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14
+SLACK = 1e-6  # reserve of a choice that counts as certifiable: H differs a little from radius to radius
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def trial_radii(
 
 
 class _Frozen:
-    """What one norm gives with the patterns at the start."""
+    """The numbers of one norm with the patterns at the start."""
 
     def __init__(self, problem: Problem, setup: Setup, given: Start, power: float) -> None:
         gram = _floats(given.gram.tolist())

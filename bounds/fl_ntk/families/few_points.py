@@ -34,8 +34,8 @@ def aligned_run(
 ) -> FederatedRun:
     """n unit points within about `spread` of each other, every neuron active on all of them, equal residuals.
 
-    There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: what the proofs
-    bound by n and sqrt n is reached. The runs are small, and are made in balls.
+    There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: the proofs' bounds
+    n and sqrt n are attained. The runs are small, and are made in balls.
 
     A `length` of the rows other than 1 shows that unit rows are needed.
     """

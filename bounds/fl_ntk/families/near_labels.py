@@ -77,4 +77,4 @@ def growing_round() -> FederatedRun:
     return near_run(x, stretched, owner, weights, setup)
 
 
-contracting_families = with_own(small_steps, NEAR_LABELS)  # of the default families few contract for sure
+contracting_families = with_own(small_steps, NEAR_LABELS)  # of the default families few contract surely

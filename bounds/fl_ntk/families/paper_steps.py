@@ -97,7 +97,7 @@ def paper_run(
 
 
 def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
-    """Four points, two clients, steps at a share of what the proof of theorem B.3 allows, or Lemma 6.2, four rounds.
+    """Four points, two clients, steps at a share of the largest in the proof of theorem B.3, or Lemma 6.2, four rounds.
 
     R is so small that a sample has a neuron or none within R of its kink. Every other residual is the bottom
     eigenvector of H(0), which contracts the slowest; every third server step is 1/8.

@@ -1,4 +1,4 @@
-"""The outputs of a network as it is drawn, and the values of the symbols in bounds on them."""
+"""The outputs of a network at initialisation, and the values of the symbols in bounds on them."""
 
 import numpy as np
 import sympy as sp

@@ -1,6 +1,6 @@
 """The kernel at infinite width of a run's data, H_inf, and what rounds leave over the linear map I - rho H_inf.
 
-Appendix C takes lambda and kappa of H_inf, and its recursion bounds what is left.
+Appendix C takes lambda and kappa of H_inf, and its recursion bounds the remainder.
 """
 
 from functools import lru_cache

@@ -27,7 +27,7 @@ COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start  # c_T on the samples' 
 MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # how far training moves the network, squared
 
 # Kernel, round map and labels as matrices of a size that formulas use beside n, a number in them.
-size = sp.Symbol("s", positive=True)  # of the matrices: n, which a remainder uses as a number
+size = sp.Symbol("s", positive=True)  # size of the matrices: n, which a remainder uses as a number
 SIZED_LABELS = sp.MatrixSymbol("y", size, 1)
 SIZED_H, SIZED_D, SIZED_IDENTITY, SIZED_MAP = (part.subs(n, size) for part in (H, D, IDENTITY, ROUND_MAP))
 

@@ -41,5 +41,5 @@ def largest_norm(blocks: Estimate, steps: int) -> Estimate:
 
 
 def residual(inside: Snapshot) -> Estimate:
-    """y - y(t), (n,): what every client's first local step sees."""
+    """y - y(t), (n,): the residual of every client's first local step."""
     return inside.stacked_residual[: inside.run.problem.n]

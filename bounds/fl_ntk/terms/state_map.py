@@ -1,4 +1,4 @@
-"""Maps of a state, which is a residual and what a method remembers, and the residual after T rounds by their powers."""
+"""Maps of a state, the residual and a method's memory, and the residual after T rounds by their powers."""
 
 from typing import Any
 

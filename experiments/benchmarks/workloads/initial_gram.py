@@ -84,7 +84,7 @@ def _torch_func(sizes: Sizes) -> Call:
 def _neural_tangents(sizes: Sizes) -> Call:
     """The empirical kernel of neural-tangents, implementation 1, compiled, in float32.
 
-    At n = 1000, m = 2^14 it asks for 66 GB.
+    At n = 1000, m = 2^14 it needs 66 GB.
     """
     import jax
     import jax.numpy as jnp

@@ -24,7 +24,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _reading(sizes: Sizes) -> Call:
-    """Every slab's product with itself, a number: what the memory gives, and no more."""
+    """Every slab's product with itself, a number: the memory's speed, and no more."""
     from ntkfl.gram.threads import worker_threads
 
     slabs = [slab.ravel() for slab in _given(sizes)[0].slabs]

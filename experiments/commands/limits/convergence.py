@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 NOT_STABLE = 1  # exit status
-ROUNDS = 100  # of runs, unless given
+ROUNDS = 100  # most rounds of runs, by default
 NOISY = 10_000  # rounds that are tried where noise may keep the residual from ever being so small
 
 
@@ -218,7 +218,7 @@ def _numbers(name: str, typed: str | None, kind: type) -> list | None:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The rows of one kernel; where not all kernels are `certified`, each eigenvalue says what it is."""
+    """The rows of one kernel; where not all kernels are `certified`, each eigenvalue says whether it is."""
     from ntkfl import gram
 
     what = ", certified" if certified else ""

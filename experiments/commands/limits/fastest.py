@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ntkfl.fastest_method import Fastest, Tuned
     from ntkfl.fastest_trained import Trained
 
-SAMPLES = 50  # of a built-in data set
+SAMPLES = 50  # samples of a built-in data set
 UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 
 
@@ -169,7 +169,7 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned") -> str:
-    """A method's best steps and what they take, before the table is made."""
+    """A method's best steps and their rounds, before the table is made."""
     rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
     left = "" if tuned.left is None else f"{_left(tuned)} left"
     return f"{left or rounds or 'no rounds counted'} with {_steps(tuned)}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.privacy import Choice, PrivateRounds
 
-SAMPLES = 200  # of a built-in data set
+SAMPLES = 200  # samples of a built-in data set
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 SHOWN = (0.25, 64.0)  # epsilon of the picture, from and to
 POINTS = 13

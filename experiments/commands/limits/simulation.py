@@ -1,4 +1,4 @@
-"""`ntkfl simulate`: Algorithm 1 on data, by any network, beside what it becomes when that is infinitely wide."""
+"""`ntkfl simulate`: Algorithm 1 on data, by any network, beside its infinitely wide limit."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("width", "local_steps", "eta_local", "eta_global", "rounds")
 FL_NTK = ("finite", "linearised", "infinite")  # its network, and what becomes of it
-DEEP_WIDTH = 512  # of other networks, unless given
+DEEP_WIDTH = 512  # default width of other networks
 LINES = 10  # rounds that are printed, the first and the last among them
 
 
@@ -74,7 +74,7 @@ def simulation(
         said = f"{network} width" if network in FL_NTK else model.name
         typer.echo(f"{said}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
         rounds = np.unique(np.linspace(0, run.rounds, LINES).round().astype(int))
-        with np.errstate(over="ignore"):  # of a square: then inf is printed
+        with np.errstate(over="ignore"):  # overflow of a square: then inf is printed
             typer.echo("\n".join(_lines(run, rounds, exact)))
         if write:
             write(as_npz(run))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.tuned_outer import OuterChoice
 
-SAMPLES = 50  # of a built-in data set
+SAMPLES = 50  # samples of a built-in data set
 ROUNDS = 20  # where no budget is given
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 

@@ -1,4 +1,4 @@
-"""`ntkfl compare`: methods side by side over several seeds, with intervals of what each has more than the first."""
+"""`ntkfl compare`: methods side by side over several seeds, with intervals of their differences from the first."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -175,7 +175,7 @@ def train(
 
 
 def _number(value: Any) -> Any:
-    """The integer that this is or says, else the value itself: what it must be is for RunConfig to say."""
+    """An integer for an integer or its text, otherwise the value itself: RunConfig says what it must be."""
     try:
         return int(value) if float(value).is_integer() else value
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""`ntkfl applies`: which statements apply to the user's data and setup, and what they say there."""
+"""`ntkfl applies`: which statements apply to the user's data and setup, and how sharp they are there."""
 
 from collections import Counter
 from itertools import groupby

@@ -115,7 +115,7 @@ def file_name(statement: "Statement", form: "Form") -> str:
 def _wanted(
     ids: list[str] | None, form: str | None, examples: int, budget: float, seed: int
 ) -> "list[tuple[Statement, Form]]":
-    """The statements and forms asked for.
+    """The chosen statements and forms.
 
     Raises:
         KeyError: an unknown id. ValueError: no id, a form that a statement does not have, a budget that is none.

@@ -1,4 +1,4 @@
-"""`ntkfl requirements`: the width, the step and the rounds that theorem B.3 asks for, in numbers."""
+"""`ntkfl requirements`: the width, the step and the rounds of theorem B.3, in numbers."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -149,7 +149,7 @@ def verify(
             pages = {"write_json": write_json, "write_markdown": write_markdown}
             with if_stopped(lambda: REPORTED), held():
                 return check_verifier(statements, forms, options, whole=not (ids or paper), library=library, **pages)
-        with if_stopped(lambda: REPORTED), held():  # but for the cases: what is counted is reported, whatever comes
+        with if_stopped(lambda: REPORTED), held():  # except for the cases: counts are reported, whatever happens
             if whole:
                 verdicts, complete = _run_on_data(statements, forms, options, own_step)
             else:
@@ -181,7 +181,7 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 
 
 def _start_early() -> None:
-    """Where several processes are going to check all statements: have what they need imported while this one does."""
+    """Where several processes will check all statements: let their parent do its imports beside this process."""
     from verification.processes import cores, start_server
 
     if cores() > 1:
@@ -189,10 +189,10 @@ def _start_early() -> None:
 
 
 def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
-    """The statements and forms asked for.
+    """The chosen statements and forms.
 
     Raises:
-        KeyError: an unknown id. ValueError: a paper or form that none of the statements has.
+        KeyError: an unknown id. ValueError: a paper or form that no statement has.
     """
     from bounds import Form, catalogue, find
     from bounds.listing import narrowed
@@ -254,14 +254,15 @@ def _warn_of_rows(problem: "Problem") -> None:
 def _run(
     statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None, attack: bool
 ) -> "tuple[list[Verdict], bool]":
-    """The verdicts, and whether they are all that were asked for and on all cases."""
+    """The verdicts, and whether they are complete: all chosen forms on all their cases."""
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.processes import verify_in_processes
     from verification.search import attack_held
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # said of the user's already; stored cases pass it on purpose
+        # warned about for the user's setup already; stored cases exceed it on purpose
+        warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
         complete = progress.complete and len(verdicts) == wanted
@@ -290,7 +291,7 @@ def _run_on_data(
 
 
 def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
-    """How many forms are run, how many with steps that are not the user's, and which are not, by what they miss."""
+    """How many forms are run, how many with other steps than the user's; the forms not run, by the unmet hypothesis."""
     run = [plan for plan in plans if plan.unmet is None]
     steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
     own = (

@@ -13,7 +13,7 @@ def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
     """The pairs of results of one miniature on two scales, in the order given.
 
     Args:
-        results: of miniatures, on one scale each.
+        results: results of miniatures, on one scale each.
     """
     for number, first in enumerate(results):
         yield from ((first, other) for other in results[number + 1 :] if other[0].name == first[0].name)
@@ -36,7 +36,7 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
 
 
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
-    """What an ordering on two scales says of the claim: a sign that stays is not the scale's doing.
+    """The conclusion from an ordering on two scales: a sign that stays is no effect of the scale.
 
     Args:
         first: a setting and quantity on the first scale.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-FIRST_COLOURS = 10  # of those that matplotlib names C0, C1, ...
+FIRST_COLOURS = 10  # the first colours by matplotlib's names C0, C1, ...
 
 
 def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:

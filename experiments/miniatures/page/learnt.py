@@ -1,4 +1,4 @@
-"""What a reader learns from the miniatures, in sentences whose numbers and words are taken from the results."""
+"""The lessons of the miniatures, in sentences whose numbers and words are taken from the results."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -112,7 +112,7 @@ def page(results: Sequence[Result], command: str) -> str:
 
 
 def _learnt(results: Sequence[Result]) -> list[str]:
-    """What a reader learns, before everything else."""
+    """The lessons of the miniatures, before everything else."""
     said = sentences(results)
     return ["## What they say", "", *(f"{number}. {text}" for number, text in enumerate(said, 1)), ""] if said else []
 
@@ -173,7 +173,7 @@ def curves_of(miniature: Miniature) -> str:
 
 
 def _controls() -> list[str]:
-    """What the control of each method is, or why it has none."""
+    """The control of each method, or the reason why it has none."""
     lines = [
         "## Controls",
         "",

@@ -1,15 +1,15 @@
 """Any-order frontier: from which round on is convergence proved for every order, and what ends the proof's reach?
 
 Networks train on digits with the tuned heavy ball at the server. Every few rounds the any-order certificate, X.11 and
-X.12 judge the network. X.11 also judges the start, at a step so short that X.11 asks for no shorter one. A further
+X.12 judge the network. X.11 also judges the start, at a step so short that X.11 needs no shorter one. A further
 quantity of the start is the largest distance D at which the certificate would hold, were the labels that near. A chain
 reaction in D limits this distance. Of m n pairs of neuron and sample some q = sqrt(2/pi) m n kappa D lie within kappa D
-of their kinks and are held, kappa about sqrt(few/m). A neuron that is held at the kink of x_i may move by D |G_ij| at
-the kink of x_j, G = x x^T. So q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|: they add
-gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a solution up to
-D = (2 gamma)^(-1/2), which goes with m^(-1/4) and about 1/n. In the cells that we have measured, training that goes on
-brings D below this limit. What ends the reach in a given number of rounds is a network so narrow that its residual
-falls too slowly.
+of their kinks and are held, where kappa is about sqrt(few/m). A neuron that is held at the kink of x_i may move by D
+|G_ij| at the kink of x_j, G = x x^T. So q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|:
+they add gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a
+solution up to D = (2 gamma)^(-1/2), which goes with m^(-1/4) and about 1/n. In the cells that we have measured,
+training that goes on brings D below this limit. What ends the reach in a given number of rounds is a network so narrow
+that its residual falls too slowly.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,14 @@ from ntkfl.problem import Problem, Setup, Weights
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit
-SHORT = 1e-4  # of that step, for X.11: what X.11 needs no longer depends on a step so short
+SHORT = 1e-4  # share of that step, for X.11: its result no longer depends on a step so short
 NEVER = ("round", "round_x", "held")  # quantities without a value where nothing certifies
 WIDE = 500  # neurons: the power of the width is fitted from here on
 SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
-    """First rounds that certify (NaN where none does), what the any-order certificate has there, and its reach."""
+    """First rounds that certify (NaN where none does), the any-order certificate's numbers there, and its reach."""
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.clients()]

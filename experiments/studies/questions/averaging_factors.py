@@ -57,7 +57,7 @@ def measure(point: Point) -> Measured:
 def covariance(outputs: np.ndarray) -> float:
     """sum over pairs k != k' of Cov(f_k, f_k') / K^2, the mean over samples; outputs: (draws, K, samples).
 
-    Not what is left of the whole's variance, so that the identity of the factors can fail.
+    It is not computed as the rest of the whole's variance, so that the identity of the factors can fail.
     """
     centred = outputs - outputs.mean(axis=0)
     pairs = np.einsum("mkn,mln->kl", centred, centred) / (len(outputs) * outputs.shape[2])
@@ -89,7 +89,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def dominates(cells: Cells) -> Answer:
-    """What IMA says of Theorem 1: with unlike clients the heterogeneity bias is the largest part after early training.
+    """IMA's claim about Theorem 1: with unlike clients the heterogeneity bias is the largest part after early training.
 
     Held against the exact parts in the last round, clients having classes of their own, at the most local steps.
     """

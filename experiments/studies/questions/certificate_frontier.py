@@ -66,7 +66,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The certified widths against the closed form, its power law and what Theorem B.3 asks for."""
+    """The certified widths against the closed form, its power law and the width of Theorem B.3."""
     width, complexity, stated, proof = (
         cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
     )

@@ -30,17 +30,17 @@ from ntkfl.smooth_networks.window import needed_residual
 TEST = 500
 IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # at most, and Gauss-Newton steps from one look to the next
-CLOSE = 0.02  # of the residual that is wanted: how near it the steps must come
-SHARE = 0.98  # of the residual that a look asks for: what the next one has
-LEAST = 0.02  # the same where the rounding bound of the residual leaves less: nearer the labels more may be asked for
-ROUNDING = 1e-9  # of a distance, generous
+CLOSE = 0.02  # relative distance from the wanted residual that the steps must reach
+SHARE = 0.98  # share of the residual that a look requires, for the next look
+LEAST = 0.02  # the same where the rounding bound of the residual leaves less: nearer the labels more may be required
+ROUNDING = 1e-9  # relative rounding of a distance, generous
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"
-POWER = 0.5  # of the width, of the residual that certifies
+POWER = 0.5  # power of the width in the residual that certifies
 
 
 class Parts(NamedTuple):
-    """What the name of a network says."""
+    """The parts of a network's name."""
 
     depth: int
     activation: str

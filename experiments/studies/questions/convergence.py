@@ -25,7 +25,7 @@ from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
-SHARE = 0.01  # of the residual: rounds are counted until it is reached
+SHARE = 0.01  # share of the residual up to which rounds are counted
 LEG = 50  # rounds simulated at a time: one compiled function for all cells of one N and K
 SMALL = 0.5  # eta_l K |H_inf| up to which X.6 claims its exponents
 SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room

@@ -2,7 +2,7 @@
 
 A cell is one network, trained by the engine under FedAvg, beside two kernel regimes: of the limit kernel, and of the
 network's own kernel at the start. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share random
-numbers, so that what is left to vary is the width.
+numbers, so that only the width varies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SAMPLES, TEST_POINTS, CLIENTS = 12, 12, 3
 STEPS, ROUNDS = 2, 10
-SHARE = 0.3  # of the stability limit of the limit kernel: what eta_local is
+SHARE = 0.3  # eta_local as a share of the stability limit of the limit kernel
 NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
 KINKED = ("relu",)  # activations whose derivative jumps
 SOURCE = "docs/proofs/finite_width.md#deep-networks"
@@ -112,7 +112,7 @@ def _network(name: str) -> WideNetwork:
 
 
 def _work(point: Point) -> float:
-    """About the number of parameters, times what a convolution's cost more; the name is read without torch."""
+    """About the number of parameters, with a factor for the cost of convolutions; the name is read without torch."""
     kind, depth = point["network"].split(":")[:2]
     width = point["width"]
     return ((int(depth) - 2) * width**2 + 65 * width) * (CONVOLUTION if kind == "conv" else 1)
@@ -148,7 +148,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
-    """The power of the width: of a network, or of several, each over its own mean along the widths."""
+    """The power of the width for one network, or for several, each over its own mean along the widths."""
     widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -166,7 +166,7 @@ def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) 
 
 
 def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The cells of each width over the geometric mean of the RMS along the widths, which leaves the power as it is."""
+    """The cells of each width over the geometric mean of the RMS along the widths, which does not change the power."""
     sizes = np.array([np.sqrt((sample**2).mean()) for sample in rows if len(sample)])
     known = sizes[(sizes > 0) & (sizes < np.inf)]
     return [sample / np.exp(np.log(known).mean()) if len(known) else sample for sample in rows]
@@ -182,7 +182,7 @@ def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:
-    """Networks that differ in their depth alone, shallow ones first, by what they share: "fc:L:relu"."""
+    """Networks that differ in their depth alone, shallow ones first, by their common name: "fc:L:relu"."""
     by_label: dict[str, list[str]] = {}
     for name in networks:
         kind, _, *rest = name.split(":")

@@ -22,7 +22,7 @@ from ntkfl.problem import Problem, Setup, Weights
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
 ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks: a quadratic in alpha
 ALPHA = ALPHA + 0.5
-ROUNDING = 1e-9  # of a ratio of movements, generously
+ROUNDING = 1e-9  # relative rounding of a ratio of movements, generous
 SOURCE = "fedgucci/X4-drift"
 CHECK = "checks the code: the anchor is where the step begins, so that it is so by the definition"
 
@@ -89,7 +89,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 def off_limit(cells: Cells) -> Numbers:
     """Relative distance from the kernel regime after several steps, (width, seed): the RMS over what shares a start.
 
-    What one network shows for its clients, each beta and each K is one sample, not many.
+    The measurements of one network for its clients, each beta and each K are one sample, not many.
     """
     off = (cells.network / cells.limit - 1).where(cells.local_steps > 1)
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5

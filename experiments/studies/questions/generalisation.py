@@ -1,6 +1,6 @@
 """Generalisation: the bound of Theorem C.11 against what held-out digits show, with their labels and with random ones.
 
-Networks of infinite width, trained by FedAvg from f = 0 for as many rounds as the theorem asks for.
+Networks of infinite width, trained by FedAvg from f = 0 for the theorem's number of rounds.
 """
 
 from collections.abc import Iterable

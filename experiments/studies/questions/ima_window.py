@@ -16,7 +16,8 @@ from experiments.studies.series import BARS, line, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.estimate import Estimate, Rigour
 
-ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0  # of one run; runs of a cell; of the first model from the optimum
+# rounds of one run; runs of a cell; distance of the first model from the optimum
+ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0
 SETTLED = 0.01  # how near the exact moment is to the closed form where the start is forgotten by the end
 SOURCE = "averaging/I11"
 
@@ -87,7 +88,7 @@ def _against_exact(cells: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """What is left against the window, one series a start and one panel a rho."""
+    """The remainder against the window, one series a start and one panel a rho."""
     panels = []
     for rho in cells.rho.to_numpy():
         series: list[Series] = []

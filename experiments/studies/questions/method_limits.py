@@ -26,7 +26,7 @@ from ntkfl.problem import Problem, Setup
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SPHERE, SIZES, FEATURES, TEST_POINTS = "sphere", (4, 5, 7), 8, 20
-RATE = 1.2  # of the server, where the method has one
+RATE = 1.2  # rate of the server, where the method has one
 METHODS = tuple(variants(RATE, len(SIZES)))
 SOURCE = "fl-ntk/method-widths; docs/proofs/linear_methods.md#state-maps"
 QUANTITIES = {
@@ -70,7 +70,7 @@ def measure(point: Point) -> Measured:
     run = one.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
-    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # of r_0, from 0
+    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # movement of the limit's outputs by r_0, from 0
     x = np.random.default_rng(1).normal(size=(TEST_POINTS, given.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)

@@ -37,7 +37,7 @@ SAMPLES, CLIENTS, PARTITION, BATCH, ROUNDS = 200, 5, "shards:2", 4, 20
 TUNED_FOR = {"batches": Drawn(batch_size=BATCH), "full batches": Drawn()}
 OUTER = ("average", "momentum", "nesterov")
 TWO_LAYER, CNN = "two-layer", "cnn"
-PREDICTED_RUNS = 1000  # of the kernel regime, from which the spread of a run is known
+PREDICTED_RUNS = 1000  # runs in the kernel regime, which show the spread of a run
 SOURCE = "docs/proofs/random_rounds.md#server-memory"
 CANDIDATE = ("tuned_for", "outer", "local_steps")
 
@@ -147,11 +147,11 @@ def measure(point: Point) -> Measured:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What the seeds that all candidates have say of one network."""
+    """The seeds' common result on one network, over the seeds that all candidates have."""
 
     candidates: list[tuple[str, str, int]]  # tuned for, outer optimizer, K
     predicted: np.ndarray  # expected loss after the last round, by candidate
-    aimed: np.ndarray  # the same with what the steps were tuned for
+    aimed: np.ndarray  # the same with the aim of the tuning
     trained: np.ndarray  # logarithms of losses, (candidates, seeds, rounds + 1): some have rare and huge ones
 
     @classmethod
@@ -196,7 +196,7 @@ class Ranking:
     def lost(self, picked: np.ndarray) -> int:
         """Rounds of the budget that the predicted best loses to the trained best, by the geometric mean over seeds.
 
-        They are those left when the trained best has come to what the predicted best has at the end.
+        Lost rounds are those left when the trained best has reached the predicted best's final loss.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()

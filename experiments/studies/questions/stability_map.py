@@ -30,7 +30,7 @@ from ntkfl.trajectory import Trajectory
 TWO_LAYER = "two-layer"  # FL-NTK's network
 SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
-DEEP_WIDTH = 256  # of others
+DEEP_WIDTH = 256  # width of other networks
 SMALL = 0.01  # residual up to which growth is a matter of H(0) alone
 # a run whose residual exceeds this multiple of the first has grown; it is also the value of a run that overflowed
 GROWN, MOST = 3.0, 1e6
@@ -73,7 +73,7 @@ def measure(point: Point) -> Measured:
 
 
 def problem_of(name: str, seed: int) -> Problem:
-    """The data of a cell: of the sphere few points, of other data all."""
+    """The data of a cell: few points of the sphere, all points of other data."""
     return data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS) if name == SPHERE else data_of(name, seed)
 
 

@@ -2,7 +2,7 @@
 
 Theorem 3.5 is about networks drawn near an anchor with losses below epsilon on the way to it. Here the networks are
 trained, each from a start of its own, with beta times the connectivity loss to a trained anchor; epsilon, the barrier
-and what the theorem bounds are exact.
+and the theorem's left side are exact.
 """
 
 from collections.abc import Iterable

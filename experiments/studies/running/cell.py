@@ -18,7 +18,7 @@ class Cell:
 
     study: str
     point: Point  # one value of every axis
-    version: str  # of the code, as `code_version.version_of`
+    version: str  # version of the code, as `code_version.version_of`
 
     @cached_property
     def inputs(self) -> str:

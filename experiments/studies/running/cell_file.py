@@ -20,7 +20,7 @@ class DamagedCell(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a cell's file holds: the quantities by name (float64), and the processor time that they took, in seconds."""
+    """The content of a cell's file: the quantities by name (float64), and their processor time, in seconds."""
 
     arrays: Arrays
     seconds: float

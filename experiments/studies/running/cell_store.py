@@ -16,7 +16,7 @@ WORTH_A_FLUSH = 0.1  # seconds of work: fsync takes some ms; if a power cut dama
 
 
 class CannotKeep(OSError):
-    """A file that cannot be written: which, and why."""
+    """A file that cannot be written, and why."""
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -97,7 +97,7 @@ class CellStore:
 
 
 def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
-    """Write a file that is there whole or not at all; the old file stays until then.
+    """Write a file that is complete or missing at any time; an old file stays until then.
 
     `flush` brings the file to the disk first, so that it survives a power cut too. `claimed` says that no other process
     writes this file: a part that a killed process has left is then overwritten.

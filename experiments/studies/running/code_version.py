@@ -99,7 +99,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """The files of a module or package, but none of the interpreter or of libraries, which have versions."""
+    """The files of a module or package, without those of the interpreter and of libraries, which have versions."""
     spec = find_spec(name)
     if spec is None:
         return

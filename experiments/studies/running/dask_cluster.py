@@ -103,7 +103,7 @@ class DaskCluster:
 
         left = list(reversed(cells))
         there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim that is held until it is stored
-        suspects: list[tuple[Cell, ExitStack]] = []  # a dead worker had them, and others beside them
+        suspects: list[tuple[Cell, ExitStack]] = []  # cells of a dead worker, and cells that waited for it
         finished = as_completed(loop=self._client.loop)
 
         def send(cell: Cell, claim: ExitStack) -> None:

@@ -1,4 +1,4 @@
-"""Measuring one cell: the study's function at its point, checked against what the study says that it measures."""
+"""Measuring one cell: the study's function at its point, checked against the study's quantities."""
 
 import time
 import traceback
@@ -82,10 +82,10 @@ def is_kept(store: CellStore, cell: Cell) -> bool:
 
 
 def as_arrays(study: Study, result: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """What a study's `measure` gave as float64 arrays by name, an `Estimate` as two.
+    """The result of a study's `measure` as float64 arrays by name, an `Estimate` as two.
 
     Raises:
-        ValueError: quantities or shapes other than the study's.
+        ValueError: quantities or shapes that are not the study's.
     """
     wanted = {quantity.name: quantity for quantity in study.quantities}
     if result.keys() != wanted.keys():

@@ -1,4 +1,4 @@
-"""What a Dask worker does with one cell: this module is all that it must be able to import to begin."""
+"""A Dask worker's part of one cell; a worker must be able to import this module, and nothing else, to begin."""
 
 import json
 import os

@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
-FEWEST_NETWORKS = 2  # of a width: a mean over networks and the distance from it need two
+FEWEST_NETWORKS = 2  # networks of a width: a mean over networks and the distance from it need two
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class StoredLadder(WidthLadder):
 
     @classmethod
     def of(cls, cells: Cells, problem: Problem, setup: Setup) -> StoredLadder:
-        """The ladder of the cells that are there; its widths ascend."""
+        """The ladder of the stored cells; its widths ascend."""
         ordered = cells.sortby(WIDTH)
         counts = _present(ordered).sum(axis=1)
         kept = ordered.isel({WIDTH: np.flatnonzero(counts >= FEWEST_NETWORKS)})
@@ -70,7 +70,7 @@ class StoredLadder(WidthLadder):
 
 
 def power_on(ladder: Rungs, power: Power, source: str, among: str = "") -> Answer:
-    """A power of the width that a statement claims, as it is on a ladder."""
+    """A power of the width that a statement claims, on a ladder."""
     claim = f"{power.name} ~ m^({power.exponent}){among}"
     return on_ladder(claim, source, float(power.exponent), ladder, lambda: power.exponent_on(ladder))
 

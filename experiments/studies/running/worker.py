@@ -13,7 +13,7 @@ READY = "ready"
 def main(folder: str, spec: str) -> None:
     """Answer every line with one: the cell's status, or why this process stops."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a study prints must not be taken for an answer
+    os.dup2(2, 1)  # a study's prints must not be taken for an answer
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(lines,), daemon=True).start()
 

@@ -286,7 +286,7 @@ class Federation:
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
-        """The states of these clients, the first state for those that are drawn for the first time; rows as in group."""
+        """The states of these clients, a first state for those drawn for the first time; rows as in group."""
         fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
         if self.keep_optimizer:
             fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))
