@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
 
-jax.config.update("jax_enable_x64", True)  # of what tests compute themselves; `test_double_precision.py` goes without
+jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` goes without
 
 TESTS = Path(__file__).parent
 LONGEST = [  # files of many seconds a test, in either suite, the longest first
@@ -32,7 +32,7 @@ LONGEST = [  # files of many seconds a test, in either suite, the longest first
 # the same examples every time, however slow the machine; this check fails where its clock jumps over a second
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
-engine.MAX_SHRINKING_SECONDS = float("inf")  # of the clock; tests look at what an example has shrunk to
+engine.MAX_SHRINKING_SECONDS = float("inf")  # seconds of the clock; tests inspect shrunk examples
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,7 +46,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)  # when what is not asked for is gone
+@pytest.hookimpl(trylast=True)  # after deselected tests are gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which files go to workers: the longest, those of most slow tests, those of most tests.
 
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def unchanged_precision() -> Iterator[None]:
-    """The precision of balls, one for the whole process, is after every test what it was before."""
+    """The precision of balls, one for the whole process, is the same after every test as before."""
     before = flint.ctx.prec
     yield
     after, flint.ctx.prec = flint.ctx.prec, before

@@ -1,4 +1,4 @@
-"""Cases that are numbers, for tests of what is done with cases."""
+"""Cases that are numbers, for tests of functions of cases."""
 
 from dataclasses import dataclass
 

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
-# `while` loops that ask for no interrupt, since they are short, wait for others, or are compiled; and what ends them.
+# `while` loops without a check for interrupts, since they are short, wait for others, or are compiled; and their ends.
 SHORT = {
     "bounds/fl_ntk/c_8.py _summed": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
@@ -47,7 +47,7 @@ SHORT = {
     "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
-# `while True`, which says nothing of its end; and what ends it. Of a generator that asks for interrupts its user does.
+# `while True`, which says nothing of its end; and what ends it. The user of a generator checks for interrupts.
 ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
@@ -63,7 +63,7 @@ ENDLESS = {
 
 
 def loops(text):
-    """(function, whether it is `while True`, whether it asks for an interrupt) of every `while` in this code."""
+    """(function, whether it is `while True`, whether it checks for an interrupt) of every `while` in this code."""
     seen = []
 
     def visit(node, function):

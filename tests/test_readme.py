@@ -1,4 +1,4 @@
-"""The README: its Python prints what it is said to, its table is what is recorded; and what FINDINGS.md says."""
+"""The README: its Python prints the shown text, its table is the recorded one; and the sentences of FINDINGS.md."""
 
 import os
 import re

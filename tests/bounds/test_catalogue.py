@@ -1,4 +1,4 @@
-"""The catalogue: what the project promised is there, under its name, of its kind and with its settled outcome."""
+"""The catalogue: every promised statement is there, under its name, of its kind and with its settled outcome."""
 
 import importlib
 import pkgutil

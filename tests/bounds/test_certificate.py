@@ -52,7 +52,7 @@ def simulate(problem, setup, weights, rounds):
 
 
 def assert_kept(problem, setup, weights, certificate, rounds=200):
-    """A certified network does what the theorem says; the slack is the simulation's own rounding."""
+    """A certified network follows the theorem; the slack is the simulation's own rounding."""
     squares, movements = simulate(problem, setup, weights, rounds)
     assert np.sqrt(squares[0]) <= certificate.r0 * (1 + 1e-9)
     promised = certificate.rate ** np.arange(rounds + 1) * certificate.r0**2

@@ -89,7 +89,7 @@ def test_the_largest_certified_step_goes_with_the_squares_of_the_rows(rows):
 
 
 def steps_of(rows):
-    """A network as it is drawn, with the labels that it has: any stable step certifies."""
+    """A network at initialisation, with its labels: any stable step certifies."""
     x = np.ldexp(np.array([[0.6, 0.8], [0.8, -0.6]]), rows)
     setup = Setup(width=64, eta_local=float(np.ldexp(0.3, -2 * rows)), local_steps=1)
     weights = draw(setup.width, 2, setup.seed, setup.sigma)

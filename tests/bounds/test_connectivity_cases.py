@@ -1,4 +1,4 @@
-"""Cases of the connectivity statements: what their exact quantities must satisfy, and what they refuse."""
+"""Cases of the connectivity statements: properties of their exact quantities, and refused input."""
 
 from dataclasses import replace
 from fractions import Fraction

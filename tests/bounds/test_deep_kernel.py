@@ -1,4 +1,4 @@
-"""deep/kernel: its rows, its recursion against an independent integral, and what it says of wrong kernels."""
+"""deep/kernel: its rows, its recursion against an independent integral, and its verdict on wrong kernels."""
 
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ def integral(function, a, b, c):
     factor = np.linalg.cholesky([[a, c], [c, b]])
     directions = [np.arctan2(*(row * [1, -1])) for row in factor]  # u = 0 and v = 0
     kinks = sorted((d + k * np.pi) % (2 * np.pi) for d in directions for k in range(2))
-    radii, weights = np.polynomial.laguerre.laggauss(80)  # of r^2 / 2
+    radii, weights = np.polynomial.laguerre.laggauss(80)  # nodes in r^2 / 2
     radii = np.sqrt(2 * radii)
 
     def along(t):

@@ -1,4 +1,4 @@
-"""Statements on deep networks: what they measure, by plain loops on one long vector of parameters."""
+"""Statements on deep networks: their measurements, by plain loops on one long vector of parameters."""
 
 import math
 from dataclasses import replace
@@ -162,7 +162,7 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
 
 
 def test_pooled_data_take_the_step_on_the_mean_over_clients():
-    """Of clients of any size: the mean of their sums of squares."""
+    """For clients of any size, on the mean of their sums of squares."""
     problem = replace(equal_points(2), owner=np.array([0, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]))
     plain, (alone, setup) = Plain(ERF, 6, problem.x), pooled(problem, SETUP)
     theta, y = plain.start(1), torch.tensor(np.array(problem.y))
@@ -220,7 +220,7 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
         return ((a**2 + w**2) * (w >= 0)).mean()
 
     before, moment, label = kernel(), (np.abs(a) ** 3).mean(), output() + problem.y[0]
-    for _ in range(setup.local_steps * setup.rounds):  # of one client, whose steps are those of all
+    for _ in range(setup.local_steps * setup.rounds):  # steps of one client, which are those of all
         pull = setup.eta_local * (label - output()) / math.sqrt(m) * (w >= 0)
         w, a = w + pull * a, a + pull * w
     change = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
@@ -262,7 +262,8 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
         fresh = ladder.fresh()
         assert len(set(seeds)) == len(seeds) == ladder.n_runs + fresh.n_runs
         assert fresh.problem is ladder.problem
-        kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)  # of a deep one not the two largest widths
+        # for a deep ladder without the two largest widths
+        kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)
         assert (fresh.widths, fresh.counts) == (ladder.widths[:kept], ladder.counts[:kept])
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))
     drawn = [

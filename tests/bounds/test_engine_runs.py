@@ -98,7 +98,7 @@ def test_the_families_carry_the_device():
 
 
 def clients(width, beta, seed=1):
-    """The problem, and the clients that the engine trained in one round: of FedAvg, or of FedGuCci(beta)."""
+    """The problem, and the clients that the engine trained in one round of FedAvg or of FedGuCci(beta)."""
     rng = np.random.default_rng(7)
     x = rng.standard_normal((12, 5))
     problem = Problem(x, np.sign(x[:, 0]), np.repeat([0, 1, 2], [3, 5, 4])).unit()

@@ -1,4 +1,4 @@
-"""Families of cases as values: what equal ones share, how many seeds they run, what is made of them."""
+"""Families of cases as values: equal families share their cases; numbers of seeds; functions of families."""
 
 from dataclasses import replace
 

@@ -134,7 +134,7 @@ def test_the_quadratic_form_in_floats_and_in_balls_agree(n, seed, source):
 def test_training_is_long_enough_to_fit_the_sample():
     case = TrainedOnSample(SIGNS, 40, Loss(), 0)
     fitted = kernel_regime(case.problem, case.setup).outputs(case.setup.rounds)
-    assert np.abs(fitted - case.problem.y).mean() < 1 / np.sqrt(40)  # what the theorem asks of L_S
+    assert np.abs(fitted - case.problem.y).mean() < 1 / np.sqrt(40)  # the theorem's premise on L_S
 
 
 def test_the_population_loss_is_that_of_fresh_samples():

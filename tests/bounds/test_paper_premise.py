@@ -1,4 +1,4 @@
-"""Theorem B.3's premise met and broken: the split into C_1 to C_4, rounds to an accuracy, huge labels, what it asks."""
+"""Theorem B.3's premise met and broken: the split into C_1 to C_4, rounds to an accuracy, huge labels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hypotheses on steps: what the start already rules out is refused without a run, and nothing else is."""
+"""Hypotheses on steps: a case that the start already rules out is refused without a run, and no other case is."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_a_step_that_the_start_rules_out_takes_no_run(hypothesis):
         case = _case(eta)
         met.append(hypothesis.met(case))
         ran = "trajectory" in case.__dict__
-        change, bottom, lowest, highest = block_bounds(_case(eta))  # of the run, whatever the start says
+        change, bottom, lowest, highest = block_bounds(_case(eta))  # bounds of the run, independent of the start
         smallest, top = case.smallest_eigenvalue, float(case.largest_eigenvalue.hi)
         contracts = 2 * lowest - eta * highest**2 - float(smallest.hi) / 2
         if hypothesis is SMALL_STEPS:

@@ -29,7 +29,7 @@ def lost(earlier, later):
 
 
 def unsaid(register, statements, changelog):
-    """What the changelog has to say of a register: forms with a second meaning or more, and forms that are gone."""
+    """The changelog's entries that a register needs: forms with a second meaning or more, and forms that are gone."""
     said = " ".join(changelog.split())
     for name, forms in register.items():
         for form, hashes in forms.items():

@@ -57,7 +57,7 @@ def test_the_residual_after_many_rounds_is_a_power_of_the_map():
         end = enclosure(round_map(CASE) ** ROUNDS * ball_matrix(CASE.problem.y)).value[:, 0]
     residual = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
     assert (np.abs(residual.value - end) <= residual.error).all()
-    assert residual.error.max() < 1e-11 * np.abs(end).max()  # of its own size, small as it is
+    assert residual.error.max() < 1e-11 * np.abs(end).max()  # relative to its own size, small as it is
 
 
 def test_many_local_steps_come_to_the_limit_whatever_the_step():

@@ -30,7 +30,7 @@ fitted = partial(nearly_fitted, n=4)
 def promises(problem, setup, weights, certificate, rounds):
     """The run in extended precision: its worst |S^-1 r(t)| / (q^t z0), and its largest movement / need.
 
-    Each promise is given what the comparison itself rounds, so that a residual of 0 and a rate of 0 can be compared.
+    Each promise allows for the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T
@@ -185,7 +185,7 @@ def test_a_theorem_made_wrong_is_caught(name):
 
 @pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
 def test_no_condition_can_be_dropped(condition):
-    """Networks that fail this condition, and break what it protects: R for the movement, convergence for the others."""
+    """Networks that fail this condition, and break its conclusion: R for the movement, convergence for the others."""
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)

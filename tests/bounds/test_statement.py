@@ -1,4 +1,4 @@
-"""What a statement is refused for, so that whoever writes one reads what would be right."""
+"""The refusals of a statement, which tell its author what would be right."""
 
 from dataclasses import replace
 from importlib import import_module

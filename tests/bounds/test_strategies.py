@@ -1,4 +1,4 @@
-"""The strategies draw what they promise, reach the cases they are made for, and shrink to small examples."""
+"""The strategies draw what they promise, reach their target cases, and shrink to small examples."""
 
 import mpmath
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the pages of docs/reference name: functions, classes and their methods, as Sphinx's autodoc finds them."""
+"""The names on the pages of docs/reference: functions, classes and their methods, as Sphinx's autodoc lists them."""
 
 import functools
 import importlib
@@ -15,7 +15,7 @@ METHOD_TABLE = "```{method-table}"
 
 
 def function_of(value: Any) -> Any:
-    """The function that a method, property or wrapper runs; any other value as it is."""
+    """The function that a method, property or wrapper runs; any other value unchanged."""
     if isinstance(value, property):
         value = value.fget
     elif isinstance(value, functools.cached_property):

@@ -1,4 +1,4 @@
-"""The tables of certified networks are those of the stored rows, and a row is measured again as it is stored."""
+"""The tables of certified networks are those of the stored rows, and measuring a row again gives the stored one."""
 
 import importlib.util
 import json

@@ -83,7 +83,7 @@ def text_of(script):
 
 @cache
 def outcomes(script):
-    """Of a script as it is, with either function of LINES in the place of the other, and with each of its faults."""
+    """The outcomes of a script: unchanged, with the two functions of LINES exchanged, and with each of its faults."""
     text = text_of(script)
     assert text.count(END) == 1 and all(text.count(old) == 1 for old, _ in FAULTS[script])
     planted = [text.replace(END, f"\n\n{line}\n{END}") for line in LINES]

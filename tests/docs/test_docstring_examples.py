@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the reference print what they say."""
+"""The examples in the docstrings of the reference print what they show."""
 
 import ast
 import doctest

@@ -36,7 +36,7 @@ def definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, a
 
 
 def arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
-    """What a caller gives: parameters, or the fields of a class and the parameters of its `__init__`."""
+    """A caller's arguments: parameters, or the fields of a class and the parameters of its `__init__`."""
     if isinstance(node, ast.ClassDef):
         fields = [child.target.id for child in node.body if isinstance(child, ast.AnnAssign)]
         return fields + [
@@ -77,13 +77,13 @@ def is_listed(node: ast.ClassDef | ast.FunctionDef) -> bool:
 
 
 def raises(node: ast.FunctionDef) -> bool:
-    """Whether its own lines raise what a caller may meet."""
+    """Whether its own lines raise an error that a caller may meet."""
     errors = [ast.unparse(child.exc) for child in ast.walk(node) if isinstance(child, ast.Raise) and child.exc]
     return any(not error.startswith(("NotImplementedError", "AssertionError")) for error in errors)
 
 
 def defaults(node: ast.FunctionDef) -> dict[str, str]:
-    """The defaults of a function's arguments, as they are written."""
+    """The defaults of a function's arguments, in the words of the code."""
     given = node.args
     parameters = [*given.posonlyargs, *given.args]
     pairs = zip(parameters[len(parameters) - len(given.defaults) :], given.defaults, strict=True)
@@ -103,7 +103,7 @@ def gives_several(node: ast.FunctionDef) -> bool:
 
 
 def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
-    """What a docstring lacks, or has too much of."""
+    """The lacking and the superfluous parts of a docstring."""
     text = ast.get_docstring(node)
     listed = [argument for line in BULLET.findall(section(text, "Args")) for argument in line.split(", ")]
     if not is_named:

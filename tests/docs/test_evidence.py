@@ -1,4 +1,4 @@
-"""What a form's evidence is said to be is what the repository has, and nothing says more."""
+"""The stated evidence of a form is exactly that in the repository."""
 
 import re
 import runpy

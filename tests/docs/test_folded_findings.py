@@ -1,4 +1,4 @@
-"""The page of findings: formulas are drawn, and what a finding says beside them unfolds, nothing of it lost."""
+"""The page of findings: formulas are drawn, and the texts of a finding unfold without loss."""
 
 from docutils import nodes
 from folded_findings import _finding, _folded

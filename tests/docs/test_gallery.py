@@ -1,4 +1,4 @@
-"""The numbers that the site's pictures are drawn of: of every statement, and what a new measurement gives."""
+"""The numbers behind the site's pictures: every statement has some, and a new measurement gives them again."""
 
 import pytest
 import statement_pictures

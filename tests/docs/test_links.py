@@ -1,4 +1,4 @@
-"""What the scripts and pages of the docs import is there, and so is what README and the pages link to."""
+"""The imports of the scripts and pages of the docs exist, and so do the targets of links in README and pages."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Every page with code prints, when run again, what the site shows (docs/executed)."""
+"""Every page with code prints the site's output when it is run again (docs/executed)."""
 
 import execute
 import nbformat
@@ -16,7 +16,7 @@ def kept(name: str) -> nbformat.NotebookNode:
 
 
 def noise(cell: nbformat.NotebookNode) -> float | None:
-    """What a cell's tags allow: `noise:0.1` so much, `timing` anything."""
+    """The noise that a cell's tags allow: `noise:0.1` so much, `timing` any."""
     tags = cell.metadata.get("tags", [])
     if "timing" in tags:
         return None
@@ -58,7 +58,7 @@ def test_a_page_prints_what_is_shown(name):
 
 
 def _assert_same_outputs(ours: nbformat.NotebookNode, theirs: nbformat.NotebookNode) -> None:
-    """The same kinds in the same order; text by what it says, pictures by being there."""
+    """The same kinds in the same order; texts are compared by their content, pictures only exist."""
     assert list(map(_kind, ours.outputs)) == list(map(_kind, theirs.outputs)), ours.source
     for output, shown in zip(ours.outputs, theirs.outputs, strict=True):
         assert_same(_text(output), _text(shown), noise(ours))

@@ -1,4 +1,4 @@
-"""The paper: in the form of JOSS, it cites what it lists, and its numbers and authors are those of the project."""
+"""The paper: it has the form of JOSS, cites the works that it lists, and has the project's numbers and authors."""
 
 import re
 from pathlib import Path

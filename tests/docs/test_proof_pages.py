@@ -19,7 +19,7 @@ CODE = [path for folder in ("ntkfl", "bounds", "experiments") for path in sorted
 
 
 def anchors(text):
-    """Of its headings, as GitHub and Sphinx both make them from plain words."""
+    """The anchors of its headings, as GitHub and Sphinx both make them from plain words."""
     titles = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
     assert [title for title in titles if not re.fullmatch(r"[\w ]+", title)] == []
     return [title.lower().replace(" ", "-") for title in titles]

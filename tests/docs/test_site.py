@@ -1,4 +1,4 @@
-"""The site as it is built: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
+"""The built site: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
 
 import importlib
 import pkgutil
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked to."""
+    """The links of a page, its resources, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
 
 
 def test_every_public_name_is_in_the_reference(site):
-    """What packages list in `__all__`, and what is said to stand behind a command."""
+    """The names that packages list in `__all__`, and the functions behind commands."""
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     documented = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
     objects = {id(target) for name in documented if (target := _named(name)) is not None}
@@ -158,7 +158,8 @@ def browser():
 @pytest.mark.parametrize("screen", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, screen):
     browser.emulate(*screen)
-    of_statements = [path for path in pages if path.parts[-3] == "statements"]  # of one pattern: on a phone some
+    # pages of one pattern: on a phone some suffice
+    of_statements = [path for path in pages if path.parts[-3] == "statements"]
     left_out = {path for place, path in enumerate(of_statements) if place % 10 and screen == PHONE}
     for path in pages.keys() - left_out:
         browser.open(path)

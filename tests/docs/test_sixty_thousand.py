@@ -1,4 +1,4 @@
-"""The picture of sixty thousand images is drawn from the numbers that are stored beside it; how these are measured."""
+"""The picture of sixty thousand images is drawn from the stored numbers; their measurement on small data."""
 
 import importlib.util
 import json

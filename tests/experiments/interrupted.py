@@ -29,7 +29,8 @@ BUSY_COLLECTOR = "import gc\ngc.set_threshold(3, 1, 1)\n"
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
 EARLY = 9.0  # seconds: half of the interrupts come within them from the start, as a rule in the imports
 LATE = 5.0  # seconds: the others come within them from the first word, or
-SILENT = 20.0  # within these, where there is none: all moments must do, these only share them out
+# seconds in which the moments of interruption are spread, where a command prints nothing: every moment must work
+SILENT = 20.0
 
 # each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`, {2} the
 # address of its cluster
@@ -59,7 +60,7 @@ OFTENER = {"train": 3}  # times as many tries as the others have
 
 @dataclass(frozen=True)
 class Try:
-    """One command that was interrupted: what was sent when, how it ended, what it said, which processes it left."""
+    """One interrupted command: the signal and its time, its end, its output, the processes that it left."""
 
     command: str
     sent: signal.Signals
@@ -185,7 +186,7 @@ def _hears(pid: int) -> bool:
 
 
 def _left(session: int) -> tuple[str, ...]:
-    """The processes of a session that are there some seconds after its leader has ended."""
+    """The processes of a session that still exist some seconds after its leader has ended."""
     for _ in range(50):
         if not _session(session):
             return ()
@@ -220,7 +221,7 @@ def table(tries: list[Try]) -> str:
 
 
 def main() -> None:
-    """All that is asked for, some at a time; the table, and what went wrong in full."""
+    """Run all chosen commands, some at a time; print the table, and failures in full."""
     parser = argparse.ArgumentParser()
     parser.add_argument("commands", nargs="*", default=list(COMMANDS))
     parser.add_argument("--tries", type=int, default=10)

@@ -1,4 +1,4 @@
-"""`ntkfl certify` from later rounds: --after, --watch, --search, --save, and what it refuses."""
+"""`ntkfl certify` from later rounds: --after, --watch, --search, --save, and refused input."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`ntkfl conform`: what it says, writes and refuses."""
+"""`ntkfl conform`: its output, its files and its refusals."""
 
 import json
 from pathlib import Path

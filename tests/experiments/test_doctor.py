@@ -1,4 +1,4 @@
-"""`ntkfl doctor` says what is there and what is not; absence is faked."""
+"""`ntkfl doctor` lists present and absent things; absence is faked."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_plugins_are_named(without, monkeypatch):
 
 
 def doctor_beside(folder, *options):
-    """What it says where the packages in a folder are found first."""
+    """The doctor's output where the packages in a folder are found first."""
     return subprocess.run(
         [sys.executable, "-m", "experiments", "doctor", *options],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`ntkfl fastest` and `ntkfl rate --method`: what they print is what Python gives; bad input is said in one line."""
+"""`ntkfl fastest` and `ntkfl rate --method` print the numbers of Python; bad input gives one line."""
 
 import json
 import re

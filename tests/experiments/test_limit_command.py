@@ -1,4 +1,4 @@
-"""`ntkfl limit`: what it prints and writes is what Python gives; bad input is said in one line."""
+"""`ntkfl limit` prints and writes the numbers of Python; bad input gives one line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whether training has ended: the rule on planted curves, and what a page says of orderings of curves that move."""
+"""Whether training has ended: the rule on planted curves, and a page's words on orderings of curves that still move."""
 
 import math
 
@@ -94,7 +94,7 @@ def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compar
 
         def measure(keys, seed):
             noise = 0.05 * np.random.default_rng([seed, int(1000 * keys["effect"])]).standard_normal()
-            return {"score": 60 + 5 * seed + keys["effect"] + noise}  # what a seed changes, it changes in all
+            return {"score": 60 + 5 * seed + keys["effect"] + noise}  # a seed changes all settings alike
 
         comparison = ordering(toy(measure, *settings, quantities=(Quantity("score", "%"),)))
         assert comparison.difference == pytest.approx(2, abs=0.2)

@@ -1,4 +1,4 @@
-"""What the page says first: its numbers and its words come from the results, and change with them."""
+"""The page's first sentences: their numbers and words come from the results, and change with them."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from experiments.miniatures.page.results_page import page
 
 
 def planted(name, values, rise=0.0):
-    """The miniature with invented curves: its settings' values, 70 where there is none, and tiny noise."""
+    """The miniature with invented curves: its settings' values, 70 for the others, and tiny noise."""
     miniature, cells = catalogue()[name], []
     for setting in miniature.settings:
         for seed in range(4):

@@ -131,7 +131,7 @@ def test_a_miniature_refuses_what_cannot_be_compared():
 
 
 LARGER = [other for miniature in catalogue().values() for other in miniature.larger.values()]
-# What the papers print of their settings, by miniature: FedGuCci, appendix A; IMA, section VI; FL-NTK, Figure 1.
+# The papers' printed numbers for settings, by miniature: FedGuCci, appendix A; IMA, section VI; FL-NTK, Figure 1.
 CNN_ON_CIFAR = {"data": "cifar-10", "model": "simple-cnn", "epochs": 3, "batch_size": 64, "rate": 0.04}
 OF_IMA = {"data": "cifar-10", "model": "ima-cnn", "clients": 100, "participation": 0.1, "rounds": 400, "epochs": 5}
 OF_IMA |= {"batch_size": 50, "rate": 0.01, "momentum": 0.9, "rate_decay": 0.99, "optimizer": "sgd"}
@@ -219,7 +219,7 @@ def test_a_scale_that_is_not_there_is_refused_with_those_that_are():
 
 
 def test_a_run_on_a_larger_scale_goes_on_where_it_was(tmp_path):
-    """Rounds are kept below --out, in a folder for what is run, whatever is asked for in rounds."""
+    """Rounds are kept below --out, in a folder for each run, whatever the number of rounds is."""
     keys = {**catalogue()["ordering"].on("middle").settings[0].keys, **TINY, "data": "digits", "clients": 4}
     whole = trained(keys | {"rounds": 3}, 0).metrics["test_loss"]
     kept = {"keep": str(tmp_path)}
@@ -230,7 +230,7 @@ def test_a_run_on_a_larger_scale_goes_on_where_it_was(tmp_path):
 
 
 def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
-    """With the quick keys, on CIFAR-10 files: what the user says of the machine goes through, data may be moved."""
+    """With the quick keys, on CIFAR-10 files: options about the machine are passed on, and data may be moved."""
     rng = np.random.default_rng(0)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         records = rng.integers(0, 256, (200, 3073), dtype=np.uint8)
@@ -452,7 +452,7 @@ def test_barriers_are_symmetric_and_none_lies_between_a_model_and_itself(solo):
 
 
 def test_models_trained_alone_are_alone(solo):
-    """What a model becomes depends on its own start and order only, and on the anchor only where beta is positive."""
+    """A model's training depends on its own start and order only, and on the anchor only where beta is positive."""
     starts, anchor, other = solo.starts(3, 0), solo.anchor(0, 0), solo.anchor(1, 0)
     models = solo.trained(starts, anchor, 0.0, 0)
     two = solo.trained(tree_map(lambda w: w[:2], starts), other, 0.0, 0)

@@ -47,7 +47,8 @@ def test_rate_of_a_deep_network_is_that_of_its_kernels():
         [np.linalg.eigvalsh(matrix)[0] for matrix in matrices], rel=1e-6
     )
     assert "setting: fc:3:erf, fl-ntk" in printed
-    assert printed.count("(certified)") == printed.count("(H in float64)") == 2  # of the limit, of the network's own
+    # for the limit and for the network's own kernel
+    assert printed.count("(certified)") == printed.count("(H in float64)") == 2
 
 
 def test_rate_of_a_file_s_network_of_several_outputs(tmp_path):
@@ -181,7 +182,7 @@ def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
     alone = tmp_path / "once.csv"
     alone.write_text("\n".join([*lines[:3], lines[4]]))
     once = ran("rate", "--network", spec, "--data", alone, "--clients", 2)
-    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # its first line says what was read
+    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # its first line names the file's contents
     assert "some residuals never vanish: lambda_min(H) is 0" in ran(*command, "--duplicates", "keep")
     file.write_text("\n".join([*lines[:-1], "1,0,0.4"]))
     said = ran(*command, "--duplicates", "drop", status=2)

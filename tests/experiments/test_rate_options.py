@@ -1,4 +1,4 @@
-"""What `ntkfl rate` prints of random rounds, uneven steps and windows is what the regimes say in Python."""
+"""`ntkfl rate` prints the regimes' numbers for random rounds, uneven steps and windows."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_schedules_cohorts_and_noise_are_heard():
 
 
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
-    """Their samples' coefficients stay 0: what is left is at least the least squares over the others' samples."""
+    """Their samples' coefficients stay 0: the remainder is at least the least squares over the others' samples."""
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = CliRunner().invoke(app, [*arguments, "2"])
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")

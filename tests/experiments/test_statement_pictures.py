@@ -1,4 +1,4 @@
-"""Pictures of statements: the file that was asked for, in its format, and nothing that lies on something else."""
+"""Pictures of statements: the wanted file, in its format, without overlapping parts."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""`ntkfl train`: what it prints and keeps, resumption, Ctrl-C, and what it refuses with one line."""
+"""`ntkfl train`: its output and files, resumption, Ctrl-C, and refusals in one line."""
 
 import csv
 import errno

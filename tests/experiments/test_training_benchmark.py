@@ -24,7 +24,7 @@ def test_the_plain_loop_trains_as_the_engine_does(make):
     (seconds, engine), (_, loop) = runs["engine"], runs["plain loop"]
     start = work.run.start().model
     assert len(seconds) == 2 and min(min(pair) for pair in seconds) > 0
-    assert training.distance(engine, loop, start) < 1e-3  # float32: the weights' rounding over what they moved
+    assert training.distance(engine, loop, start) < 1e-3  # float32: the weights' rounding over their movement
     assert training.distance(start, loop, start) == 1
 
 

@@ -1,4 +1,4 @@
-"""`ntkfl tune`: what it prints and writes is what Python gives; bad input is said in one line."""
+"""`ntkfl tune` prints and writes the numbers of Python; bad input gives one line."""
 
 import json
 from dataclasses import asdict

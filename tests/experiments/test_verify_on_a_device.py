@@ -37,7 +37,7 @@ def written(path):
 
 
 def disagreements(provenance, verdicts):
-    """What a recorded run has otherwise than the simulator on the same cases, here."""
+    """The differences of a recorded run from the simulator on the same cases, here."""
     options, differences = replace(Options(**provenance["options"]), device=None), []
     for recorded in verdicts:
         (here,) = verify(get(recorded.id), options, recorded.form)

@@ -1,4 +1,4 @@
-"""A folder with a user's theorem, method, model and study, for a test; what it loads is forgotten after it."""
+"""A folder with a user's theorem, method, model and study, for a test; loaded files are forgotten after it."""
 
 import shutil
 import sys
@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ntkfl(folder):
-    """Run a command line in the folder, in what knows no file yet; its output, and what it must exit with."""
+    """Run a command line in the folder, in a process that has loaded no file; its output; checks its exit status."""
 
     def run(line, status=0):
         forget()

@@ -13,7 +13,7 @@ SUM = "value = float(sum(case.values))"
 
 @pytest.fixture
 def line(folder):
-    """Where the left side asks for what a case does not have."""
+    """The line where the left side uses an attribute that a case lacks."""
     file = folder / "my_theorem.py"
     file.write_text(file.read_text().replace(SUM, "value = float(sum(case.numbers))"))
     return 1 + next(i for i, text in enumerate(file.read_text().splitlines()) if "case.numbers" in text)

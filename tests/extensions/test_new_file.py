@@ -1,4 +1,4 @@
-"""`ntkfl new`: what it writes runs as it is, and is clean by the project's own rules."""
+"""`ntkfl new`: its files run unchanged, and are clean by the project's own rules."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The comparison: where two enclosures lie decides, nothing else; it errs in neither direction."""
+"""The comparison: the position of two enclosures decides, nothing else; it errs in neither direction."""
 
 from types import SimpleNamespace
 

@@ -92,7 +92,7 @@ def test_draws_that_are_equal_share_their_cases():
 
 
 def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
-    """`late` is caught by the numbers above 100 alone; the other statement keeps to its first look beside it.
+    """Only the numbers above 100 catch `late`; the other statement keeps to its first look meanwhile.
 
     No case is built twice.
     """
@@ -283,7 +283,7 @@ def test_a_statement_of_no_case_is_untested(families):
 
 
 def test_both_sides_are_taken_at_one_precision():
-    """Else the ends of a ball would depend on what the threads that prepare cases ask for meanwhile."""
+    """Otherwise the ends of a ball would depend on the precision of the threads that prepare cases."""
     seen = []
 
     def measure(case):

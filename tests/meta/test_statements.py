@@ -26,7 +26,7 @@ from verification.verdict import NOT_REFUTED, Verdict
 # networks of a ladder are trained once for all verdicts and looks.
 
 A_RUN = Options(trials=5)
-LONG_RUN = Options(trials=2)  # of the engine, or along every way and order: seconds a case
+LONG_RUN = Options(trials=2)  # runs of the engine, or along every way and order: seconds a case
 NO_RUN = Options(trials=25)
 MANY_FAMILIES = Options(trials=12)
 MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to catch its mutants takes more cases
@@ -60,12 +60,12 @@ CHECKED = pytest.mark.parametrize(
 
 @cache
 def ladder_of(family, seed):
-    """The one case of a family of ladders, which keeps what is seen of its networks."""
+    """The one case of a family of ladders, which keeps the measurements of its networks."""
     return family.case(seed)
 
 
 def drawn_once(family, seed, ladders):
-    """As `drawn`; a ladder is that of other verdicts, and a look at a part of it takes over what they have seen."""
+    """As `drawn`; a ladder is that of other verdicts, and a look at a part of it uses their measurements."""
     whole = family.whole if isinstance(family, Part) else family
     if whole.trials > 1:
         return drawn(family, seed, ladders)
@@ -88,7 +88,7 @@ def _verdicts(slow):
 
 
 def verdict_of(identifier, form):
-    """Of a statement in one form; made together with those of all that are as slow."""
+    """The verdict on a statement in one form; made together with those of all slow statements."""
     return _verdicts(is_slow(identifier))[identifier, form]
 
 
@@ -163,7 +163,7 @@ def test_a_verdict_survives_strict_json(identifier, form):
     assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
 
 
-WITHIN_REACH = "fl-ntk/C.7-norm"  # its premise asks for a width that can be had
+WITHIN_REACH = "fl-ntk/C.7-norm"  # a network may have the width that its premise requires
 
 
 @CHECKED
@@ -220,7 +220,7 @@ def of_all_cases():
 
 
 def agrees(verdict):
-    """Whether few cases say what all say; of a probability they may exclude less, and say so."""
+    """Whether few cases give the verdict of all; of a probability they may exclude less, and say so."""
     of_all = of_all_cases().get((verdict.id, verdict.form))
     if of_all is None:  # the table is older than the statement
         return verdict.as_recorded

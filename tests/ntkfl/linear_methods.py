@@ -1,4 +1,4 @@
-"""What the tests of exact linear limits share: the methods with their options, and problems of unequal clients."""
+"""The common parts of tests of exact linear limits: the methods with their options, and problems of unequal clients."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Which kinds of test every federated method has passed, from the tests themselves.
 
 Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A test is about the methods that its mark
-`method` or its parameters say; its mark `kind` is a column, and what has none is listed in words.
+`method` or its parameters name; its mark `kind` is a column, and tests without a kind are listed in words.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def main() -> None:
     given = parser.parse_args()
     seen, output = Seen(), given.output and given.output.resolve()
     os.chdir(Path(__file__).parents[2])
-    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # of packages that are imported already
+    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # about packages that are imported already
     status = pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow", *quiet, TESTS], plugins=[seen])
     text = page(seen)
     if output:

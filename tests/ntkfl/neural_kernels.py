@@ -7,7 +7,8 @@ import numpy as np
 
 from experiments.benchmarks.neural_tangents_import import neural_tangents
 
-TRUSTED_IMPLEMENTATIONS = (1, 2)  # of its empirical kernel: contracted Jacobians, and products of one with vectors
+# implementations of its empirical kernel: contracted Jacobians, and products of one with vectors
+TRUSTED_IMPLEMENTATIONS = (1, 2)
 
 
 def relu_ntk(x, z=None):

@@ -6,11 +6,11 @@ import numpy as np
 
 from ntkfl.problem import Problem
 
-SHARES = np.geomspace(0.03, 1.9, 25)  # of 1 / max_c |H_cc|
+SHARES = np.geomspace(0.03, 1.9, 25)  # shares of 1 / max_c |H_cc|
 FEW_SHARES = SHARES[::2]
 RATES = np.geomspace(0.1, 40, 61)
 MOMENTA = 1 - np.geomspace(1, 0.02, 20)
-PULLS = np.geomspace(0.01, 100, 41)  # of mu and alpha, in units of 1 / (K eta_local)
+PULLS = np.geomspace(0.01, 100, 41)  # values of mu and alpha, in units of 1 / (K eta_local)
 
 
 def kernel(kind, n, rng):
@@ -63,7 +63,7 @@ class Grid:
         self.maps = [self.local(eta, pull) for eta, pull in self.steps]
 
     def local(self, eta, pull):
-        """Displacements of the clients, in coefficients of their samples: of a residual, and of a drift each step."""
+        """Displacements of the clients, in coefficients of their samples: from a residual, and by a drift."""
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)
         for k in range(self.K):

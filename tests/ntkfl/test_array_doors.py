@@ -87,7 +87,7 @@ def given_gram(function):
     return lambda gram, **more: function(PROBLEM, SETUP, gram, **more)
 
 
-# A function or class of docs/reference, what it is called with, and the arguments of these that are arrays.
+# A function or class of docs/reference, its arguments, and those of them that are arrays.
 DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("Problem", ntkfl.Problem, {"x": X, "y": Y, "owner": OWNER, "x_test": X, "y_test": Y}),
     ("Problem.of_outputs", PROBLEM.of_outputs, {"kernel": H}),
@@ -335,7 +335,7 @@ def spoilt(good):
 @pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize(("name", "function", "arguments"), DOORS, ids=[door[0] for door in DOORS])
 def test_what_is_no_array_of_real_numbers_is_refused_by_name(name, function, arguments):
-    function(**arguments)  # which is right as it is
+    function(**arguments)  # correct without a change
     arrays = {key: value for key, value in arguments.items() if isinstance(value, np.ndarray | torch.Tensor)}
     assert arrays
     wrong = []
@@ -381,7 +381,7 @@ def takes_arrays(name, value, kinds):
     for name_of, function in named.items():
         try:
             parameters = inspect.signature(function).parameters
-        except (ValueError, TypeError):  # of C code, or a value that is cached
+        except (ValueError, TypeError):  # errors of C code, or of a value that is cached
             continue
         for key, parameter in parameters.items():
             if kinds.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):

@@ -50,7 +50,7 @@ def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_network_of_quantiles_follows_the_predicted_outputs_and_flips():
-    """No randomness is left, so that what the layer does not explain falls like 1/m."""
+    """No randomness is left, so that the difference from the layer's prediction falls like 1/m."""
     problem = Problem(np.array([[1.0]]), np.array([0.9]), name="one point")
     layer, drift = pattern_change(problem, STEPS, starts=512), drift_correction(problem, STEPS, starts=512)
     limit = kernel_regime(problem, STEPS).outputs(np.arange(13))

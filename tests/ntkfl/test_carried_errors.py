@@ -221,7 +221,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
 
 
 def test_the_bound_follows_the_errors_it_is_told_of():
-    """Tiles that are off by a hundred times what they say are caught outside their bound."""
+    """Tiles that are off by a hundred times their stated error are caught outside their bound."""
     problem, setup = ragged([3, 9, 5]), Setup(eta_local=0.3, local_steps=4)
     regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))

@@ -78,7 +78,7 @@ def test_nothing_is_proved_without_the_outermost_pair_and_all_is_with_it():
     assert proved(damping, stiffness, w, vectors, above[:6], 0.1)
     for first in (1, 2, 3):
         assert not proved(damping, stiffness, w, vectors, above[first : first + 6], 0.1)
-    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # a pair that is there twice
+    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # one pair twice
 
 
 def test_a_real_zero_farther_out_is_not_hidden_by_pairs():

@@ -162,7 +162,7 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
 
 
 def integral_by_quadrature(first, second, x, y):
-    """Of the mean logistic loss or cross-entropy, by Gauss's rule between the kinks of each sample; within 1e-14."""
+    """The integral of the mean loss, by Gauss's rule between the kinks of each sample; within 1e-14."""
     nodes, weights = np.polynomial.legendre.leggauss(40)
     total = 0.0
     for row, label in zip(x, y.astype(int), strict=True):
@@ -326,7 +326,7 @@ def test_the_logistic_barrier_encloses_a_grid(pair):
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
     assert excess.max() <= barrier.value.hi + 1e-13
-    steepest = 2 * 48 * 36 / 200  # (largest |df/d alpha| here) times a grid step: what a grid can miss
+    steepest = 2 * 48 * 36 / 200  # (largest |df/d alpha| here) times a grid step: the most that a grid can miss
     assert barrier.value.lo <= excess.max() + steepest
 
 

@@ -80,7 +80,7 @@ def kinks(first, second, x):
 
 
 def integral(function, edges):
-    """Of a polynomial of degree at most 5 on each piece: Boole's rule."""
+    """The integral of a polynomial of degree at most 5 on each piece: Boole's rule."""
     return sum(
         (right - left) / 90 * sum(w * function(left + (right - left) * k / 4) for k, w in enumerate((7, 32, 12, 32, 7)))
         for left, right in pairwise(edges)

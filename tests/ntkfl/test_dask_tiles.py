@@ -1,4 +1,4 @@
-"""Tiles on a Dask cluster: one process is the judge, to the bit; what a cluster cannot do is said, and nothing lost."""
+"""Tiles on a Dask cluster: one process is the judge, to the bit; refusals are reported, and nothing is lost."""
 
 import os
 import signal
@@ -166,7 +166,7 @@ def test_too_little_memory_is_said_before_the_work(two_workers, monkeypatch):
 
 def test_float32_is_taken_where_float64_does_not_fit_the_workers(two_workers, monkeypatch):
     n, d = 400, 4
-    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # what each of two workers takes beside its rows
+    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # the memory of each of two workers beside its rows
     room = [tiles.tiles_bytes(n, dtype) - tiles.tiles_room(n, dtype) + halves for dtype in ("float64", "float32")]
     monkeypatch.setattr(dask_tiles, "available", lambda: sum(room) / 2)
     regime = kernel_regime(data.sphere(n=n, d=d), SMALL_STEPS, matrix_free=True, cluster=two_workers)

@@ -92,7 +92,7 @@ class Batched(Weights):
         return super().feddyn(state, tuple(self.taken), **options)
 
     def choices(self, size):
-        """Of a cohort of that size, all equally likely where clients that may be alone have as many samples."""
+        """Choices of a cohort of that size, all equally likely where clients that may be alone have as many samples."""
         samples = [range(len(own)) for own in self.problem.clients()]
         for cohort in combinations(range(len(samples)), size):
             steps = [product(samples[c], repeat=self.setup.local_steps) for c in cohort]
@@ -103,7 +103,7 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """Three steps are needed: only there a pull to the start acts on what the memories' correction has moved."""
+    """Three steps are needed: only in the third does a pull to the start act on a move by the memories' correction."""
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)

@@ -1,4 +1,4 @@
-"""An Estimate encloses what it says it encloses, and refuses what is no enclosure."""
+"""An Estimate encloses its exact value, and refuses values that are no enclosure."""
 
 from fractions import Fraction
 

@@ -77,7 +77,7 @@ def test_no_enclosure_of_2500_random_expressions_is_missed(spread):
             assert not missed(estimate, exact)
     finally:
         flint.ctx.prec = 53
-    assert known > (2400 if spread <= 12 else 1000)  # of so many something is said
+    assert known > (2400 if spread <= 12 else 1000)  # number of cases with a statement
 
 
 def test_an_enclosure_that_is_too_small_would_be_noticed():

@@ -84,7 +84,7 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
     problem = digits(8, 2)
     h = gram.infinite(problem.x)
     nu = np.sort(np.linalg.eigvals(np.linalg.solve(np.where(problem.owner[:, None] == problem.owner, h, 0), h)).real)
-    cosine = 1 - nu[0]  # of the smallest principal angle between the clients' tangent spaces
+    cosine = 1 - nu[0]  # cosine of the smallest principal angle between the clients' tangent spaces
     assert nu[-1] == pytest.approx(1 + cosine, rel=1e-9)
     assert least_condition(problem, h) == pytest.approx((1 + cosine) / (1 - cosine), rel=1e-9)
 
@@ -126,7 +126,7 @@ def with_twice(problem, label):
 
 
 def test_samples_twice_of_one_client_have_the_rate_of_the_others():
-    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q of H; what rounding makes of 0 is no such part."""
+    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q of H; the rounding error of q = 0 is no such part."""
     problem = digits(16, 1)
     x, y = np.concatenate([problem.x, problem.x[:4]]), np.append(problem.y, problem.y[:4])
     twice = Problem(x, y, np.zeros(20, int))
@@ -236,7 +236,7 @@ def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
 
 
 def _as_good(problem, tiled, whole, how, ratio):
-    """Each method's row is what its regime says, and not much above the best of another search."""
+    """Each method's row has its regime's numbers, and is not much above the best of another search."""
     best = {tuned.label: tuned for tuned in whole.best}
     assert {tuned.label for tuned in tiled.best} == set(best)
     for tuned in tiled.best:

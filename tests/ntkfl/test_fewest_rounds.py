@@ -181,7 +181,7 @@ def test_modes_go_as_the_rounds_do():
 
 
 def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch):
-    """Rates and momenta at one K and eta_local: H is decomposed once, and all say what each says alone."""
+    """Rates and momenta at one K and eta_local: H is decomposed once, and each gives the result that it gives alone."""
     problem, h, _ = random_problem(3)
     base = algorithm1_limit(problem, Setup(), h)
     setup = Setup(eta_local=0.5 / base.blocks.clients.values.max(), local_steps=3)

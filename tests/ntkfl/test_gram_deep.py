@@ -96,7 +96,7 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
         x, z = near_and_far(rng, d)
         error, bound = judged(size * x, size * z, depth, activation, bias)
         stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0  # said in the docstring
-        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # of the kernel itself, layer by layer
+        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # growth of the kernel itself, layer by layer
         assert error.max() < 5 * depth**2 * growth**depth * stiff
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
 
@@ -126,7 +126,7 @@ def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     for depth, share in ((2, 0.0), (3, 1.0), (5, 5.0)):
         error, _ = judged(x, z, depth, "gelu", bias, MANY_BITS)
         assert error.max() <= 5 + share * bias
-        assert error.max() >= 0.1 * share * bias  # what the docstring says of it is no exaggeration
+        assert error.max() >= 0.1 * share * bias  # the docstring does not exaggerate the error
 
 
 @settings(deadline=None, max_examples=60)

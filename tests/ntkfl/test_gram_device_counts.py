@@ -64,7 +64,7 @@ def test_signs_that_float64_gets_wrong_are_those_of_the_processor_and_no_others(
     x, u = rng.normal(size=(6, d)), rng.normal(size=(300, d))
     x[3], towards = x[1], x[0] / np.linalg.norm(x[0])
     for _ in range(2):
-        u -= np.outer(u @ towards, towards)  # orthogonal to the first sample, but for rounding
+        u -= np.outer(u @ towards, towards)  # orthogonal to the first sample, up to rounding
     least = 20 * doubt(d, np.float64) * np.linalg.norm(u[1::2], axis=1)  # for the others, in either direction
     u[1::2] += np.outer(least * rng.choice([-1, 1], len(least)), towards)
     unit, of_neurons = unit_rows(scaled_rows(x), np.float64), unit_rows(scaled_rows(u), np.float64)

@@ -21,7 +21,7 @@ from ntkfl.memory import TooLittleMemory
 from ntkfl.training.model import Model
 from ntkfl.training.models.two_layer import ntk_network
 
-EXACT = 1e-12  # of the largest entry
+EXACT = 1e-12  # relative to the largest entry
 
 
 def dense(width, depth, outputs, activation=torch.relu, features=5):

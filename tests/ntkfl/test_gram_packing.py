@@ -64,7 +64,7 @@ def test_packed_patterns_are_the_patterns(seed, n, m, d, ties):
 def test_signs_that_float32_gets_wrong_are_right():
     rng = np.random.default_rng(1)
     x, u = rng.normal(size=(40, 5)), rng.normal(size=(200, 5))
-    u[::2] -= np.outer(u[::2] @ x[0], x[0]) / (x[0] @ x[0])  # orthogonal to the first row, but for rounding
+    u[::2] -= np.outer(u[::2] @ x[0], x[0]) / (x[0] @ x[0])  # orthogonal to the first row, up to rounding
     exact = activations(x, u)
     single = (patterns.unit_rows(x) @ patterns.unit_rows(u).T) >= 0
     assert (single[0] != exact[0]).any()

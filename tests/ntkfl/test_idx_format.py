@@ -1,4 +1,4 @@
-"""The idx reader returns what was written and says what is wrong with a damaged file."""
+"""The idx reader returns the written images, and says what is wrong with a damaged file."""
 
 import gzip
 import re

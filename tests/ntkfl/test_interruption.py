@@ -20,7 +20,7 @@ OURS = signal.SIGUSR1  # in place of Ctrl-C, which is pytest's
 
 @pytest.fixture
 def handlers():
-    """Handlers as they were, after the test."""
+    """Handlers are restored after the test."""
     signals = (OURS, KNOCK, *interruption.SIGNALS)
     before = {signum: signal.getsignal(signum) for signum in signals}
     yield

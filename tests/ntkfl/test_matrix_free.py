@@ -53,7 +53,7 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
 
 
 def test_a_slab_is_looked_at_when_its_value_is_asked_for():
-    """Else the values of all slabs, as the pieces of a block are, stood in memory beside what is made of them."""
+    """Otherwise the values of all slabs, such as the pieces of a block, would be in memory beside the result."""
     seen = []
     values = Tiles.of(gram.infinite, several_outputs().x).of_slabs(lambda slab: seen.append(slab.shape))
     assert not seen
@@ -480,7 +480,7 @@ def test_the_rate_is_in_its_interval_where_all_eigenvalues_are_one(share, dtype)
 
 @pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
 def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
-    """The whole file is not read: that took as long as a build."""
+    """The whole file is not read: that would take as long as a build."""
     x, file, asked = np.random.default_rng(0).standard_normal((50, 5)), tmp_path / "tiles.bin", []
 
     def counting(a, b):
@@ -494,7 +494,7 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     tiles_of_4, slabs = 13, 5  # 12 rows a slab
     assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs  # before it the mark, and symmetry
     content = bytearray(file.read_bytes())
-    for row, refused in ((16, True), (17, False)):  # every fourth row is looked at
+    for row, refused in ((16, True), (17, False)):  # every fourth row is checked
         number, within = divmod(row, 12)
         at = tiles_file.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
         changed = content.copy()

@@ -1,4 +1,4 @@
-"""Memory is asked for before the work: what counts as left, what a refusal says, and that estimates are right."""
+"""Memory is checked before the work: what counts as free, the text of a refusal, and that estimates are right."""
 
 import resource
 import subprocess

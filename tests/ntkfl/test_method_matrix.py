@@ -1,4 +1,4 @@
-"""The matrix of methods and tests: what a test is about, and that one that fails is not counted as passed."""
+"""The matrix of methods and tests: the methods of a test, and that a failing test does not count as passed."""
 
 import pytest
 from method_matrix import Seen, page, sentence

@@ -144,7 +144,7 @@ def test_kernels_agree(outputs):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_derivatives_of_a_jax_function_may_be_nested():
-    """Of every kind that the engine, the kernels and a linearised network take, against the same in torch."""
+    """Derivatives of every kind that the engine, the kernels and a linearised network take, against torch's."""
     call = Call(lambda a, b, x: (jnp.tanh(x @ a.T) @ b,))
     generator = torch.Generator().manual_seed(0)
     a, b, x, c = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((4, 3), (4,), (6, 3), (2, 4, 3)))
@@ -309,12 +309,12 @@ class Clamp(torch.autograd.Function):
 
 
 class Then(nn.Module):
-    """Something done to the inputs before a module, and to what it gives."""
+    """A function of the inputs before a module, and of the module's outputs."""
 
     def __init__(self, of, before=lambda x: x, after=lambda z: z):
         super().__init__()
         self.of, self.before, self.after = of, before, after
-        self.table = torch.eye(4) + 0.1  # of float32, neither parameter nor buffer
+        self.table = torch.eye(4) + 0.1  # float32, neither parameter nor buffer
 
     def forward(self, x):
         x = self.before(x)
@@ -337,7 +337,7 @@ class Tokens(nn.Module):
 
 
 class Renewing(nn.Module):
-    """A linear layer less the mean of what it has seen, renewed in training mode: by another tensor, or in place."""
+    """A linear layer less the mean of its earlier inputs, renewed in training mode: by another tensor, or in place."""
 
     def __init__(self, in_place):
         super().__init__()

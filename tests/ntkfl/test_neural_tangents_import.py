@@ -1,4 +1,4 @@
-"""The bridge to neural-tangents: what it computes under the bridge, what it leaves behind, what it refuses."""
+"""The bridge to neural-tangents: computations under the bridge, traces that it leaves, refusals."""
 
 import importlib
 import sys
@@ -90,7 +90,7 @@ def test_the_names_it_misses_are_gone_after_the_import():
 
 @pytest.fixture
 def unimported(monkeypatch):
-    """A process that has not imported neural-tangents yet; what it had is put back."""
+    """A process that has not imported neural-tangents yet; its modules are restored afterwards."""
     for name in [name for name in sys.modules if name.split(".")[0] == "neural_tangents"]:
         monkeypatch.delitem(sys.modules, name)
     neural_tangents_import.neural_tangents.cache_clear()

@@ -1,4 +1,4 @@
-"""Partitions: every sample has one client, every client a sample, and the kinds do what they are named for."""
+"""Partitions: every sample has one client, every client a sample, and each kind has the property of its name."""
 
 import re
 from itertools import pairwise

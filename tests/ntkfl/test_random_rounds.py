@@ -47,7 +47,7 @@ def sequences(size, batch, steps, shuffled=False):
 def choices(problem, method, options, cohort, batch, setup, shuffled=False):
     """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement.
 
-    `cohort` is how many clients are drawn, or who takes part.
+    `cohort` is the number of drawn clients, or the participants.
     """
     h, clients = gram.infinite(problem.x), problem.clients()
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
@@ -361,7 +361,7 @@ def test_with_gaussian_noise_it_is_the_enumeration_in_the_weights(method, option
     points = np.concatenate([problem.x, np.random.default_rng(7).standard_normal((2, problem.d))])
     both = gram.infinite(points)
     values, basis = np.linalg.eigh(both)
-    features = basis * np.sqrt(np.maximum(values, 0))  # of the samples, then of two other points
+    features = basis * np.sqrt(np.maximum(values, 0))  # features of the samples, then of two other points
     n, p = problem.n, features.shape[1]
     regime = random_rounds(
         problem, setup, None, method, options, participation=2 / 3, batch_size=1, noise=noise
@@ -676,8 +676,8 @@ def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, opt
     regime = random_rounds(problem, setup, None, method, options, **drawn)
     maps = list(round_maps(problem, method, options, cohort, batch, setup, shuffled))
     h, g = gram.infinite(problem.x), options.get("server_rate", 1.0)
-    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi): v is H^-1
-    # of what the library keeps
+    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi): v is H^-1 of
+    # the library's memory
     root = np.linalg.cholesky(np.linalg.inv(h))
     ahead = g * (1 + options["momentum"] if options.get("nesterov") else 1)
     jump = np.vstack([-ahead * h @ root, root])

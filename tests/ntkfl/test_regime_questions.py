@@ -1,4 +1,4 @@
-"""What one training in the kernel regime answers, every other answers too, or says why not and what does."""
+"""Every regime has the questions of every other one, and answers them or says why not and which one does."""
 
 from dataclasses import replace
 

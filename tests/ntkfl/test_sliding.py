@@ -38,7 +38,7 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
         active[pairs[here, 1]] = psi[here]
         force = (active * residual) @ problem.x
         assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
-        # and this force is what the features along the kinks say
+        # and this force follows from the features along the kinks
         along = weights.signs[neuron] / np.sqrt(30) * force
         assert np.einsum("i,id->d", residual, held_pairs.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
     for (r, i), value, held in zip(pairs, psi, held_pairs.held(residual), strict=True):
@@ -64,7 +64,7 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
 
 
 def test_no_other_kernel_is_come_to():
-    """That of the patterns as they are, and that with held pairs left out but not projected, stay at a distance."""
+    """The kernel of the actual patterns, and the one with held pairs left out but not projected, stay at a distance."""
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
     flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]

@@ -229,7 +229,7 @@ def test_clients_with_names_are_numbered_as_they_come(tmp_path):
 
 
 def noted(path, caplog):
-    """The problem, and what is said of the file."""
+    """The problem, and the note on the file."""
     with caplog.at_level("INFO"):
         return data.load(path, clients=None if "client" in path.read_text() else 1), caplog.messages[-1]
 

@@ -1,4 +1,4 @@
-"""`ntkfl applies`: what a verdict would find of the hypotheses, on one case, sorted; options that it names do pass."""
+"""`ntkfl applies`: the hypotheses as a verdict would find them, on one case, sorted; options that it names do pass."""
 
 import json
 from dataclasses import replace

@@ -82,7 +82,7 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
-    """Balls judge where float64 is hopeful; they find what a certificate of that round alone gives."""
+    """Balls judge where float64 is hopeful; they give the result of that round's certificate alone."""
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
     assert judged.found.certified and judged.round == reached > 0 and shortfall <= 1

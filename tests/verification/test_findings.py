@@ -61,7 +61,7 @@ def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
     assert "fl-ntk/Eq11" in after
     assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
     assert "#### fl-ntk/Eq11" not in page
-    assert "Of 1 printed form 1 holds as it stands" in page  # what the scan reads of A.1 is in no count
+    assert "Of 1 printed form 1 holds as it stands" in page  # a reading of A.1 by a scan is in no count
 
 
 def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):
@@ -77,7 +77,7 @@ def test_what_a_scan_or_a_report_alone_says_is_in_no_count(verdicts):
     assert totals(scanned) == ("2 verdicts: 1 hold, 1 violated as a scan reads; 0 differ from what is recorded")
     charged = replace(scanned[0], id="fl-ntk/T4.3", recorded=Outcome.VIOLATED)
     assert worst_first([*scanned, charged])[0] is charged
-    assert as_markdown(scanned).count("as a scan reads") == 2  # of the totals and in the table's remark
+    assert as_markdown(scanned).count("as a scan reads") == 2  # once in the totals and once in the table's remark
     assert "Of 1 printed form 0 hold as they stand. Of the others: 1 lack a hypothesis" not in as_page([charged])
     assert "1 lacks a hypothesis" in as_page([charged])
     assert "None of its forms was read in print" in as_page(scanned)

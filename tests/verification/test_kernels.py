@@ -375,7 +375,7 @@ def test_networks_tell_a_kernel_from_one_whose_entries_are_off(depth, networks, 
 
 @pytest.mark.parametrize("share", [0.01, 0.08])
 def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundredth(share):
-    """It passes what is asked of every kernel: symmetry, positivity, invariance, homogeneity."""
+    """It passes the requirements of every kernel: symmetry, positivity, invariance, homogeneity."""
     report = check(off_by(gram.infinite, share), depth=2, finite=finite, examples=10)
     assert {"limit of networks"} <= set(report.broken) <= {"limit of networks", "concentrates"}, report
     assert check(gram.infinite, depth=2, finite=finite, examples=1).ok

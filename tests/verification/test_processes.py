@@ -1,4 +1,4 @@
-"""Several processes find what one finds; one that dies, an interruption and an overflow end no more than they must."""
+"""Several processes give one process's verdicts; a death, interruption or overflow ends no more than it must."""
 
 import multiprocessing
 import os
@@ -149,7 +149,7 @@ def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
         interrupts = installed()
         with interruption.released():
             interrupts.counted = True
-            signal.raise_signal(STOP)  # all cases are counted: what is left is to settle them
+            signal.raise_signal(STOP)  # all cases are counted: only settling them is left
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(STOP)
     finally:

@@ -543,7 +543,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # of an hour; its cases never end it
+    assert asked == 3 * [(1200, 10**6)]  # examples in an hour; the cases never end it
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""What a verdict keeps of its cases: the sides as they were compared, curves, exponents, and the same after JSON."""
+"""The record of a verdict's cases: the sides as they were compared, curves, exponents, and the same after JSON."""
 
 import json
 import math

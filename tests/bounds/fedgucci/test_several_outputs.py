@@ -1,4 +1,4 @@
-"""The bounds for C outputs: what they are for one, and that neither an output's name nor its axis matters."""
+"""The bounds for C outputs: those for one output at C = 1; an output's name and its axis do not matter."""
 
 from dataclasses import replace
 

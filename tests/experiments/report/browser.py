@@ -56,14 +56,14 @@ class Browser:
             self._folder.cleanup()
 
     def open(self, page: Path) -> None:
-        """Load a page from disk; what the console said before is forgotten."""
+        """Load a page from disk; earlier output of the console is forgotten."""
         self.console()
-        for address in ("about:blank", page.as_uri()):  # an answer for the page that is there already may come early
+        for address in ("about:blank", page.as_uri()):  # an answer for the earlier page may come first
             self._call("POST", f"{self._session}/url", url=address)
         self.until("return document.readyState + location", lambda state: state == f"complete{page.as_uri()}")
 
     def until(self, script: str, seen: Callable[[Any], bool]) -> None:
-        """Run a script until what it returns is as it should be; looks are counted, as a clock may jump."""
+        """Run a script until its result is as expected; looks are counted, as a clock may jump."""
         for _ in range(LOOKS):
             if seen(value := self.run(script)):
                 return
@@ -80,7 +80,7 @@ class Browser:
         self._call("POST", f"{self._session}/actions", actions=[{"type": "key", "id": "keys", "actions": strokes}])
 
     def console(self) -> list[str]:
-        """What the console said since the last call."""
+        """Output of the console since the last call."""
         return [entry["message"] for entry in self._call("POST", f"{self._session}/se/log", type="browser")]
 
     def emulate(self, width: int, height: int, *, dark: bool = False, script: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A reader of MathML: what a formula that is drawn on a page is worth, for a reader who knows the symbols' values."""
+"""A reader of MathML: the value of a formula on a page, given the symbols' values."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Unreadable(Exception):
 
 
 def look(element: Element) -> str:
-    """What an element looks like: by it symbols are recognised."""
+    """The appearance of an element, by which symbols are recognised."""
     return tostring(element, encoding="unicode")
 
 
@@ -26,7 +26,7 @@ def value(node: Element, known: Mapping[str, object]) -> object:
 
 
 def _pieces(node: Element, known: Mapping[str, object]) -> list[Element]:
-    """Rows are dissolved, but for symbols and for fractions on one line, which are one thing."""
+    """Rows are dissolved, except in symbols and in fractions on one line, which are one thing."""
     if node.tag in ("mrow", "math"):
         whole = look(node) in known or _slash(node) is not None
         return [node] if whole else [piece for child in node for piece in _pieces(child, known)]

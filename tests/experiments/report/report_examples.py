@@ -1,4 +1,4 @@
-"""Verdicts and a study that reports are made from: of every form of every statement, without a case run."""
+"""Verdicts and a study for reports: on every form of every statement, without running a case."""
 
 from functools import cache
 

@@ -30,7 +30,7 @@ DRAWN = {
 
 
 def letters(text: str) -> str:
-    """What is left of a formula without what only places its signs."""
+    """A formula without the commands that only place its signs."""
     told = "".join(DRAWN.get(sign, sign) for sign in text)
     return re.sub(r"[\s_^~{}()]|sqrt", "", told)
 

@@ -60,7 +60,7 @@ def row(*children: ElementTree.Element) -> ElementTree.Element:
 
 
 def _inner(math: ElementTree.Element) -> ElementTree.Element:
-    """What a formula draws, without rows of one element."""
+    """The drawing of a formula, without rows of one element."""
     (body,) = math
     return body[0] if len(body) == 1 else body
 
@@ -70,7 +70,7 @@ def parsed(markup) -> ElementTree.Element:
 
 
 def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
-    """The elements of a claim in one row; what its last row says that a name stands for is added to the known."""
+    """The elements of a claim in one row; explanations of names in its last row are added to the known names."""
     joined: list[ElementTree.Element] = []
     for line in parsed(str(markup).replace("<wbr>", "")):
         cells = [cell for math in line for part in math for cell in part if cell.tag != "mspace"]
@@ -81,7 +81,7 @@ def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
     return joined
 
 
-drawn_claims = cache(claims)  # all parts of a form are drawn at once, and each is looked at by a test of its own
+drawn_claims = cache(claims)  # all parts of a form are drawn at once, and a test examines each
 
 
 @pytest.mark.parametrize(("statement", "form", "number"), CLAIMS)

@@ -1,4 +1,4 @@
-"""`ntkfl report` as a user has it: what it writes, what it refuses, its exit status."""
+"""`ntkfl report` for a user: its files, its refusals, its exit status."""
 
 import json
 from dataclasses import replace

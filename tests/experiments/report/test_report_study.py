@@ -1,4 +1,4 @@
-"""The page of a study that was run: what its folder holds, with its figures and their data."""
+"""The page of a study that was run: the content of its folder, with its figures and their data."""
 
 import csv
 import io

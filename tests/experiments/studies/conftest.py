@@ -16,7 +16,7 @@ ROOT = HERE.parents[2]
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch):
-    """The variables that a run in this process sets are as they were when the test ends."""
+    """The environment variables that a run sets in this process are restored when the test ends."""
     for name in (*COUNTS, "XLA_FLAGS"):
         if name in os.environ:
             monkeypatch.setenv(name, os.environ[name])

@@ -35,7 +35,7 @@ def measure(point):
 
 
 def spring_trap(point):
-    """What the trap says, if there is one: fail, die, or die at the first time alone."""
+    """The effect of the trap, if there is one: fail, die, or die at the first time alone."""
     trap = Path(os.environ.get("TRAP", "/nonexistent"))
     if point["length"] != 3.0 or not trap.exists():
         return

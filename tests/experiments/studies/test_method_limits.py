@@ -99,7 +99,7 @@ def test_no_two_cells_share_neurons(monkeypatch):
 def cell(point, powers=None):
     """A network whose distances have the powers of theory, with noise of a fifth.
 
-    Of 960 such answers one is violated by chance; of these 24, none.
+    Of 960 such answers one is violated by chance; of these 24, none is.
     """
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     power = (powers or {}).get(point["method"], -0.5)

@@ -1,4 +1,4 @@
-"""`ntkfl study`: what it prints, the files it leaves, exit statuses, refusals, and completion of names."""
+"""`ntkfl study`: its output, its files, exit statuses, refusals, and completion of names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What every study of the package keeps to: missing cells break nothing, and every cell has a cost."""
+"""Properties of every study of the package: missing cells break nothing, and every cell has a cost."""
 
 from itertools import product
 

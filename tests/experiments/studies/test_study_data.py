@@ -21,7 +21,7 @@ STUDY = stability_map.STUDY
 
 @pytest.fixture
 def saved(tmp_path):
-    """A file of seven rows that are not normalised, with owners, and what it holds."""
+    """A file of seven rows that are not normalised, with owners, and its content."""
     problem = data.sphere(7, 5, seed=3, clients=2, labels="uniform")
     path = tmp_path / "mine.npz"
     np.savez(path, x=problem.x * 3, y=problem.y, owner=problem.owner)

@@ -22,7 +22,7 @@ SLOW = {"PENDULUM_SECONDS": "0.5"}  # a signal mostly meets a cell on its way
 
 
 def finished(process, status=0):
-    """What it printed on its streams, when it has ended with this exit status."""
+    """Its output on both streams, once it has ended with this exit status."""
     out, err = (stream.decode() for stream in process.communicate())
     assert process.returncode == status, err
     return out, err
@@ -61,7 +61,7 @@ def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
     finished(started(*command, **environment))
     finished(started(*RUN, pendulum, "--out", tmp_path / "whole"))
     assert (out / "results.nc").read_bytes() == (tmp_path / "whole" / "results.nc").read_bytes()
-    # what is repeated is at most what the two workers were at when they were killed
+    # at most the two workers' cells at the time of the kill are repeated
     assert len(measured()) == 16 and sum(measured().values()) - 16 <= 2 * kills
 
 

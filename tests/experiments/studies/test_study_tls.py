@@ -1,4 +1,4 @@
-"""A run over TLS: the scheduler, the worker and the client show certificates; who has none is not let in."""
+"""A run over TLS: the scheduler, the worker and the client show certificates; a client without one is refused."""
 
 import re
 import subprocess

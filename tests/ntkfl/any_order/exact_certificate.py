@@ -98,7 +98,7 @@ def hostile(seed):
 
 
 def root(square):
-    """Of a number that is not negative, in a ball that may reach below 0."""
+    """The root of a number that is not negative, in a ball that may reach below 0."""
     return square.sqrt() if square > 0 else arb(0, square.upper().sqrt().upper())
 
 

@@ -71,7 +71,7 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
         point, _ = certificate.claimed_point()
         distance = [float(np.linalg.norm((reached - point).astype(float))) for reached in rounds]
         if attack.broken == "distance":
-            # of a mean with a local step that breaks it, the last round is that model alone
+            # if a local step of a mean breaks it, the last round is that model alone
             assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
             assert attack.after > attack.before and distance[-1] == pytest.approx(attack.after, rel=1e-9)
         assert all(now <= before * (1 + 1e-12) for before, now in pairwise(distance[:-1]))

@@ -19,7 +19,7 @@ from ntkfl.connectivity.network import TwoLayer
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 SMALL = {"n": st.integers(1, 4), "clients": st.integers(1, 2), "near": st.booleans(), "unit": st.booleans()}
 
-NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # of the slow tests; 200 take about an hour
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # networks of the slow tests; 200 take about an hour
 
 
 def agrees(problem, weights, certificate):
@@ -56,7 +56,7 @@ AIMS = ("random", "distance", "residual", "probe")
 
 
 def assert_kept(problem, weights, certificate, point, steps, seed=0, aims=AIMS, tries=6):
-    """What the theorem promises, beyond rounding."""
+    """The theorem's promises hold, beyond rounding."""
     rng = np.random.default_rng(seed)
     probes = np.concatenate([problem.x, rng.standard_normal((3, problem.d)) * np.abs(problem.x).max()])
     future = certificate.enclosure(probes)

@@ -1,4 +1,4 @@
-"""Exported certificates: confirmed by the script beside them, and refused or still true once they are tampered with."""
+"""Exported certificates: the script beside them confirms them; after tampering it refuses them or is still right."""
 
 import hashlib
 import json
@@ -384,7 +384,7 @@ ARRAYS = ("hidden", "readout", "x", "y", "solution", "inverse_root")
     seed=st.integers(0, 3),
 )
 def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
-    """A bit of an array is flipped, its checksum renewed: what the script accepts holds in balls of 300 bits."""
+    """A bit of an array is flipped, its checksum renewed: whatever the script accepts holds in balls of 300 bits."""
     folder = tmp_path_factory.mktemp("flipped") / "folder"
     certificate = certify_any_order(*fitted(seed, distance=0.01, width=16))
     if not certificate.certified:

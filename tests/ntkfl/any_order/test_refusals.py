@@ -125,7 +125,7 @@ def test_memory_without_end_is_memory():
 
 
 def test_an_infinite_distance_never_certifies(monkeypatch):
-    """Where no pair is off A the least margin is infinite, and what is left of the reach is a NaN."""
+    """Where no pair is off A the least margin is infinite, and the rest of the reach is a NaN."""
     honest = ConstraintRows.nearest
 
     def far(self, scale=1.0):
@@ -177,7 +177,7 @@ def test_a_limit_on_held_pairs_is_kept():
 
 @pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
 def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
-    """With -1 no pair was looked at, and every network whose rows are independent was certified."""
+    """With -1 no pair was checked, and every network whose rows are independent was certified."""
     with pytest.raises(ValueError, match=r"most_held is .*; it must be an integer, 0 or more"):
         certify_any_order(*fitted(3, n=4, d=5, width=64, distance=1.0), most_held=most_held)
 

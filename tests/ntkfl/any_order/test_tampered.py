@@ -44,7 +44,7 @@ def exports(tmp_path_factory):
 
 
 def with_bytes(folder, name, raw, checksum=False):
-    """Write a file of a folder anew, and its checksum if that is asked for."""
+    """Write a file of a folder anew, and if wanted its checksum."""
     (folder / name).write_bytes(raw)
     if checksum:
         with_json(folder, lambda content: content["sha256"].update({Path(name).stem: hashlib.sha256(raw).hexdigest()}))

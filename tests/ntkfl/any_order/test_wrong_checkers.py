@@ -78,7 +78,7 @@ def active_on_a(monkeypatch):
 
 
 def few_looked_at(monkeypatch, honest=held_pairs.near_pairs):
-    """Pairs are looked at within D / 100 of their kinks instead of 8 D."""
+    """Pairs are checked within D / 100 of their kinks instead of 8 D."""
     monkeypatch.setattr(held_pairs, "near_pairs", lambda rows, reach, most: honest(rows, reach / 800, most))
 
 
@@ -113,7 +113,7 @@ def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
 
 
 def rough_solutions(monkeypatch, honest=lapack.solved):
-    """A solver that is right to three digits only: what its residual leaves open must be in the slack."""
+    """A solver that is right to three digits only: the slack must cover its residual."""
     rng = np.random.default_rng(0)
 
     def rough(factor, b):

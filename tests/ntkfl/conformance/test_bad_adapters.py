@@ -1,4 +1,4 @@
-"""Adapters that crash, hang or return what they should not: a line each, and the other cases go on."""
+"""Adapters that crash, hang or return wrong values: a line each, and the other cases go on."""
 
 import sys
 from pathlib import Path
@@ -94,7 +94,7 @@ AT = dict(zip(BAD, PLACES, strict=False))  # every kind is bad at a case of its 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """Of one adapter that is bad in every way, a case each."""
+    """The verdicts on one adapter that is bad in every way, a case each."""
     folder = tmp_path_factory.mktemp("bad")
     bad = "".join(f"\n    if case.name == {AT[kind]!r}:\n        {line}" for kind, (line, _) in BAD.items())
     (folder / "adapter.py").write_text(

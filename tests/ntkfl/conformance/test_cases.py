@@ -1,4 +1,4 @@
-"""The kit's cases: what they hold, and that engine, plain loop and limit agree on them."""
+"""The kit's cases: their content, and the agreement of engine, plain loop and limit on them."""
 
 import json
 from dataclasses import replace

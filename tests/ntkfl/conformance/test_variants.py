@@ -16,7 +16,7 @@ each_method = pytest.mark.parametrize(
 
 
 def path(case, changed):
-    """What the plain loop with these variants has after every round: (rounds, P), infinite where it fails."""
+    """The values of the plain loop with these variants after every round: (rounds, P), infinite where it fails."""
     kept = list(followed(case, *changed))
     names = (*case.results, *(name for name in OF_CLIENTS if name in kept[0]))
     numbers = [np.concatenate([state[name].ravel() for name in names]) for state in kept]

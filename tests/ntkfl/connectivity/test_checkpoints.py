@@ -1,4 +1,4 @@
-"""Checkpoints as people save them: the network read is the one that was saved, or the message names what is there."""
+"""Checkpoints as people save them: the saved network is read, or the message names the file's contents."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""FedGuCci on a linear model: its equivalence to rescaled FedAvg in rationals, and what its gradient integrates."""
+"""FedGuCci on a linear model: its equivalence to rescaled FedAvg in rationals, and the integral in its gradient."""
 
 import numpy as np
 import pytest

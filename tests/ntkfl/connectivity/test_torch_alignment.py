@@ -19,7 +19,8 @@ from ntkfl.connectivity.units.torch_alignment import align_torch
 from ntkfl.connectivity.units.walk import units_of
 
 seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
-COUPLED_NOWHERE = ("batch norm", "depthwise", "layer norm of images")  # what a layer reads has one group of units
+# models in which each layer reads one group of units
+COUPLED_NOWHERE = ("batch norm", "depthwise", "layer norm of images")
 
 
 def mlp(*sizes, bias=True):
@@ -65,7 +66,7 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
 
 
 def layer_numbers(by, network):
-    """What each linear map reads, or that times the Jacobian of all that comes after it, over the root of n."""
+    """The input of each linear map, or this times the Jacobian of all later layers, over the root of n."""
     linear = [(network.state[f"{k}.weight"], network.state.get(f"{k}.bias")) for k in range(0, len(network.module), 2)]
 
     def rest(z, at):

@@ -1,4 +1,4 @@
-"""Groups of torch models: functions stay, distances fall, rounds come to an end, copies become one point."""
+"""Groups of torch models: functions stay, distances fall, rounds end, copies become one point."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))
 @settings(max_examples=15)
 def test_permuted_copies_become_one_point(seed, by, name, reference):
-    """Of more than two the rounds end where no turn is nearer, which need not be one point."""
+    """With more than two copies the rounds end where no turn is nearer, which need not be one point."""
     (first,) = networks(NETWORKS[name](), seed, 1)
     units, _ = unit_numbers(first, X)
     rng = np.random.default_rng(seed)

@@ -69,7 +69,7 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
         for starts in beaten:
             alignment = align_torch(first, second, inputs(6), starts=starts)
             beaten[starts] += sum(run < float(alignment.cost_after.value) * (1 - 1e-9) for run in runs)
-    assert beaten[STARTS] <= 1  # of 50
+    assert beaten[STARTS] <= 1  # starts of 50
     assert beaten[1] >= 10
 
 

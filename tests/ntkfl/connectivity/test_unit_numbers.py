@@ -83,7 +83,7 @@ def test_permuting_units_permutes_their_numbers_alike(seed, by, name):
 
 
 class InPlace(nn.Module):
-    """Writes over what it has read, over what a gradient needs, and reads one value twice."""
+    """Writes over its input, over values that a gradient needs, and reads one value twice."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The units of networks of every architecture: what is said to move together moves without changing the function."""
+"""The units of networks of every architecture: moving the united axes together does not change the function."""
 
 import numpy as np
 import pytest

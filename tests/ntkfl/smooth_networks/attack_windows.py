@@ -1,6 +1,6 @@
 """Trains certified small networks on in windows that are made to hurt, and says how near the claims they come.
 
-`python tests/ntkfl/smooth_networks/attack_windows.py --networks 200 --windows 2000` prints what the guide quotes.
+`python tests/ntkfl/smooth_networks/attack_windows.py --networks 200 --windows 2000` prints the guide's numbers.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_layers
 from ntkfl.smooth_networks.layers import SMOOTH, Layer
 from ntkfl.smooth_networks.passes import passed
 
-SHARE = 0.98  # of the residual that certifies
+SHARE = 0.98  # share of the residual that certifies
 NAMES = [name for name in SMOOTH if name != "identity"]
 
 
@@ -62,7 +62,7 @@ def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCert
 
 
 def attacked(seeds: range, windows: int, points: int) -> Iterator[tuple[int, int, bool, WindowAttack, float]]:
-    """Of each seed its depth, whether it certified, and what windows did."""
+    """For each seed its depth, whether it certified, and the result of the windows."""
     for seed in seeds:
         layers, problem, certificate = small(seed)
         run = WindowAttack(None, 0, Worst())

@@ -1,4 +1,4 @@
-"""`certify_network`: adversarial windows stay inside what it claims, and what it refuses."""
+"""`certify_network`: adversarial windows stay inside its claims, and its refusals."""
 
 import re
 from dataclasses import replace

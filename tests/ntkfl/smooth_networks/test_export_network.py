@@ -164,7 +164,7 @@ def test_the_folder_needs_nothing_but_python(exported, tmp_path):
 
 
 def tampered(folders, rng):
-    """Files by name, each with what is done to it: bits, other checksums, numbers of the other network."""
+    """Files by name, each with its change: bits, other checksums, numbers of the other network."""
     arrays = sorted(path.name for path in folders[0].glob("*.f64"))
     for k in range(60):
         name = arrays[k % len(arrays)]
@@ -189,7 +189,7 @@ def places(content, path=()):
             yield from places(value, (*path, key))
 
 
-BENIGN = {"name"}  # of a layer, which only messages say
+BENIGN = {"name"}  # a layer's entry that only messages use
 
 
 def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
@@ -254,7 +254,7 @@ def test_a_field_that_is_not_there_or_of_another_type_is_named(name, exported, t
 
 
 def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path):
-    """It is in a message: a lone surrogate cannot be printed, and escapes of a terminal hide what is beside them."""
+    """A lone surrogate in a message cannot be printed, and a terminal's escapes hide the text beside them."""
     shutil.copytree(exported[0], tmp_path / "out")
     path = tmp_path / "out" / "certificate.json"
     content = json.loads(path.read_text())

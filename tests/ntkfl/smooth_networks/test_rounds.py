@@ -1,4 +1,4 @@
-"""`certify_rounds`: rounds stay inside what it claims, its inequalities are those of the proof, what it refuses."""
+"""`certify_rounds`: rounds stay inside its claims, its inequalities are those of the proof, its refusals."""
 
 import re
 from dataclasses import replace

@@ -16,8 +16,8 @@ GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visit
 
 
 def recomputed(start, separate, together, residual, step, visits, radius):
-    """What docs/proofs/smooth_networks.md says, in 60 digits: d, R, what the ball has to hold, alpha, beta; None where
-    it fails."""
+    """The formulas of docs/proofs/smooth_networks.md in 60 digits: d, R, the radius of the ball, alpha, beta; None
+    where it fails."""
     with mpmath.workdps(60):
         m = mpmath.mpf
         s = m(start.least_root) - m(together) * m(radius)
@@ -134,7 +134,7 @@ def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
 
 
 def test_the_lemma_needs_its_last_term():
-    """Along the curve of fits no residual is left to pay for what a step adds to the distance to one of them."""
+    """Along the curve of fits there is no residual to pay for a step's increase of the distance to one of them."""
     f, gradient = curved(1.0)
     t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
     after = t - 0.5 * f(t) * gradient(t)
@@ -152,7 +152,8 @@ def test_the_largest_residual_from_a_known_one_on_is_that_of_the_whole_search(li
     whole = largest_residual(fine, 1.0)
     assert limit / 1.011 <= whole <= limit
     asked.clear()
-    known = largest_residual(lambda residual: residual <= least, 1.0)  # of another norm, as the best one so far
+    # residual of another norm, for the best one so far
+    known = largest_residual(lambda residual: residual <= least, 1.0)
     further = largest_residual(fine, 1.0, known)
     assert further == (whole if known <= limit else 0.0)
     assert all(residual >= known for residual in asked)

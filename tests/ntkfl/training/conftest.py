@@ -1,4 +1,4 @@
-"""Marks from which `tests/ntkfl/method_matrix.py` learns what a test says, and of which methods."""
+"""Marks by which `tests/ntkfl/method_matrix.py` learns the kind of a test, and its methods."""
 
 
 def pytest_configure(config):

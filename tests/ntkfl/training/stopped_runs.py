@@ -1,7 +1,7 @@
 """Run as a script: trains in processes that end or wait in the middle of it, one for each line of stdin.
 
 A line names what becomes of the run, and its folder; each process is forked from this one, so that torch is imported
-once. On stdout stands what a process says, and after its end its exit status, negative if it was killed.
+once. stdout has a process's output, and after its end its exit status, negative if it was killed.
 """
 
 import os

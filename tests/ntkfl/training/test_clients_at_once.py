@@ -1,4 +1,4 @@
-"""How many clients are trained together by default: what the rule promises, not its constants."""
+"""How many clients are trained together by default: the rule's promises, not its constants."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def test_clients_that_convolve_are_trained_one_by_one_on_a_processor_only():
 def test_by_default_a_federation_follows_the_rule():
     run = on_classes()
     params = run.model.initial(run.seed)
-    batch = 3  # of the LocalWork there, less than the largest client's samples
+    batch = 3  # batch of the LocalWork there, less than the largest client's samples
     assert run.together(params) == clients_at_once(params, (4,), batch, CPU) > 1
     assert replace(run, at_once=5).together(params) == 5
     assert abs(models(run, 2) - models(replace(run, at_once=1), 2)).max() < 1e-12

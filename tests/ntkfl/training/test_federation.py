@@ -1,4 +1,4 @@
-"""The engine: what is trained does not depend on how clients are grouped, and is what a plain loop computes."""
+"""The engine: training does not depend on how clients are grouped, and equals a plain loop."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A kept run is read back as it was, without touching its folder; what has changed since is refused."""
+"""A kept run is read back unchanged, without touching its folder; changed data or files are refused."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Every method equals plain numpy loops over clients, however they are grouped; in float32 but for rounding."""
+"""Every method equals plain numpy loops over clients, for any grouping; in float32 up to rounding."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ CASES = {  # a server rate of 1, where another is tried, is tried by the kit alo
     for tag, options in OPTIONS[method].items()
     if tag or "server-rate-" not in OPTIONS[method]
 }
-KEPT = {  # what the plain loops call the rows of clients, and what else the server keeps, by the engine's names
+KEPT = {  # the plain loops' names of rows of clients and of further states of the server, by the engine's names
     "momentum": ("server", "momentum"),
     "first_moment": ("server", "first"),
     "second_moment": ("server", "second"),
@@ -47,7 +47,7 @@ def check(case, *runs):
 
 
 def agrees(state, kept):
-    """A state is what the plain loop has after that round."""
+    """A state equals the plain loop's after that round."""
     assert np.abs(flat(state.model) - kept["model"]).max() < 1e-10
     seen = state.seen.numpy()
     for name, value in kept.items():
@@ -95,7 +95,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options = CASES[case]
     one = on_classes(method, options=options, participation=0.8, at_once=1)
     alone = [flatten({"server": s.server, "clients": s.clients}) for s in states(one, 2)]
-    grouped = states(replace(one, at_once=3), 2)  # of the four: three, and one that is left over
+    grouped = states(replace(one, at_once=3), 2)  # three of the four, and one that is left over
     for first, second in zip(alone, grouped, strict=True):
         other = flatten({"server": second.server, "clients": second.clients})
         assert first.keys() == other.keys()

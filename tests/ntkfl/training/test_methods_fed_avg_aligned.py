@@ -1,4 +1,4 @@
-"""FedAvg of aligned models: where it is FedAvg to the bit, and what it is where units change places."""
+"""FedAvg of aligned models: where it is FedAvg to the bit, and its result where units change places."""
 
 from dataclasses import replace
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""What a run measures and what it is refused for: scores by an independent computation, the table, the summary."""
+"""The measurements of a run and its refusals: scores by an independent computation, the table, the summary."""
 
 import csv
 from dataclasses import fields, replace
@@ -75,7 +75,8 @@ def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
         accuracies.append((weights * hits).sum() / weights.sum())
     accuracy = done.metrics["personal_accuracy"]
     assert accuracy[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(accuracy[0])
-    assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]  # of the shared model
+    # accuracy of the shared model
+    assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]
     others = toy_run("fedavg", rounds=1), toy_run("fedrod", rounds=1, client_accuracy=False)
     assert all(np.isnan(other.rows[-1].personal_accuracy) for other in others)
 

@@ -20,7 +20,7 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.run_folder import RunFolder
 from ntkfl.training.runs.training_run import prepared, run
 
-whole = cache(toy_run)  # what a run that is not stopped comes to
+whole = cache(toy_run)  # the result of a run that is not stopped
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 

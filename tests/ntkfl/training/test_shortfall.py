@@ -27,7 +27,7 @@ def labels(kind, classes, rng, n):
 
 
 def answering(answers, before, y, train, classes, tested):
-    """What is said of a model that gives these answers after a round, and gave those before."""
+    """The sentence about a model that gives these answers after a round, and gave those before."""
     x = torch.arange(float(len(y)), dtype=torch.float64)[:, None]
     model = Model("table", lambda seed: {"table": before}, lambda p, x: p["table"][x[:, 0].long()], lambda p, z: z)
     own = torch.arange(float(len(train)), dtype=torch.float64)[:, None]

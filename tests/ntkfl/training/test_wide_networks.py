@@ -1,4 +1,4 @@
-"""Networks of any depth: what they compute, and that both parametrisations train the same functions."""
+"""Networks of any depth: their outputs, and that both parametrisations train the same functions."""
 
 import math
 

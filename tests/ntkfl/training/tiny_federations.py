@@ -106,7 +106,7 @@ def models(run, rounds):
 
 
 def case_of(run, rounds, options=None):
-    """The run as a plain loop gets it, who takes part and which samples a step sees being drawn as the engine does."""
+    """The run for a plain loop; participants and samples of each step are drawn as the engine draws them."""
     start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
     loss = getattr(run.method.objective, "reduction", "mean")
     setting = plan.Setting(
