@@ -63,7 +63,7 @@ def test_the_counts_of_the_papers(spec, shape, classes, count):
 
 
 def residual_count(blocks, widths, projection, norm, channels, classes):
-    """Parameters of a residual network, counted by hand: convolutions, their scale and shift or bias, the last layer."""
+    """Parameters of a residual network, by hand: convolutions, their scale and shift or bias, the last layer."""
     maps = [(channels, widths[0], 9)] + [(widths[0], widths[0], 9)] * 2 * blocks
     for inputs, outputs in pairwise(widths):
         maps += [(inputs, outputs, 9)] + [(outputs, outputs, 9)] * (2 * blocks - 1)
