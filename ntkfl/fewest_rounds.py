@@ -26,7 +26,7 @@ LOWEST = 0.03  # the smallest such multiple that is tried
 RATES = 2.0 ** np.arange(-2, 6)  # server rates at which the search begins where no formula gives a better one
 PULLS = 4.0 ** np.arange(-3, 4)  # alpha and mu at which it begins, in units of 1 / (K eta_local)
 QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for all that is above
-WIDTH, CLOSE = 0.3, 2e-2  # the search's first step, and its last one
+WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step, its last one, and its last one for a single number
 TRIES = 40  # settings that it tries for each number
 APART, BEGINNINGS = 0.5, 3  # two beginnings differ by APART in at least one number; there are BEGINNINGS
 FEW, HALVED = 6, 8  # a search that follows one on some samples: settings for each number, halvings of the server step
@@ -158,6 +158,7 @@ class Search:
         """Nelder and Mead's search from there."""
         if not len(start):
             return
+        close = CLOSE if len(start) > 1 else CLOSER
         steps = np.where(start + WIDTH > self._bounds[:, 1], -WIDTH, WIDTH)
         minimize(
             lambda z: np.log(max(self.value(*self._setting(z, options)), np.finfo(float).tiny)),
@@ -166,8 +167,8 @@ class Search:
             bounds=self._bounds,
             options={
                 "initial_simplex": np.vstack([start, start + np.diag(steps)]),
-                "xatol": CLOSE,
-                "fatol": CLOSE / 10,
+                "xatol": close,
+                "fatol": close / 10,
                 "maxfev": tries * len(start),
             },
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plain_grid import Grid, random_problem
 
 from ntkfl import kernel_regime
-from ntkfl.data import digits
+from ntkfl.data import digits, wine
 from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import fastest
 from ntkfl.fewest_rounds import METHODS
@@ -161,6 +161,25 @@ def test_a_dense_grid_is_hardly_better(seed):
 def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
     for label, tuned, rounds in behind_a_grid(seed, set(METHODS) - set(SWINGING)):
         assert tuned <= (1.25 if label == "scaffold" else 1.15) * rounds + 1, label
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
+    """There the steps count by their product alone: rounds of a scan, by the eigenvalues of W^(1/2) H W^(1/2)."""
+    problem = wine(n=50, seed=seed)
+    h = infinite(problem.x)
+    roots = np.sqrt(np.bincount(problem.owner)[problem.owner] / problem.n)  # the server's weights n_k / n
+    eigenvalues, vectors = np.linalg.eigh(roots[:, None] * h * roots)
+    labels = vectors.T @ (roots * problem.y)
+
+    def arrived(step, t):
+        left = vectors @ ((1 - step * eigenvalues) ** t * labels) / roots
+        return np.linalg.norm(left) <= 1e-6 * np.linalg.norm(problem.y)
+
+    steps = np.linspace(1, 1.999, 400) / eigenvalues[-1]
+    (tuned,) = fastest(problem, h, local_steps=(1,), methods=("fedavg",)).tuned
+    assert not any(arrived(step, tuned.rounds - 1) for step in steps)
+    assert any(arrived(step, tuned.rounds + 5) for step in steps)  # the scan is one of these steps
 
 
 def test_modes_go_as_the_rounds_do():

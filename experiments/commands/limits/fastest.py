@@ -112,6 +112,7 @@ def fastest(
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
     from experiments.console.tables import as_lines
+    from ntkfl.fastest_method import MOST_ROUNDS
     from verification.tables import plain_table
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
@@ -128,6 +129,8 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
         left = [] if comparison.budget is None else [_left(best)]
         table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
     typer.echo(as_lines(table))
+    if comparison.tiles is None and any(tuned.rounds is None for tuned in comparison.tuned):
+        typer.echo(f"\n-: more than {MOST_ROUNDS} rounds, or never")
     if comparison.tiles is not None:
         typer.echo(
             f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them;\n  rate and floor are not "
@@ -172,7 +175,7 @@ def _first_word(tuned: "Tuned") -> str:
     """A method's best steps and their rounds, before the table is made."""
     rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
     left = "" if tuned.left is None else f"{_left(tuned)} left"
-    return f"{left or rounds or 'no rounds counted'} with {_steps(tuned)}"
+    return f"{left or rounds or 'too many rounds to count, or no end,'} with {_steps(tuned)}"
 
 
 def _left(tuned: "Tuned") -> str:
