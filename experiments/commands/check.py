@@ -89,9 +89,11 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
     head = f"of {len(look.looked)} forms about data these say most ({chosen}):"
-    rows = [("", "outcome", "left/right", "step"), *(_row(checked, options) for checked in look.checked)]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    widths[0] = min(widths[0], _width() - sum(widths[1:]) - 6)
+    rows = [_row(checked, options) for checked in look.checked]
+    columns = 4 if any(row[3] for row in rows) else 3  # where no statement has a step of its own the column goes
+    rows = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
+    widths = [max(len(row[i]) for row in rows) for i in range(columns)]
+    widths[0] = min(widths[0], _width() - sum(widths[1:]) - 2 * (columns - 1))
     lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
@@ -107,14 +109,13 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    import textwrap
-
-    title = textwrap.shorten(row[0], widths[0], placeholder=" ...").ljust(widths[0])
+    title = row[0] if len(row[0]) <= widths[0] else row[0][: widths[0] - 4].rpartition(" ")[0] + " ..."
+    title = title.ljust(widths[0])
     return "  ".join([title, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]).rstrip()
 
 
 def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
-    """Title, outcome with the cases it was found on, left/right, and the step where it is the statement's own."""
+    """Id and title, outcome with its cases, left/right, and the step where it is the statement's own."""
     from verification.applicability import Applies
     from verification.verdict_page import ratio_text
 
@@ -122,7 +123,8 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
     step = "" if own is None or own == options.eta_local else f"{own:g}"
     exact = checked.looked.applies is Applies.IDENTITY
     ratio = f"to {checked.sharpest:.0e}" if exact else ratio_text(checked.sharpest, 3)
-    return checked.looked.statement.title, f"{checked.outcome.value} {checked.met}/{checked.ran}", ratio, step
+    statement = checked.looked.statement
+    return f"{statement.id}  {statement.title}", f"{checked.outcome.value} {checked.met}/{checked.ran}", ratio, step
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
