@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from experiments.console.study_progress import span
@@ -71,26 +72,29 @@ def status_lines(folder: StudyFolder) -> list[str]:
 
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
     """The answers as a table, worst first, each note once below it, and how many cells they rest on."""
+    from rich.text import Text
+
     from bounds import Outcome
+    from experiments.console.tables import as_lines, console
     from experiments.studies.study import counted
+    from verification.tables import plain_table
 
     order = [Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED]
     rows = sorted(answers, key=lambda answer: order.index(answer.outcome) if answer.outcome in order else len(order))
     notes = list(dict.fromkeys(answer.note for answer in rows if answer.note))
-    table = [("outcome", "theory", "measured", "claim")]
+    table = plain_table(("outcome", "theory", "measured", "claim"), wrapped=("claim",))
     for answer in rows:
         outcome = answer.outcome.value + (
             " (as recorded)" if answer.outcome is answer.recorded is Outcome.VIOLATED else ""
         )
         theory = "" if answer.theory is None else f"{answer.theory:.4g}"
         note = f" [{notes.index(answer.note) + 1}]" if answer.note else ""
-        table.append((outcome, theory, _measured(answer.measured), f"{answer.claim} ({answer.source}){note}"))
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    lines = [study.question]
-    lines += [
-        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in table
-    ]
-    lines += [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
+        claim = f"{answer.claim} ({answer.source}){note}"
+        table.add_row(*map(Text, (outcome, theory, _measured(answer.measured), claim)))
+    width = console().width
+    lines = [*wrap(study.question, width), *as_lines(table).splitlines()]
+    for number, note in enumerate(notes, 1):
+        lines += wrap(f"[{number}] {note}", width, subsequent_indent="    ", break_on_hyphens=False)
     total, missing = int(cells.attrs["cells"]), int(cells.attrs["missing"])
     return [*lines, f"{counted(answer.outcome for answer in answers)}; from {total - missing} of {total} cells"]
 

@@ -32,7 +32,9 @@ COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56
 MARKERS = "osD^vPX"
 OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
 DASHES = {"theory": "--", "bound": ":"}
-SCRIPTS = re.compile(r"(?<![\w$^])([^\W\d_])(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+))?(?!\w)")
+SCRIPTS = re.compile(
+    r"(?:(?<![\w$^])([^\W\d_])|([)|]))(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+|T))?(?!\w)"
+)
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
 STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
     "font.size": 8,
@@ -123,7 +125,8 @@ def shown(text: str, across: float = DOUBLE) -> str:
 
 
 def _scripts(match: re.Match[str]) -> str:
-    base, below, above = match.groups()
+    letter, closing, below, above = match.groups()
+    base = letter or closing
     if not (below or above):
         return base
     below = (below or "").strip("{}").replace("inf", r"\infty")

@@ -8,8 +8,10 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
+from scipy.optimize import brentq
 
 from bounds.fl_ntk.x_3b import FACTOR, q
 from bounds.formula import evaluate
@@ -109,6 +111,32 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
         residual = np.concatenate([residual[:-1], run.residual_norm])
         weights = Weights(run.weights[LEG], weights.signs)
     return residual
+
+
+@cache
+def _flow_time(name: str, seed: int) -> tuple[float, float]:
+    """Until a gradient flow in the kernel regime, from outputs 0, has fallen to SHARE; and the largest eigenvalue."""
+    problem = problem_of(name, 1, seed)
+    eigenvalues, vectors = np.linalg.eigh(gram.infinite_estimate(problem.x).value)
+    labels = vectors.T @ problem.y
+
+    def left(log_time: float) -> float:
+        return float(np.linalg.norm(np.exp(-np.exp(log_time) * eigenvalues) * labels) / np.linalg.norm(labels)) - SHARE
+
+    shortest, longest = (np.log(-np.log(SHARE) / eigenvalues[end]) for end in (-1, 0))
+    return float(np.exp(brentq(left, shortest - 1, longest + 1))), float(eigenvalues[-1])
+
+
+def _seconds(point: Point) -> float:
+    """Of processor time, roughly: a round's, which grows with samples and local steps, times the rounds."""
+    clients, setup = point["clients"], setup_of(point)
+    if point[DATA] == SPHERE:
+        return 0.1 + 0.003 * clients / setup.eta_local
+    time, largest = _flow_time(point[DATA], point[SEED])
+    if setup.eta_local * largest > 2 * clients:  # not stable: nothing is run
+        return 0.1
+    rounds = time * clients / (setup.eta_global * setup.eta_local * setup.local_steps)
+    return 0.1 + 1.5e-5 * problem_of(point[DATA], clients, point[SEED]).n * (1 + setup.local_steps) * rounds
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
@@ -212,7 +240,7 @@ ON_SPHERE = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.1 + 0.003 * point["clients"] / point["eta_local"],
+    seconds=_seconds,
 )
 
 STUDY = on_data(ON_SPHERE, SPHERE, f"n = {N_SAMPLES}, d = {FEATURES}")

@@ -109,6 +109,7 @@ def test_what_has_no_logarithm_is_left_out_of_a_logarithmic_axis():
         ("eta_local = 0.1", "$η_{\\mathrm{local}}$ = 0.1"),
         ("max_t |y_inf(t)| <= m^(-1/2)", "max_t |$y_{\\infty}$(t)| ≤ $m^{-1/2}$"),
         ("costs 3 $, x_{k,c}^2", r"costs 3 \$, $x_{k,c}^{2}$"),
+        ("|H(t,k) - H(t,k)^T|_F of |r|^2", "|H(t,k) - H(t,k$)^{T}$$|_{F}$ of |r$|^{2}$"),
         ("plain words of fc:3:relu", "plain words of fc:3:relu"),
     ],
 )
