@@ -38,12 +38,16 @@ def headline(verdicts: Sequence[Verdict]) -> str:
     on_data = [v for v in verdicts if v.own_data]
     if on_data:
         outcomes_there = Counter(v.outcome for v in on_data)
+        untried = sum(v.would_exclude is not None for v in on_data)
+        tried = [v for v in on_data if v.would_exclude is None]
         others = [
+            (untried, NOT_REFUTED),
             (outcomes_there[Outcome.VIOLATED], "violated"),
             (outcomes_there[Outcome.UNTESTED], "could not be tested"),
             (outcomes_there[Outcome.UNRESOLVED], "unresolved"),
         ]
-        said = ", ".join([f"On your data, {_of(on_data, 'form')}", *(f"{n} {what}" for n, what in others if n)])
+        holding = _of(tried, "form", count=len(on_data))
+        said = ", ".join([f"On your data, {holding}", *(f"{n} {what}" for n, what in others if n)])
         elsewhere = sum(verdict.fails_elsewhere for verdict in on_data)
         return said + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
     own = [v for v in verdicts if "statement" in v.provenance]
@@ -54,8 +58,8 @@ def headline(verdicts: Sequence[Verdict]) -> str:
     return said[0].upper() + said[1:]
 
 
-def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", "")) -> str:
-    """ "of 3 forms, 2 hold": the settled ones among all; `how` has words for one that holds, and for several."""
-    right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts)
+def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:
+    """ "of 3 forms, 2 hold": the settled ones among `count`, default all; `how`: words for one that holds, for several."""
+    right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts) if count is None else count
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
     return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bounds import Form
+from bounds import Form, catalogue
 from bounds.vocabulary import BEYOND
 from experiments.formulas.prose import prose
 from experiments.report import folder
@@ -70,6 +70,7 @@ def built(
         {function.__name__: function for function in (*OF_FORMULAS, *OF_VERDICTS, headline, counts, outcomes, totals)},
         menu=menu,
         pages={identifier: page.path for identifier, page in by_id.items()},
+        titles={identifier: statement.title for identifier, statement in catalogue().items()},
         version=VERSION,
         beyond=BEYOND,
         forms=list(Form),

@@ -214,6 +214,8 @@ def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
     said = "On your data, of 5 forms, 1 holds, 2 violated, 1 could not be tested, 1 unresolved; 3 fail elsewhere"
     assert headline(mine) == said
     assert totals(mine).endswith("; 3 fail elsewhere")
+    weak = replace(mine[0], would_exclude=0.3, elsewhere=None)
+    assert headline([weak]) == "On your data, of 1 form, 0 hold, 1 not refuted"
     cells = matrix_of(built(VerdictFile(tuple(mine), {"options": {"data": "mine.csv"}, "complete": True})))
     assert {(v.id, v.form): cells[v.id, v.form] for v in mine} == {
         (v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}"
