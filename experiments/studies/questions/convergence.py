@@ -115,7 +115,7 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
 
 @cache
 def _flow_time(name: str, seed: int) -> tuple[float, float]:
-    """Until a gradient flow in the kernel regime, from outputs 0, has fallen to SHARE; and the largest eigenvalue."""
+    """Time in which a gradient flow at infinite width, from outputs 0, falls to SHARE; and the largest eigenvalue."""
     problem = problem_of(name, 1, seed)
     eigenvalues, vectors = np.linalg.eigh(gram.infinite_estimate(problem.x).value)
     labels = vectors.T @ problem.y
@@ -128,7 +128,7 @@ def _flow_time(name: str, seed: int) -> tuple[float, float]:
 
 
 def _seconds(point: Point) -> float:
-    """Of processor time, roughly: a round's, which grows with samples and local steps, times the rounds."""
+    """Processor time, roughly: rounds times what one takes, which grows with samples and local steps."""
     clients, setup = point["clients"], setup_of(point)
     if point[DATA] == SPHERE:
         return 0.1 + 0.003 * clients / setup.eta_local
