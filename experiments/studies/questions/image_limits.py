@@ -236,7 +236,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _seconds(point: Point) -> float:
-    """Of a network and its linearisation, the limit and the images."""
+    """Processor time, roughly: of a network and its linearisation, the limit and the images."""
     return 10 + 4e-7 * max(ROUNDS) * point["images"] * point["width"]
 
 
