@@ -91,10 +91,10 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     head = f"of {len(look.looked)} forms about data these say most ({chosen}):"
     rows = [_row(checked, options) for checked in look.checked]
     columns = 4 if any(row[3] for row in rows) else 3  # where no statement has a step of its own the column goes
-    rows = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
-    widths = [max(len(row[i]) for row in rows) for i in range(columns)]
+    table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
+    widths = [max(len(row[i]) for row in table) for i in range(columns)]
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 2 * (columns - 1))
-    lines = [*_wrapped(head), *(_line(row, widths) for row in rows)]
+    lines = [*_wrapped(head), *(_line(row, widths) for row in table)]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
         rest = f"{look.count(Applies.YES)} bounds apply in all; identities, {look.identities} forms, were not looked at"
