@@ -176,6 +176,8 @@ class DrawnMemoryRegime(RandomRegime):
                 f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
                 "root_mean_square has any round"
             )
+        if not self.mean_square.stable:
+            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
         if self._added is None:
             return 0.0
         n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]

@@ -107,14 +107,15 @@ class StateMoments:
         """Two numbers between which the rate is, but for rounding.
 
         Where l S <= S_+ <= u S for a positive definite S, S_+ the moments that follow it, the radius is from l to u; it
-        is never below that of the mean. Source: docs/proofs/random_rounds.md#positive-maps.
+        is never below that of the mean. Without such an S they are that and infinity; where the mean has no good
+        eigenvectors, 0 and infinity. Source: docs/proofs/random_rounds.md#positive-maps.
         """
-        radius, second = self._radius
-        least = most = radius
+        second = self._radius[1]
+        least = 0.0 if self._basis is None else self._mean_radius**2
+        most = least if self.noise is None and least else float("inf")
         if second is not None:
             from scipy.linalg import LinAlgError, eigvalsh
 
-            least, most = self._mean_radius**2, float("inf")
             with suppress(LinAlgError):  # S is not positive definite beyond rounding
                 ratios = eigvalsh(self.following(second), second)
                 least, most = max(least, float(ratios[0])), float(ratios[-1])
@@ -144,7 +145,16 @@ class StateMoments:
             ValueError: the equation could not be solved to 1e-10, as happens where the radius is all but 1.
         """
         self._require("what rests of random rounds", RESTART + MATRICES)
-        shape, basis = driven.shape, self._basis
+        solved, left = np.zeros_like(driven), driven
+        for basis in (self._basis, self._basis, None):  # what eigenvectors leave, they or the map itself solve for
+            solved = solved + self._nearly_resting(left, basis)
+            left = driven + self.following(solved) - solved
+            if np.linalg.norm(left) <= PRECISE * np.linalg.norm(driven):
+                return solved
+        raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
+
+    def _nearly_resting(self, driven: Second, basis: RealBasis | None) -> Second:
+        """The S of S = following(S) + driven, but for what dependent eigenvectors and GMRES leave."""
 
         def spread(second: Second) -> Second:
             return second if basis is None else basis.spread(basis.turned(second), 1.0)
@@ -153,7 +163,7 @@ class StateMoments:
             return spread(driven)
 
         def remains(vector: np.ndarray) -> np.ndarray:
-            second = vector.reshape(shape)
+            second = vector.reshape(driven.shape)
             second = (second + second.T) / 2
             if basis is None or self.noise is None:
                 return (second - self.following(second)).ravel()
@@ -161,10 +171,9 @@ class StateMoments:
             return (second - spread(self.noise(second))).ravel()
 
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
-        vector, failed = gmres(operator, start, x0=start, rtol=PRECISE, atol=0.0, restart=RESTART, maxiter=STATIONARY)
-        if failed:
-            raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
-        return (vector.reshape(shape) + vector.reshape(shape).T) / 2
+        options = {"rtol": PRECISE, "atol": 0.0, "restart": RESTART, "maxiter": STATIONARY}
+        second = gmres(operator, start, x0=start, **options)[0].reshape(driven.shape)
+        return (second + second.T) / 2
 
     @cached_property
     def _basis(self) -> RealBasis | None:

@@ -299,6 +299,48 @@ def test_a_mean_without_eigenvectors_has_its_rate_too(share):
         assert np.allclose(state.resting(np.eye(14)), state.following(state.resting(np.eye(14))) + np.eye(14))
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@quietly
+def test_no_limit_is_given_where_the_rate_is_not_found(noise, monkeypatch):
+    """These rounds grow: if the search ends in nothing, neither 0 nor the solution of S = T(S) + D is their limit."""
+    setup, drawn = Setup(eta_local=0.4, local_steps=2, eta_global=5.2), {"participation": 0.5, "noise": noise}
+    of = (ragged((2,) * 4, d=16, seed=1), setup, None, "scaffold", {})
+    assert random_rounds(*of, **drawn).stationary_mean_square() == float("inf")
+    for name, value in (("TURNS", 0), ("BASIS", 3), ("RESTARTS", 1)):
+        monkeypatch.setattr(f"ntkfl.limit.state_moments.{name}", value)
+    with pytest.raises(ValueError, match="was not found"):
+        random_rounds(*of, **drawn).stationary_mean_square()
+
+
+def test_no_sides_are_claimed_without_eigenvectors():
+    """The search takes the radius of a chain of Jordan's form for larger than it is."""
+    mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
+    for noise, rate in ((None, 0.8), (lambda second: 0.3 * second, 0.94**0.5)):
+        least, most = StateMoments(mean, noise, rests=False).sides
+        assert least <= rate * (1 + 1e-12) and rate <= most * (1 + 1e-12)
+
+
+@quietly
+def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet():
+    """At the momentum that damps a mode critically two eigenvectors of a round are all but one."""
+    problem, setup = ragged((2,) * 4, d=16, seed=1), Setup(eta_local=0.4, local_steps=2)
+    slowest = random_rounds(problem, setup, None, "fedavg", noise=0.1, cohorts=[range(4)]).rate
+    options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2}
+    state = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1, cohorts=[range(4)])
+    modes = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1)
+    assert np.linalg.cond(state.mean_square._basis.columns) > 1e6
+    assert state.stationary_mean_square() == pytest.approx(modes.stationary_mean_square(), rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_nearly_dependent_eigenvectors_leave_nothing_of_the_limit(share):
+    mean = 0.5 * np.eye(14)
+    mean[:2, :2] = [[0.9, 1], [0, 0.9 - 1e-5]]
+    rest = StateMoments(mean, lambda second: share * second, rests=False).resting(np.eye(14))
+    solved = np.linalg.solve((1 - share) * np.eye(196) - np.kron(mean, mean), np.eye(14).ravel())
+    assert RealBasis.of(mean) is not None and np.allclose(rest.ravel(), solved, rtol=1e-8, atol=1e-9)
+
+
 def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
     matrix = 0.2 * np.random.default_rng(0).standard_normal((13, 13))
     source = np.cov(np.random.default_rng(1).standard_normal((13, 40)))
