@@ -85,15 +85,16 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     if cohort == clients:
         return everyone
 
-    def enough(step: int) -> bool:
-        multiplier = FINER**step
-        if _delta_by_count(multiplier, epsilon, rounds, cohort / clients) <= delta:
-            return True
-        return _delta_by_divergence(step, epsilon, rounds, clients, cohort) <= delta
+    step = int(np.ceil(np.log(everyone) / np.log(FINER)))
+    step = _least(lambda step: _delta_by_count(FINER**step, epsilon, rounds, cohort / clients) <= delta, step)
+    step = _least(lambda step: _delta_by_divergence(step, epsilon, rounds, clients, cohort) <= delta, step)
+    return min(everyone, float(FINER**step))
 
-    high = int(np.ceil(np.log(everyone) / np.log(FINER)))
+
+def _least(enough: Callable[[int], bool], high: int) -> int:
+    """The least step from that of `LEAST` up to `high` at which the noise is enough, as it is at all larger ones."""
     width = 1
-    while FINER**high > LEAST and enough(high - width):  # both fall as the noise grows
+    while FINER**high > LEAST and enough(high - width):
         interruption.check()
         high, width = high - width, 2 * width
     low = high - width
@@ -101,7 +102,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
         interruption.check()
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return min(everyone, float(FINER**high))
+    return high
 
 
 def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
