@@ -105,7 +105,7 @@ class Problem:
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
     def mean_loss_rate(self, eta_local: float) -> float:
-        """The `rate` at which training on mean losses takes `eta_local`'s steps on full batches: n_c eta_local.
+        """The `rate` with which training on mean losses takes the steps of `eta_local` on full batches: n_c eta_local.
 
         Every client has n_c samples. A step on means follows the gradient of a mean of squares, which is 1/n_c times
         that of the sum (docs/glossary.md#steps).
@@ -140,7 +140,7 @@ class Problem:
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
     def one_axis(self) -> Problem:
-        """The same problem with labels (n,) where they are (n, 1), which mean the same."""
+        """The same problem with labels (n,) in place of (n, 1), which mean the same."""
         if self.y.shape[1:] != (1,):
             return self
         return replace(self, y=self.y[:, 0], y_test=None if self.y_test is None else self.y_test[:, 0])
@@ -243,7 +243,7 @@ def require_size(name: str, value: int, least: int = 1) -> None:
 
 
 def require_kind(name: str, value: object, kind: type, like: str) -> None:
-    """Raise a ValueError unless the value is of this class; `like`: how one is made."""
+    """Raise a ValueError unless the value is of this class; `like` is an example for the message."""
     if not isinstance(value, kind):
         shape = getattr(value, "shape", None)
         given = type(value).__name__ + ("" if shape is None else f", with shape {tuple(shape)}")
@@ -261,7 +261,7 @@ def require_setup(setup: Setup) -> None:
 
 
 def number_array(name: str, array, wanted: str = "every entry must be a real number") -> np.ndarray:
-    """The array as numpy has it, of real numbers; ValueError where a mask or an imaginary part would be lost."""
+    """An array of real numbers in numpy's own dtype; ValueError where a mask or an imaginary part would be lost."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has {np.ma.count_masked(array)} masked entries; fill or remove them")
     if hasattr(array, "toarray") and not isinstance(array, np.ndarray):
@@ -280,7 +280,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
         raise ValueError(f"{name} is complex; {wanted}")
     table = hasattr(array, "iloc")  # whether it is a table of pandas
     if kind == "f" and (table or isinstance(array, list | tuple)) and (np.abs(numbers) >= 2.0**53).any():
-        numbers = np.asarray(array.astype(object) if table else array, object)  # integers may stand by floats
+        numbers = np.asarray(array.astype(object) if table else array, object)  # integers may be mixed with floats
         kind = "O"
     if kind == "O":
         return _of_objects(name, numbers, wanted)

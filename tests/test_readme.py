@@ -81,7 +81,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_findings_and_docs_execute_wr
 
 
 def test_the_findings_page_is_of_forms_that_are_there_and_says_what_changes_where_one_differs():
-    """It is written by `ntkfl findings`; a form that is newer than it is not missed."""
+    """The page is written by `ntkfl findings`; a form that is newer than the page may be missing there."""
     every = FINDINGS[FINDINGS.index("## All verdicts") :]
     cells = [[cell.strip() for cell in line.split("|")] for line in every.splitlines() if line.startswith("|")]
     outcomes = {(row[2].replace("\\", ""), row[3]): row[1] for row in cells[2:]}

@@ -1,4 +1,4 @@
-"""Deep networks: how far clients are from each other's mean, beside how far a round goes."""
+"""Deep networks: the clients' distance from their mean, compared with the movement of a round."""
 
 import sympy as sp
 

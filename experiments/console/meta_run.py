@@ -109,7 +109,7 @@ def check_verifier(
 
 
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
-    """Plant faults in the library, print what became of them; and whether all were planted."""
+    """Plant faults in the library and print which are noticed; returns whether all were planted."""
     from verification.planted_faults import noticing
 
     if not planted:

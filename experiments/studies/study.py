@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import xarray
 
 Value = int | float | str
-Point = Mapping[str, Any]  # one value of every axis, of the type that the axis has
+Point = Mapping[str, Any]  # one value of every axis, of the axis's type
 Cells: TypeAlias = "xarray.Dataset"  # the cells of a whole grid: a variable a quantity, NaN where a cell is missing
-Numbers: TypeAlias = "xarray.DataArray"  # one of its variables, or what is computed of them
+Numbers: TypeAlias = "xarray.DataArray"  # one of its variables, or an array computed from them
 Measured = Mapping[str, "float | Estimate | list[float]"]
 SEED = "seed"
 
@@ -27,15 +27,16 @@ class Axis:
     """One direction of a grid, or of a cell's measurement.
 
     Args:
-        name: the dimension's, as in the results.
-        values: by default, all of one type.
+        name: name of the dimension in the results.
+        values: the default values, all of one type.
         says: its meaning.
         unit: "1" for pure numbers.
-        option: on the command line, the name unless given (`widths` for `--widths 64,128`); the seeds' takes how many.
+        option: its name on the command line, by default the axis's name (`widths` for `--widths 64,128`); the seeds'
+            option takes their number.
         least: lower limit of a number, allowed itself; None: no limit.
         above: lower limit of a number, not allowed itself; None: no limit.
         below: upper limit of a number, not allowed itself; None: no limit.
-        read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
+        read: (a word that is not among the values) -> a value, or ValueError; None: only the values are allowed.
 
     Raises:
         ValueError: no values, one of them twice or out of bounds, or values that are not all int, all float or all str.
@@ -81,7 +82,7 @@ def seeds(count: int, says: str = "of what is drawn") -> Axis:
     """The axis of the seeds 0, 1, 2, ..., count - 1.
 
     Args:
-        count: how many, at least 1.
+        count: number of seeds, at least 1.
         says: the thing that is drawn, in words; default "of what is drawn".
     """
     return Axis(SEED, tuple(range(count)), says)
@@ -102,10 +103,10 @@ class Answer:
     """One sentence of a study's summary, compared with theory.
 
     Args:
-        claim: what theory says, in one line.
-        source: paper and label.
-        theory: its number; None: an inequality or order.
-        measured: the same of the runs; its error is the half-width of the interval that decides.
+        claim: the claim of theory, in one line.
+        source: paper and label of the claim.
+        theory: the number by theory; None: the claim is an inequality or order.
+        measured: the number in the runs; its error is the half-width of the deciding interval.
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
         recorded: the known outcome; violated for a claim that is wrong as printed.

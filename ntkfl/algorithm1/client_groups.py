@@ -17,7 +17,7 @@ from ntkfl.algorithm1.group_sizes import Outputs, clients_at_once, in_groups, in
 from ntkfl.double_precision import in_float64
 from ntkfl.problem import Setup, Weights
 
-ROWS = 128  # samples of a group: enough for products to be fast, few enough for a block of neurons to stay in cache
+ROWS = 128  # samples of a group: enough for fast products, few enough to keep a block of neurons in cache
 
 
 @in_float64
@@ -68,7 +68,7 @@ def run(
 
 
 def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.ndarray:
-    """The neurons (first axis) dealt out to the devices; zeros, of sign 0, where they do not come out even."""
+    """The neurons (first axis) dealt out to the devices, filled up with zeros of sign 0."""
     if not devices:
         return array
     missing = -len(array) % len(devices)
@@ -136,5 +136,5 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
 
 
 def _active(z: jax.Array) -> jax.Array:
-    """The pattern z >= 0; of NaN too, as an overflow set to 0 would go unseen."""
+    """The pattern z >= 0, which includes NaN: set to 0, an overflow would go unseen."""
     return ~(z < 0)

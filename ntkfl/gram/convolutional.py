@@ -15,10 +15,10 @@ from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, real_array
 
 TINY = 450  # exponent of the smallest pixels, below which an error is not bounded
-FAR = 400  # exponents of the largest pixels up to which no square of theirs is lost
+FAR = 400  # exponents of the largest pixels whose squares lose no bits
 _ENTRIES = 2**15  # pairs of pixels of the images taken at a time, whose temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
-_COPIES = 24  # numbers held for each of them, at the most; half as many more with the error
+_COPIES = 24  # most numbers held for each pair; half as many more with the error
 _SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
 
 
@@ -143,7 +143,7 @@ def _entries(
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """The mean over all pairs of pixels, axis by axis, so that its rounding grows with the sides of the images only."""
+    """The mean over all pairs of pixels, axis by axis, so that its rounding grows only with the sides of the images."""
     for _ in range(4):
         values = values.mean(axis=-1)
     return values
@@ -154,7 +154,7 @@ def _pixel_norms(images: np.ndarray) -> np.ndarray:
 
 
 def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activation) -> Pairs:
-    """The angles between pixels (c, h, w) and (p, c, h, w) of norms s and t: |p - q|^2 / 4 and |p + q|^2 / 4."""
+    """The angles between pixels (c, h, w) and (p, c, h, w) of norms s and t, from |p - q|^2 / 4 and |p + q|^2 / 4."""
     x, z = x / np.where(s.norm > 0, s.norm, 1), z / np.where(t.norm > 0, t.norm, 1)[:, None]
     both = [(p[None, :, :, None, None], q[:, None, None]) for p, q in zip(x, z.swapaxes(0, 1), strict=True)]
     apart, together = sum((p - q) ** 2 for p, q in both), sum((p + q) ** 2 for p, q in both)

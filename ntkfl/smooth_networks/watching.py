@@ -49,7 +49,7 @@ def network_checkpoints(
 def _sizes(
     network: "WideNetwork", shape: tuple[int, ...], width: int, outputs: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """As `require_memory` takes them, of the network's weights before they are drawn."""
+    """The arguments of `require_memory` for the network's weights, before they are drawn."""
     pixels = prod(shape) if network.kind == "conv" else 1  # pixels of one channel
     for name, size in network.sizes(shape, width, outputs).items():
         if name.endswith(".weight"):
@@ -69,7 +69,7 @@ def watch_network(
     """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
     Args:
-        problem: data.
+        setup: steps and seed, as in `network_checkpoints`.
         setup: steps and seed, as `network_checkpoints` takes them.
         network: the network that is trained.
         rounds: rounds trained at most.

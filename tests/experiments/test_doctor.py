@@ -22,7 +22,7 @@ ROOT = Path(environment.__file__).parents[1]
 
 @pytest.fixture
 def without(monkeypatch):
-    """Make packages look as if they were not installed, or of another version; torch is not asked."""
+    """Make packages look absent, or of another version; torch is not checked."""
 
     def hide(*names, **others):
         def found(name):

@@ -38,7 +38,7 @@ built: Counter = Counter()
 
 @dataclass(frozen=True)
 class Numbers(number_cases.Numbers):
-    """Those whose building is counted; `stop` interrupts that of one of them."""
+    """Numbers as cases whose constructions are counted; `stop` interrupts the construction of one of them."""
 
     stop: int | None = field(default=None, compare=False)
 
@@ -50,7 +50,7 @@ class Numbers(number_cases.Numbers):
 
 
 def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, families=(Numbers(),), **changes):
-    """x <= formula, for a case x; every form is recorded alike."""
+    """x <= formula, for a case x; every form has the same record."""
     forms = changes.pop("forms", {Form.STATED: Claim(formula, recorded=recorded, witness=witness)})
     standard = Statement(
         id=identifier,
@@ -125,7 +125,7 @@ def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
 
 
 def interrupts_at(stop):
-    """What is told of progress, interrupting when it is told so often."""
+    """A function for progress that interrupts at this call."""
     told = []
 
     def progress(*step):
@@ -138,7 +138,7 @@ def interrupts_at(stop):
 
 @dataclass(frozen=True)
 class Everyday(Numbers):
-    """Numbers of which a verdict needs as many as `Family` says, by the seeds."""
+    """Numbers for which a verdict needs as many cases as `Family` says for that number of seeds."""
 
     trials: int = 60
     required: int = field(init=False)
@@ -194,7 +194,7 @@ def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
 
 @dataclass(frozen=True)
 class Doubtful(Case):
-    """A number that other networks confirm where it is of so large a share of the networks."""
+    """A number that other networks confirm if its share of the networks is large enough."""
 
     least: float
     value: float = 7.0

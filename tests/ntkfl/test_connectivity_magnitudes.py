@@ -1,4 +1,4 @@
-"""Losses along segments and of groups, of numbers of any size: what vanishes when it is squared is still enclosed."""
+"""Losses along segments and of groups, for numbers of any size: a number whose square underflows is still enclosed."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -17,7 +17,7 @@ ONE = TwoLayer([[1.0]], [1e-162]), TwoLayer([[1.0]], [3e-162]), np.ones((1, 1)),
 
 @st.composite
 def problems(draw):
-    """Two networks of h units and one output, inputs and labels: small integers, all of one part times a power of 2."""
+    """Two networks of h units and one output, inputs and labels: small integers, one kind times a power of 2."""
     h, d, n = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     sizes = {part: draw(st.integers(-1070, 220)) for part in ("x", "hidden")}
     sizes["readout"] = draw(st.integers(-1070, max(-1069, 460 - max(0, sizes["x"]) - max(0, sizes["hidden"]))))

@@ -34,7 +34,7 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each says what it was read from: a text, a scan that a machine read, or a "
     "report ([How we read the papers](docs/how_we_read.md)).",
 ]
-VERSION = {  # what was read of a paper; other papers are named as their statements' sources name them
+VERSION = {  # the text that was read of each paper; other papers have the names in their statements' sources
     FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
     FEDGUCCI: "KDD 2025 version, and the ICLR submission",
     IMA: "full version with its appendix",
@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class PaperFindings:
-    """What was found in one paper: a sentence, what differs (in the order of the verdicts), and the rest."""
+    """The findings in one paper: a sentence, the differences (in the order of the verdicts), and the rest."""
 
     paper: str
     said: str
@@ -117,7 +117,7 @@ def of_papers(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
 
 
 def as_page(verdicts: Sequence[Verdict]) -> str:
-    """The page as Markdown: paper by paper the differences, by nature, and what holds as printed; then all verdicts.
+    """The page as Markdown: the differences by paper and nature, the forms that hold as printed, all verdicts.
 
     Args:
         verdicts: as `verify` gives them.
@@ -143,9 +143,9 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 
 
 def counts_as_printed(verdict: Verdict) -> bool:
-    """Whether counts of printed forms have it: as printed in a text or scan that was read, or a form of the user's own.
+    """Whether counts of printed forms have it: as printed in a text or scan that was read, or a user's own form.
 
-    Not if nobody is charged with what differs.
+    It does not if the difference is charged to nobody.
 
     Args:
         verdict: as `verify` gives it.
@@ -207,7 +207,7 @@ def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], 
 
 
 def _size(verdict: Verdict) -> str:
-    """By how much a violated form is, in the words of its kind."""
+    """The size of a violation, in the words of the form's kind."""
     ratios = verdict.tightness or {}
     shown = ratios.get("stored case", ratios.get("sharpest"))
     if verdict.outcome is not Outcome.VIOLATED or shown is None or not math.isfinite(shown):

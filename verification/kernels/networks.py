@@ -16,7 +16,7 @@ Finite = Callable[[np.ndarray, int, int], Any]
 CONCENTRATES, LIMIT = "concentrates", "limit of networks"
 RATE = -0.5
 WIDEST = 0.2  # half-width of an interval that still tells one rate from another
-LEVEL = 0.999  # with which the intervals of all entries together cover the limits of their means
+LEVEL = 0.999  # level at which the intervals of all entries together cover the limits of their means
 AGAIN = 10**6  # added to the seeds of networks for a second opinion
 ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
 
@@ -117,7 +117,7 @@ def _limit(
 def _worst_entry(
     networks: Networks, limit: np.ndarray, kernels: np.ndarray, rounding: float, x: np.ndarray, comparisons: int = 0
 ) -> Judgement:
-    """The entry that differs by most errors.
+    """The entry whose difference is the largest multiple of its error.
 
     Its limit is the constant of the fit c + b/width to the means over networks (b = 0 where they have no bias), in
     which a width weighs by its number of neurons. Its interval follows from the spread over networks at each width, by

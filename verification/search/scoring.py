@@ -18,10 +18,11 @@ from verification.judging.confirm import Confirmation, can_be_redone, confirm
 from verification.verdict import Standing
 
 NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
-UNMET = -100.0  # scores of admitted cases lie above, those of others below
+UNMET = -100.0  # admitted cases have higher scores, others lower ones
 HIGHEST = 50.0
 FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is carried on, and largest score by it
-GLANCE, NEARLY = 4, np.log(0.5)  # networks that a case far from a violation is left after, and what score is far
+# networks after which a case far from a violation is left, and the score that counts as far
+GLANCE, NEARLY = 4, np.log(0.5)
 LOOKS = (16, 100, 400)  # further networks, while it is not clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
 SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals in a search, some miss by chance
@@ -120,7 +121,7 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
 
 @contextmanager
 def undisturbed(compiled: bool = False) -> Iterator[None]:
-    """Within it no warnings of large steps, and no compiling: every case has shapes of its own, and one run each.
+    """Within it there are no warnings of large steps and no compiling, as each case has its own shapes and one run.
 
     The matrices are small: handing them to threads costs more than it saves.
     """
@@ -156,7 +157,7 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """The largest log(left/right) of the last entries of those parts that have several, carried on by the trend."""
+    """The largest log(left/right) of the last entries of all parts with several entries, carried on by the trend."""
     headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
@@ -168,7 +169,7 @@ def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float |
 
 
 def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
-    """0 where it is met; otherwise by how much not, squashed to (0, 1]."""
+    """0 where the hypothesis is met; otherwise the shortfall, squashed to (0, 1]."""
     margin = hypothesis.margin(case)
     lowest = float(np.min((margin if isinstance(margin, Estimate) else Estimate.exact(margin)).lo, initial=np.inf))
     return 0.0 if lowest >= 0 else -lowest / (1 - lowest) if np.isfinite(lowest) else 1.0
@@ -190,7 +191,7 @@ def _score(kind: Kind, comparison: Comparison) -> float:
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
     """The share of fresh networks on which the claim fails; more of them if it is not clearly below the allowed one.
 
-    The score is the log ratio that all but the allowed share of networks stay below.
+    The score is a log ratio: all but the allowed share of networks have a smaller one.
     """
     failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
     if worst is None:

@@ -1,4 +1,4 @@
-"""Case: a loss whose low region, and the part of it an anchor sees along straight lines, have exact volumes.
+"""Case: a loss whose low region has an exact volume, as has the part that an anchor reaches along straight lines.
 
 L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on the box |w_j| <= R: a well for every coordinate if p_j <= 0, two if p_j > 0. So
 L < eps is a product of unions of at most two intervals, and the segment from the anchor to w stays at or below eps if
@@ -30,7 +30,7 @@ class LowLossRegion(Case):
         ValueError: lists of different lengths, a side, eps or reach that is not positive, an anchor outside the box.
     """
 
-    # middles, splits, anchor: m, p and the anchor, one for each of the S coordinates
+    # middles, splits, anchor: m, p and the anchor, S numbers each
     middles: tuple[Fraction, ...]
     splits: tuple[Fraction, ...]
     anchor: tuple[Fraction, ...]

@@ -19,7 +19,7 @@ class SphereDistribution:
     length: float = 1.0
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """n training and `held_out` further samples, all independent; clients take turns."""
+        """n training and `held_out` further samples, all independent; clients get samples in turn."""
         rng = np.random.default_rng([seed, n, 7])
         x = rng.normal(size=(n + held_out, self.d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -40,7 +40,7 @@ class UserData:
         if self.spec == "sphere":
             return SphereDistribution(d=8, signal=0.0, noise=1.0).sample(n, held_out, seed, clients)
         loader = data.BUILT_IN.get(self.spec)
-        if loader is not None and "test" in signature(loader).parameters:  # tables have none: as of a file
+        if loader is not None and "test" in signature(loader).parameters:  # tables have no test rows: split as a file
             whole = data.named(self.spec, n=n, seed=seed, test=min(held_out, 1000), unit=self.unit)
             assert whole.x_test is not None and whole.y_test is not None
             return replace(whole, owner=np.arange(n) % min(clients, n))

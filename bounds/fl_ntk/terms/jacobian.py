@@ -17,7 +17,7 @@ from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
-CROWDING = 0.01  # its value in the statements
+CROWDING = 0.01  # delta_1 in the statements
 crowding = sp.Symbol("delta_1", positive=True)
 NEAR = sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / crowding) / (2 * m))  # Eq (11), uniform in R
 

@@ -73,7 +73,7 @@ class Signs(LocalRule):
 
 @dataclass(frozen=True)
 class Released(Average):
-    """FedAvg's step, less 1e-4 times the mean of what agrees with the majority."""
+    """FedAvg's step, less 1e-4 times the mean of the parts that agree with the majority."""
 
     threshold: float = 0.8
 
@@ -89,5 +89,5 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """How many more clients rise than fall, a whole number: a mean of thirds must not miss a threshold by rounding."""
+    """Rising clients less falling ones: whole numbers, so that rounding makes no mean miss a threshold."""
     return (signs * now.cohort).round()

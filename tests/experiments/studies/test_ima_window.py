@@ -59,7 +59,7 @@ def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
 
 
 def test_cells_that_have_not_settled_are_no_part_of_the_power():
-    """Late averaging of large windows and slow maps leaves the start: the closed form is not theirs."""
+    """Late averaging, large windows and slow maps keep a trace of the start, so the closed form does not apply."""
 
     def slow(point):
         measured = cell(point)

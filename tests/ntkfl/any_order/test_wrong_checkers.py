@@ -42,7 +42,7 @@ def half(estimate):
 
 
 def no_projection(monkeypatch):
-    """kappa = 0: W is taken to stay at W*."""
+    """kappa = 0: as if W stayed at W*."""
     monkeypatch.setattr(
         ConstraintRows,
         "projections",
@@ -73,7 +73,7 @@ def flipped_on_a(rows, value, error):
 
 
 def active_on_a(monkeypatch):
-    """s_ri kept on A: the row of sample i keeps its part of a neuron that is held at its kink."""
+    """s_ri kept on A: the row of sample i still contains the neuron that is held at its kink."""
     monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 
@@ -166,7 +166,7 @@ def test_nan_is_never_certified(poison, monkeypatch):
 
 
 def test_networks_that_miss_the_condition_leave():
-    """Without it |W - W*| grows in some order, for W* of the patterns of the start and A empty."""
+    """Without the condition |W - W*| grows in some order, for the W* of the initial patterns and an empty A."""
     left = 0
     for seed in range(12):
         problem, weights = fitted(seed, n=4, d=5, width=16, distance=1.0)
@@ -180,7 +180,7 @@ def test_networks_that_miss_the_condition_leave():
 
 @pytest.mark.parametrize(("share", "diverges"), [(0.99, False), (1.05, True)])
 def test_steps_beyond_the_limit_diverge(share, diverges):
-    """On all samples at share * 2 / |J J'|: five percent beyond what is allowed a certified network is lost."""
+    """Steps on all samples at share * 2 / |J J'|: five percent beyond the limit a certified network is lost."""
     problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
     certificate = certify_any_order(problem, weights)
     network, everything = Network(problem, weights), np.arange(problem.n)

@@ -9,7 +9,7 @@ from ntkfl.conformance import Variant, cases, methods, split_loops, variants_of
 from ntkfl.conformance.comparing import allowed
 from ntkfl.conformance.variants import catalogue, followed
 
-OF_CLIENTS = ("client_models", "client_heads")  # what only clients keep, and some variants change nothing else
+OF_CLIENTS = ("client_models", "client_heads")  # states of the clients alone; some variants change nothing else
 each_method = pytest.mark.parametrize(
     "method", [pytest.param(m, marks=pytest.mark.slow) if m in split_loops.LOOPS else m for m in methods()]
 )
@@ -26,7 +26,7 @@ def path(case, changed):
 
 
 def apart(first, second, case, precision):
-    """Whether the case tells them apart, beyond what either's precision allows."""
+    """Whether the two differ on the case by more than either's precision allows."""
     with np.errstate(invalid="ignore"):
         return not (np.abs(first - second).max(axis=1) <= 2 * allowed(case, precision)).all()
 
@@ -36,7 +36,7 @@ def test_every_two_variants_and_the_method_are_held_apart(method):
     every = {"": (), **{variant.name: (variant,) for variant in variants_of(method)}}
     assert len(every) > 6
     alike = {(*pair, precision) for pair in combinations(every, 2) for precision in ("float64", "float32")}
-    for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):  # most are apart on the first already
+    for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):  # most differ on the first case already
         paths = {name: path(kit.case, every[name]) for name in {name for *pair, _ in alike for name in pair}}
         alike = {(a, b, precision) for a, b, precision in alike if not apart(paths[a], paths[b], kit, precision)}
     assert not alike

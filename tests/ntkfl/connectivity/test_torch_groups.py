@@ -19,7 +19,7 @@ seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
 
 
 def apart(group, x, by):
-    """The sum of all pairs' squared distances, from nothing but the networks."""
+    """The sum of all pairs' squared distances, computed from the networks alone."""
     rows = [np.concatenate([layer.values.ravel() for layer in unit_numbers(net, x, by)[1]]) for net in group]
     return sum(np.sum((row - other) ** 2) for k, row in enumerate(rows) for other in rows[:k])
 

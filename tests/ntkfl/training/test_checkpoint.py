@@ -1,4 +1,4 @@
-"""Checkpoints: what comes back is what was written, bit for bit; what is damaged or foreign is refused."""
+"""Checkpoints: a checkpoint is read back bit for bit; a damaged or foreign one is refused."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def test_every_damaged_byte_is_seen(state, tmp_path):
             loaded = load(file)
         except ValueError as error:
             assert "damaged" in str(error) or "no checkpoint" in str(error)
-        else:  # only blanks between the header's entries may change without a trace
+        else:  # only the blanks between the header's entries may change unnoticed
             assert loaded.run == RUN and torch.equal(loaded.state.server["window"], state.server["window"])
             assert chr(whole[place]) == " "
     for length in (0, 5, len(whole) // 2, len(whole) - 1):
