@@ -1,7 +1,7 @@
 """The words that statements are described in: kinds, forms, outcomes, sources. None of them needs a formula.
 
-They are imported from `bounds`, or with `Statement` from `bounds.statement`; from here only within `bounds`, where a
-module is to be read without formulas.
+Other modules import them from `bounds`, or with `Statement` from `bounds.statement`; modules of `bounds` that must not
+load formulas import them from here.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,8 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-UNCHARGED = (Nature.REPORTED, Nature.SCAN)  # what nobody is charged with: no count of misprints or substance has them
+# natures that are charged to nobody: no count of misprints or substance has them
+UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 
 class Provenance(StrEnum):
@@ -76,7 +77,7 @@ READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 
 @dataclass(frozen=True)
 class Source:
-    """Where a statement comes from, and what was printed against what was meant.
+    """The origin of a statement, with the printed and the intended text.
 
     `read`: the kind of text that its forms are read from; None: the paper's own, a text unless READ_FROM says
         otherwise.

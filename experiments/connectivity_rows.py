@@ -1,4 +1,4 @@
-"""Theorem 3.5, R1, the sure bound and R2 beside the exact truth, on networks drawn in cubes and on trained ones."""
+"""Theorem 3.5, R1, the sure bound and R2 beside the exact barrier, for networks drawn in cubes and for trained ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
-        # labels beyond every output make the barrier that of z itself, or of -z: the worse of the two
+        # with labels beyond every output the barrier is that of z itself, or of -z: the worse of the two
         worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
         numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
         name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
@@ -95,7 +95,8 @@ def trained_rows(
         seed: seed of networks and data; default 0.
 
     Raises:
-        TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.
+        TooLittleMemory: wide networks or many samples. ValueError, OSError: data that do not exist, or not with these
+            options.
         FloatingPointError: training overflowed.
     """
     chosen = {"target": "one-hot", "center": False, "clients": clients, "partition": PARTITION}
@@ -136,7 +137,7 @@ def _bounds(case: CubeNetworks) -> tuple[float, float, float]:
 
 
 def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "absolute") -> float:
-    """R2 on the barrier of this loss, whose labels it does not look at."""
+    """R2 on the barrier of this loss; it does not depend on the labels."""
     pair = NetworkPair(first, second, x, x[:, 0], loss)
     return float(lipschitz_constant(loss).value * (pair.bilinear_term.value / 4 + pair.kink_term.value))
 
@@ -151,7 +152,7 @@ def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray
 def _trained_row(
     name: str, anchor: TwoLayer, networks: Sequence[TwoLayer], x: np.ndarray, classes: np.ndarray, delta: float
 ) -> BoundsRow:
-    """A row under the logistic loss of the difference of two outputs; under cross-entropy where outputs are more."""
+    """A row under the logistic loss of the difference of two outputs; with more outputs, under cross-entropy."""
     y, loss = classes, "cross-entropy"
     if anchor.n_outputs == 2:
         anchor, *networks = (TwoLayer(n.hidden, n.readout[1] - n.readout[0]) for n in (anchor, *networks))

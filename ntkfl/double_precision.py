@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def jax_in_float64() -> Iterator[None]:
-    """JAX computes in float64 within; nothing is loaded where JAX is not."""
+    """Within it JAX computes in float64; JAX is not imported if it is not installed."""
     if "jax" not in sys.modules:
         yield
         return

@@ -33,7 +33,7 @@ def matrix_table(every: Iterable[MutantFound]) -> Table:
 
 
 def sorts_table(mutants: Sequence[MutantFound]) -> Table:
-    """One row a kind of mutant: killed / total, and those left out because they claim no more or have no value."""
+    """One row a kind of mutant: killed / total, and those left out since they claim no more or have no value."""
     columns = ("kind of mutant", "killed", "of", "claim no more", "no value")
     table = plain_table(columns, numbers=("killed", "of"), gap=1)
     for sort in Change:
@@ -45,7 +45,7 @@ def sorts_table(mutants: Sequence[MutantFound]) -> Table:
 
 
 def alarms_table(alarms: FalseAlarms) -> Table:
-    """One row a form: fresh runs, how many were called violated, left open, or do not count."""
+    """One row a form: fresh runs; how many were called violated, left open, or do not count."""
     columns = ("runs", "violated", "unresolved", "uncounted")
     table = plain_table(("statement", "form", *columns, "replay"), numbers=columns, wrapped=("replay",), gap=1)
     for form in alarms.forms:

@@ -60,7 +60,7 @@ def _radii(case: RandomRound) -> dict:
 
 
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """The radius half way to the other rate; and its tangent at 1, continued to there."""
+    """The radius half way to the other rate; and the tangent at 1, continued to that point."""
     rate = _rate(case)
     n = case.problem.n
     whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))

@@ -119,8 +119,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#rounds-and-clients",
-            note="theorem 4.1 is read as: more clients need more rounds. That is so at a fixed eta_g, because the "
-            "server takes the unweighted mean of the updates, and each client's is about its own samples only. With "
+            note="theorem 4.1 is read as: more clients need more rounds. This holds at a fixed eta_g, because "
+            "the server takes the unweighted mean of the updates, and each client's update concerns its own "
+            "samples only. With "
             "eta_g = N the sum of the updates is taken, and the rounds stay those of one client up to eta_l K. The "
             "paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N where theorem B.3 "
             "asks for eta_g = O(1). Larger local steps favour more clients less: P then saturates",

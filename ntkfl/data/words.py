@@ -34,7 +34,7 @@ def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
 
 
 def owners_of(words: Sequence[str], where: Where) -> np.ndarray:
-    """The client of each sample, (n,): a number from 0, or by names, which are numbered as they come.
+    """The client of each sample, (n,): a number from 0, or a name; names are numbered in the order in which they occur.
 
     Raises:
         ValueError: some are numbers and some are not, some are missing, or they are yes and no; with the place.
@@ -54,7 +54,7 @@ def number(word: str, where: str) -> float:
     """A finite number.
 
     Raises:
-        ValueError: it is none, or a whole number that no float64 equals; with the place.
+        ValueError: the word is no finite number, or a whole number that no float64 equals; with the place.
     """
     value = _finite(word, where)
     if WHOLE.fullmatch(word) and value != Decimal(word):
@@ -73,7 +73,7 @@ def _finite(word: str, where: str) -> float:
 
 
 def _instead(word: str) -> str:
-    """What would be right in place of a word that is no finite number, where the word tells."""
+    """The right entry in place of a word that is no finite number, if the word shows it."""
     if word in MISSING:
         return ", it stands for a missing value; fill it in, or leave the sample out"
     return "; write decimals with a point" if "," in word and _is_number(word.replace(",", ".")) else ""

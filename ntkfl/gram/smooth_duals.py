@@ -63,13 +63,13 @@ class Smooth(ABC):
         """The two moments in closed form."""
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The error carried along is that of h and g."""
+        """The carried errors are those of h and g."""
         h, g = halved(angle)
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
         """h is moved by half the sine of its angle, and to second order."""
-        # the root is off by that of the error: its product with the angle is at most 1/16 of the error and 4 angle^2
+        # the root has the error of its argument: its product with the angle is at most 1/16 of the error and 4 angle^2
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
 
     def rows(self, rows: Rows) -> Rows:
@@ -115,7 +115,8 @@ class Smooth(ABC):
         w2 = floor + both2 * sine2
         w = np.sqrt(w2)
         rho = both * cosine
-        # h and g are off by e, and by 32 u of themselves: 4 h g by 4 e (as h + g = 1), by 64 u of itself, and by e^2.
+        # h and g have the absolute error e and the relative error 32 u: 4 h g is off by at most 4 e (as h + g = 1), 64
+        # u of itself, and e^2.
         sine2_error = 4 * error + 70 * U * sine2 + 4 * (error + RELATIVE) ** 2
         cosine_error = 2 * error + RELATIVE
         w2_error = (2 * delta + 20 * U) * w2 + both2 * sine2_error

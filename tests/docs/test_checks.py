@@ -108,7 +108,7 @@ def test_a_script_confirms_its_finding_without_this_project(script):
 
 
 def rows(several):
-    """A row of each script and each of what is wrong with it."""
+    """A row for each script and each of its faults."""
     marks = {script: pytest.mark.slow if script in COSTLY else () for script in SCRIPTS}
     return [pytest.param(script, row, marks=marks[script]) for script in SCRIPTS for row in several(script)]
 

@@ -19,7 +19,7 @@ FEW = ("fl-ntk/Eq16", "fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3", "fl-ntk/X.11", 
 
 @pytest.fixture
 def options(tmp_path):
-    """Twelve rows of norm 2 for three clients; steps for which B.12 is too long."""
+    """Twelve rows of norm 2 for three clients; the steps are too long for B.12."""
     x = np.random.default_rng(0).normal(size=(12, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True) / 2
     np.savez(tmp_path / "mine.npz", x=x, y=np.sign(x[:, 0]), owner=np.arange(12) % 3)

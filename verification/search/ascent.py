@@ -25,10 +25,10 @@ Rebuild = Callable[[np.ndarray], Any]
 
 
 def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
-    """From a case, take turns between its discrete neighbours and Nelder-Mead on its coordinates, while it pays.
+    """From a case, alternate between its discrete neighbours and Nelder-Mead on its coordinates, while the score rises.
 
     `score` is called with every case on the way and may keep it. Each of the two kinds of steps has half of the
-    evaluations. Discrete steps that gain a tenth or more do not count; sizes have limits, so that these steps end.
+    evaluations. Discrete steps that gain a tenth or more are not counted; sizes have limits, so that such steps end.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -61,8 +61,8 @@ def neighbours(case: Any) -> list[Any]:
 def _of_run(case: FederatedRun) -> list[Any]:
     """Runs with rounds or local steps doubled or one fewer, or with the neurons of one activation pattern doubled.
 
-    Rounds also grow eightfold: a quotient that grows in the end often falls in the first of them.
-    With the neurons the server step changes, so that it is the same in units of 1/|H(0)|.
+    Rounds also grow eightfold, since a quotient that grows in the end often falls in the first rounds. When neurons are
+    doubled the server step changes too, so that it is the same in units of 1/|H(0)|.
     """
     setup = case.setup
     changed = [

@@ -1,4 +1,4 @@
-"""`ntkfl exponents`: the powers of the width, as the theory has them and as ladders of widths show them."""
+"""`ntkfl exponents`: the powers of the width, by theory and by measurements on ladders of widths."""
 
 from collections.abc import Sequence
 from itertools import chain

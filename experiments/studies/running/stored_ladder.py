@@ -1,4 +1,4 @@
-"""A ladder of widths whose runs have been measured: the statements about exponents read it as they read runs."""
+"""A ladder of widths whose runs have been measured: the statements about exponents take it in place of runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StoredLadder(WidthLadder):
         return cls(problem, setup, widths, tuple(int(c) for c in counts[counts >= FEWEST_NETWORKS]), 0, cells=kept)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One statistic of every network there is by its name, (networks, ...) for each width."""
+        """One statistic of all networks, by its name, (networks, ...) for each width."""
         values = self.cells[name].transpose(WIDTH, SEED, ...).to_numpy()
         return [row[there] for row, there in zip(values, _present(self.cells), strict=True)]
 
@@ -76,7 +76,7 @@ def power_on(ladder: Rungs, power: Power, source: str, among: str = "") -> Answe
 
 
 def _present(cells: Cells) -> np.ndarray:
-    """Which cells are there, with all their numbers, (widths, seeds); an infinite number is there."""
+    """Whether each cell has all its numbers, (widths, seeds); an infinite number counts."""
     whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
     for values in cells.data_vars.values():
         present = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())

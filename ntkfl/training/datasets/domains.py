@@ -31,7 +31,7 @@ def deal(count: int, seed: int, part: int) -> np.ndarray:
 
 
 def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
-    """Square images with pixels in [0, 1], (n, c, h, h), each as its domain has it.
+    """Square images with pixels in [0, 1], (n, c, h, h), each changed as its domain requires.
 
     Raises:
         ValueError: images that are not square cannot be turned.

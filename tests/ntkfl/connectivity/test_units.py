@@ -18,7 +18,7 @@ X = torch.linspace(-1, 2, 2 * 3 * 8 * 8, dtype=torch.float64).sin().reshape(2, 3
 
 
 class Residual(nn.Module):
-    """A stream that two branches add to, in place; a shortcut; channels joined and cut; a mask that is a constant."""
+    """A residual stream that two branches change in place; a shortcut; channels joined and cut; a constant mask."""
 
     def __init__(self):
         super().__init__()
@@ -186,7 +186,7 @@ def test_tied_weights_stay_tied():
     free, _ = units_of(as_function(module), weights, X)
     tied, _ = units_of(as_function(module), weights, X, [names])
     assert free.sizes == (4, 4)
-    assert tied.sizes == ()  # the last layer's rows are outputs, and so are the other's, and its columns
+    assert tied.sizes == ()  # the last layer's rows are outputs; the other layer's rows and columns are outputs too
 
 
 class Odd(nn.Module):
