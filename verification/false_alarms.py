@@ -20,7 +20,7 @@ class FormRuns:
 
     A run is one judged case; where the claim may fail, or is about a whole ladder, a run is the verdict on a batch.
     `uncounted`: judged cases that are no runs, because they could not be evaluated, or their description is that of an
-        earlier case, as in families that are not random.
+    earlier case, as in families that are not random.
     `errors`: batches that an exception ended. `where`: the command that replays each violation or error.
     """
 
