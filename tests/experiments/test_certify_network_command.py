@@ -61,6 +61,7 @@ def test_an_adversary_finds_nothing_against_a_certificate(tmp_path, monkeypatch)
     assert "  an adversary broke the claim of how far models go, by the factor 2 (7 windows looked at)" in result.stdout
 
 
+@pytest.mark.slow
 def test_an_export_is_checked_by_its_script(tmp_path):
     small = ("certify", "--network", "fc:2:erf", "--width", "64", "--eta-local", "0.4", "--n", "4", "--every", "200")
     result = run(*small, "--watch", "--rounds", 2000, "--test", "--data", "digits", "--export", tmp_path / "proof")

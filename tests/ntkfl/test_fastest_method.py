@@ -198,6 +198,7 @@ def test_some_methods_at_their_closed_forms_are_no_faster_than_refined_ones():
         fastest(problem, methods=("sgd",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"budget": 12}, {"eps": 0.1}])
 def test_steps_from_products_alone_are_as_good_as_those_from_matrices(how):
     problem = data.BUILT_IN["digits"](n=60, clients=4, seed=1)
@@ -208,6 +209,7 @@ def test_steps_from_products_alone_are_as_good_as_those_from_matrices(how):
     _as_good(problem, tiled, whole, how, 1.15)
 
 
+@pytest.mark.slow
 def test_steps_of_many_samples_are_searched_for_on_some(monkeypatch):
     problem = data.BUILT_IN["digits"](n=60, clients=4, seed=1)
     asked = {"local_steps": (3,), "eps": 0.1, "methods": ("fedavg", "scaffold", "feddyn", "cyclic", "fedavgm")}
@@ -227,6 +229,7 @@ def test_steps_of_many_samples_are_searched_for_on_some(monkeypatch):
         assert tuned.rounds == regime.rounds_to(0.1) <= 1.3 * of[tuned.label].rounds + 1
 
 
+@pytest.mark.slow
 def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
     problem = data.BUILT_IN["digits"](n=120, clients=10, partition="dirichlet:0.5", seed=1)
     asked = {"local_steps": (4,), "methods": NO_MODES, "budget": 12, "matrix_free": "float64"}
