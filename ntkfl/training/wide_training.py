@@ -90,7 +90,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
     def features(params: Params, x: Tensor) -> Tensor:
         before = x @ start.T
-        z = before + x @ params[MOVED].T
+        z = before + x @ params[MOVED].mT
         return torch.where(before >= 0, z, 0) if linearised else relu(z)
 
     return Model(
@@ -98,6 +98,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
         lambda seed: {MOVED: torch.zeros_like(start)},
         features,
         lambda params, z: z @ scale,
+        stacks=True,
     )
 
 

@@ -99,7 +99,10 @@ class LocalTraining:
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
+        if type(local).start is LocalRule.start:  # vmap costs more than what the defaults of a rule do
+            params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
+        else:
+            params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
         state = self.optimizer.initial(params) if optimizer_state is None else tree_map(torch.clone, optimizer_state)
         draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
         active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
@@ -138,7 +141,9 @@ class LocalTraining:
             full = gradient(self.method.objective, self.method.gradient, correct=False)(
                 params, Batches(self.data, whole, dtype, not self.mapped).at(0), step
             )
-        client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
+        client = kept
+        if type(local).begin is not LocalRule.begin:
+            client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
         further = self.method.further_gradient or self.method.gradient
         directions = [gradient(self.method.objective, self.method.gradient)]
         directions += [gradient(objective, further) for objective in self.method.further_steps(broadcast)]
@@ -165,8 +170,10 @@ class LocalTraining:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
         moved = tree_map(torch.sub, params, broadcast["model"])
-        info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
-        uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
+        uploads, kept = {"difference": moved}, client
+        if type(local).finish is not LocalRule.finish:
+            info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
+            uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
         seen = tree_map(lambda *steps: torch.stack(steps, dim=1), *records) if records else {}
         return LocalResult(uploads, kept, state, params, moved, seen)
 
