@@ -25,7 +25,8 @@ from verification.verdict import NOT_REFUTED, Verdict
 # `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are made once, and the
 # networks of a ladder are trained once for all verdicts and looks.
 
-A_RUN = Options(trials=5)
+# A verdict needs five cases: of one family five, of two three each, of more two each.
+A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
 LONG_RUN = Options(trials=2)  # runs of the engine, or along every way and order: seconds a case
 NO_RUN = Options(trials=25)
 MANY_FAMILIES = Options(trials=12)
@@ -39,14 +40,34 @@ CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("F17", "R5")}
 CHOSEN |= {f"fedgucci/{name}": MANY_FAMILIES for name in ("F9", "F10", "F15", "F16", "F18")}
 CHOSEN |= {f"fedgucci/{name}": MANY_FAMILIES for name in ("R1", "R1g", "sure", "R3", "R4")}
 CHOSEN["fedgucci/R2"] = PAIRS
+CHOSEN |= {f"fl-ntk/{name}": A_RUN for name in ("B.8-hoeffding", "C.4", "C.7-J", "C.8", "C.10", "C.11", "Weyl", "X.3b")}
+CHOSEN |= {name: A_RUN for name in ("deep/kernel", "fedgucci/F8", "fedgucci/X4-drift")}
 FORMS = [(identifier, form) for identifier, statement in catalogue().items() for form in statement.forms]
 
 
+DEAR = {"fl-ntk/Alg1-update", "fl-ntk/any-order", "deep/any-method", "deep/federated-rounds", "deep/kernel"}  # seconds
+
+
 @cache
-def is_slow(identifier):
+def has_a_ladder(identifier):
     """Whether a case is many networks of several widths, so that there is but one."""
     statement = catalogue()[identifier]
     return any(draw.trials == 1 for form in statement.forms for draw in statement.families_of(form, A_RUN))
+
+
+@cache
+def run_of(identifier):
+    """With how many cases of each family a statement is verified: a verdict's fewest, unless its mutants need more."""
+    statement = catalogue()[identifier]
+    if identifier in CHOSEN or has_a_ladder(identifier):
+        return CHOSEN.get(identifier, A_RUN)
+    fewest = min(len(statement.families_of(form, A_RUN)) for form in statement.forms)
+    return BY_FAMILIES[min(fewest, max(BY_FAMILIES))]
+
+
+def is_slow(identifier):
+    """Whether the verdicts of a statement take seconds."""
+    return identifier in DEAR or has_a_ladder(identifier)
 
 
 CHECKED = pytest.mark.parametrize(
@@ -81,9 +102,9 @@ def ladders_drawn_once(monkeypatch):
 @cache
 def _verdicts(slow):
     verdicts = []
-    for options in (NO_RUN, A_RUN, LONG_RUN, MANY_FAMILIES, MANY_RUNS, PAIRS):
-        chosen = [s for i, s in catalogue().items() if CHOSEN.get(i, A_RUN) is options and is_slow(i) == slow]
-        verdicts += verify_all(chosen, options)
+    chosen = [s for i, s in catalogue().items() if is_slow(i) == slow]
+    for options in {run_of(s.id): None for s in chosen}:
+        verdicts += verify_all([s for s in chosen if run_of(s.id) == options], options)
     return {(v.id, v.form): v for v in verdicts}
 
 
@@ -101,7 +122,7 @@ def test_outcome_is_the_recorded_one(identifier, form):
 @CHECKED
 def test_the_books_balance(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    draws = statement.families_of(form, CHOSEN.get(identifier, A_RUN))
+    draws = statement.families_of(form, run_of(identifier))
     assert verdict.trials == verdict.holds + verdict.touches + verdict.unresolved + verdict.violated
     assert verdict.trials + sum(verdict.rejected.values()) == sum(draw.trials for draw in draws)
     assert set(verdict.rejected) <= {h.name for h in statement.required(form)}
