@@ -1,22 +1,30 @@
 """Trains certified small networks on in windows that are made to hurt, and says how near the claims they come.
 
-`python tests/ntkfl/smooth_networks/attack_windows.py --networks 200 --windows 2000` prints the guide's numbers.
+attack_windows.jsonl has a row for each network; *Is my deep network's training safe?* quotes them. This measures rows
+that are missing, keeps each as soon as it is there, and says what the guide must say:
+
+    python tests/ntkfl/smooth_networks/attack_windows.py --networks 200
 """
 
 import argparse
-from collections.abc import Iterator
+import json
+import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from small_networks import network, outputs, trained
 
 from ntkfl import Problem
-from ntkfl.smooth_networks.adversary import WindowAttack, Worst, attack_network
+from ntkfl.smooth_networks.adversary import attack_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate, certify_layers
 from ntkfl.smooth_networks.layers import SMOOTH, Layer
 from ntkfl.smooth_networks.passes import passed
 
+ROWS = Path(__file__).with_suffix(".jsonl")
 SHARE = 0.98  # share of the residual that certifies
+WINDOWS, POINTS = 2000, 3  # of each network; points of the ball at which Hessians are measured
 NAMES = [name for name in SMOOTH if name != "identity"]
 
 
@@ -61,42 +69,55 @@ def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCert
     return ratio
 
 
-def attacked(seeds: range, windows: int, points: int) -> Iterator[tuple[int, int, bool, WindowAttack, float]]:
-    """For each seed its depth, whether it certified, and the result of the windows."""
-    for seed in seeds:
-        layers, problem, certificate = small(seed)
-        run = WindowAttack(None, 0, Worst())
-        sharp = np.nan
-        if certificate.certified:
-            run = attack_network(certificate, trials=windows, seed=seed)
-            sharp = sharpness(layers, problem.x, certificate, points) if points else np.nan
-        yield seed, len(layers), certificate.certified, run, sharp
+def attacked(seed: int) -> dict[str, Any]:
+    """Of one network its depth, whether it certified, and what windows did to its claims."""
+    layers, problem, certificate = small(seed)
+    row = {"seed": seed, "layers": len(layers), "certified": certificate.certified}
+    if not certificate.certified:
+        return row
+    row |= attack_network(certificate, trials=WINDOWS, seed=seed).to_dict()
+    return row | {"sharpness": sharpness(layers, problem.x, certificate, POINTS)}
+
+
+def kept() -> list[dict[str, Any]]:
+    """The rows that were measured, by seed."""
+    lines = ROWS.read_text(encoding="utf-8").splitlines() if ROWS.exists() else []
+    return sorted(map(json.loads, lines), key=lambda row: row["seed"])
+
+
+def quoted(rows: list[dict[str, Any]]) -> list[str]:
+    """What the guide says of them, rounded to the side that claims less."""
+    worst = {name: max(row[name] for row in rows) for name in ("fall", "distance", "reach", "outputs")}
+    depths = {}
+    for depth in (2, 3, 4):
+        sharp = [row["sharpness"] for row in rows if row["layers"] == depth]
+        depths[depth] = _digits(min(sharp), False), _digits(max(sharp), True), f"{np.median(sharp):.2g}"
+    return [
+        f"trained {len(rows)} certified networks on",
+        f"Every window lowered the squared distance {_digits(1 / worst['fall'], False)} times as much as is claimed, "
+        f"or more; the fit that Newton steps found was {_digits(worst['distance'], True)} of the certified distance "
+        f"away, or nearer; models went {_digits(worst['reach'], True)} of the reach at most, and outputs moved "
+        f"{_digits(worst['outputs'], True)} of what their intervals allow.",
+        "with two layers it is {} to {} times that norm (median {}), with three {} to {} ({}), with four {} to {} "
+        "({}).".format(*depths[2], *depths[3], *depths[4]),
+    ]
+
+
+def _digits(value: float, up: bool) -> str:
+    """Two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    near = (math.ceil if up else math.floor)(value / unit) * unit
+    return f"{near:.2g}".removeprefix("0")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=200)
-    parser.add_argument("--windows", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first network")
-    parser.add_argument("--points", type=int, default=3, help="of the ball at which Hessians are measured; 0 for none")
-    options = parser.parse_args()
-    rows = []
-    for row in attacked(range(options.seed, options.seed + options.networks), options.windows, options.points):
-        rows.append(row)
-        print(*row, flush=True)
-    kept = [row for row in rows if row[2]]
-    print(f"{len(kept)} of {len(rows)} networks certified, {sum(row[3].windows for row in kept)} windows")
-    for name in ("fall", "factor", "distance", "reach", "outputs"):
-        values = [getattr(row[3].worst, name) for row in kept]
-        print(
-            f"{name}: at most {max(values):.4f} of the claim, {sum(value > 1 for value in values)} networks beyond it"
-        )
-    for depth in sorted({row[1] for row in kept}):
-        sharp = [row[4] for row in kept if row[1] == depth]
-        print(
-            f"{depth} layers ({len(sharp)}): L_i over the Hessian's norm {np.min(sharp):.3g} to {np.max(sharp):.3g},"
-            f" median {np.median(sharp):.3g}"
-        )
+    seeds = range(parser.parse_args().networks)
+    for seed in sorted({*seeds} - {row["seed"] for row in kept()}):
+        rows = sorted([*kept(), attacked(seed)], key=lambda row: row["seed"])
+        ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    print(*quoted(kept()), sep="\n")
 
 
 if __name__ == "__main__":

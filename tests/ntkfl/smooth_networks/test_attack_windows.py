@@ -1,11 +1,13 @@
 """The adversary of windows: it finds nothing against a certificate, and does where one claims too much."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from attack_windows import sharpness, small
+from attack_windows import attacked as attacked_again
+from attack_windows import kept, quoted, sharpness, small
 from small_networks import convolutional, jacobian, network, outputs
 
 from ntkfl import Estimate, Problem
@@ -31,6 +33,28 @@ class Narrow(NetworkCertificate):
     def enclosure(self, x):
         whole = super().enclosure(x)
         return Estimate(whole.value, self.share * whole.error, whole.method)
+
+
+GUIDE = Path(__file__).parents[3] / "docs" / "pages" / "deep_network_safe.py"
+
+
+def test_no_stored_network_was_broken_and_the_guide_quotes_their_rows():
+    rows = kept()
+    assert [row["seed"] for row in rows] == list(range(len(rows))) and len(rows) >= 100
+    for row in rows:
+        assert row["certified"] and row["broken"] is None and row["windows"] >= 2000 and row["sharpness"] >= 1
+        assert all(0 <= row[claim] <= 1 for claim in ("fall", "factor", "distance", "reach", "outputs"))
+    guide = " ".join(GUIDE.read_text(encoding="utf-8").replace("\n#", " ").split())
+    for sentence in quoted(rows):
+        assert sentence in guide, sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 40, 58, 77])
+def test_a_stored_network_is_attacked_again_with_the_same_outcome(seed):
+    row, again = kept()[seed], attacked_again(seed)
+    assert again.pop("broken") is row.pop("broken") is None
+    assert again == pytest.approx(row, rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", [1, 4])
