@@ -69,8 +69,8 @@ def watch_network(
     """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
     Args:
+        problem: data.
         setup: steps and seed, as in `network_checkpoints`.
-        setup: steps and seed, as `network_checkpoints` takes them.
         network: the network that is trained.
         rounds: rounds trained at most.
         every: rounds from one look to the next.

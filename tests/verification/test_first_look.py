@@ -63,7 +63,7 @@ def test_the_screen_names_titles_and_the_option_that_lets_more_apply(options, co
     assert change == "--unit" and get("fl-ntk/B.12") in more
     lines = _statement_lines(look, options)
     assert max(map(len, lines)) <= columns and any("holds 5/5" in line for line in lines)
-    assert all(any(line.startswith(found.looked.statement.id) for line in lines) for found in look.checked)
+    assert all(any(line.startswith(form.looked.statement.id) for line in lines) for form in look.checked)
     assert f"{change} would let" in " ".join(" ".join(lines).split())
     assert _next(look, options)[1].startswith(f"  ntkfl check {options.data}")
 
