@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from ntkfl import interruption
 from ntkfl.problem import require_size
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
-from ntkfl.training.engine.local_training import LocalTraining, Watch
+from ntkfl.training.engine.local_training import LocalTraining, Watch, by_products
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
@@ -21,40 +21,58 @@ from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, row_of, tree_map, unflatten
 
-STACKED = 2**23  # numbers, 32 MiB in float32, that stay in a processor's last cache
-ON_A_DEVICE = 2**28  # 1 GiB in float32
-FEWEST = 8  # below these, mapping clients costs more than it saves
+ON_A_DEVICE = 2**30  # bytes of all clients of a group, anywhere but on a CPU
 
 
-def clients_at_once(params: Params, shape: tuple[int, ...], batch: int, device: torch.device) -> int:
-    """Clients whose parameters and activations in one step together stay within a fixed count of numbers.
+class Limits(NamedTuple):
+    """Where training clients together is faster on a CPU than a loop over them."""
 
-    On a CPU the clients of a model that convolves are trained one by one: vmap turns their convolutions into grouped
-    ones. Processor time of a round in ms, one thread, float32, best of three, on a loaded machine:
+    group: int  # bytes of all clients of a group, which stay in a processor's last cache
+    client: int  # bytes of one client's step
+    fewest: int  # clients of a group
 
-        clients together                                  1     2     4     5     8    10    16    50
-        two-layer, d=32, m=4096, 100 clients of 10      523   749   588                     363   301
-        two-layer, d=32, m=4096, 10 clients of 100      142   164         139         126
-        mlp:64-64, digits, 50 clients of 29, b=32       108          71          42          29    16
-        mlp:64-64, Fashion-MNIST, 50 of 64, b=32        234         170         118          87    51
-        mlp:512, Fashion-MNIST, 50 of 64, b=32          453         384                     302   420
-        simple-cnn, Fashion-MNIST, 50 of 32, b=32       895  1419        1128              1430
-        simple-cnn, Fashion-MNIST, 50 of 32, b=4       2491                                1680
 
-    The count for other devices has not been measured.
+MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 4), Limits(2**26, 2**23, 2)
+
+
+def clients_at_once(
+    params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
+) -> int:
+    """How many of so many clients are trained together: groups of one size, or one by one where that is faster.
+
+    Mapping saves what each client's step costs before it computes, and takes parameters and activations of all clients
+    through memory side by side. On a CPU the clients of a model that convolves are trained one by one: vmap turns their
+    convolutions into grouped ones. Processor time of a round of 4 steps in ms, one thread, float32, best of three, on a
+    loaded machine:
+
+        clients together                        MB of one     1     2     4     8    10    16    50
+        mlp:16, d=32, 10 clients, b=32                .01    31    36    24    16     9
+        mlp:64-64, d=784, 50 clients, b=32             .3   216   250   160   119          99    69
+        mlp:128, d=784, 10 clients, b=32               .5    45    55    42    37    30
+        mlp:256, d=784, 10 clients, b=32               .9    64    77    66    57    49
+        mlp:256, d=784, 50 clients, b=32               .9   297   388   308   266         252   321
+        mlp:512-512, d=32, 10 clients, b=32           1.3    93   123   106    95    82
+        mlp:512, d=784, 10 clients, b=32              1.8    96   139   126   111   102
+        mlp:512, d=784, 50 clients, b=32              1.8   426   657   572   535         533   680
+
+    More threads, and the count for other devices, have not been measured. `products` says that products of all clients
+    at once take the place of vmap: they cost less.
     """
     convolves = any(value.ndim == 4 for value in params.values())
-    if convolves and device.type == "cpu":
+    on_cpu = device.type == "cpu"
+    if convolves and on_cpu:
         return 1
     features = math.prod(shape)
     # A weight (out, in) makes `out` numbers of a sample; a convolution at most that many for each pixel of the input.
     pixels = math.prod(shape[1:]) if convolves else 1
     made = sum(value.shape[0] * (pixels if value.ndim == 4 else 1) for value in params.values() if value.ndim)
     numbers = sum(value.numel() for value in params.values()) + batch * (features + made)
-    if device.type != "cpu":
-        return max(1, ON_A_DEVICE // numbers)
-    count = STACKED // numbers
-    return count if count >= FEWEST else 1
+    a_client = numbers * next(iter(params.values())).element_size()
+    limits = BY_PRODUCTS if products else MAPPED
+    most = min(max(1, (limits.group if on_cpu else ON_A_DEVICE) // a_client), clients)
+    if on_cpu and (a_client > limits.client or most < limits.fewest):
+        return 1
+    return -(-clients // -(-clients // most))
 
 
 WHOLE = LocalWork(batch_size=None, steps=1)
@@ -204,7 +222,7 @@ class Federation:
         store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
         steps, drift, ends, seen_of, move = [], [], [], [], None
         for turn in self._turns(clients):
-            at_once = min(self.together(state.model), len(turn))
+            at_once = self.together(state.model, len(turn))
             now = Round(number, len(turn), population, rate)
             broadcast, shares = self.method.server.broadcast(server, number), self._shares(turn)
             means: Tree = {}
@@ -234,7 +252,8 @@ class Federation:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
             for name, value in server["model"].items():
-                if not torch.isfinite(value).all():
+                # A sum is one pass and needs no memory; of finite numbers it may still overflow.
+                if not value.sum().isfinite() and not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "
                         "large"
@@ -253,17 +272,19 @@ class Federation:
             raise ValueError("no client of the cohort has a sample; a round needs one")
         return [[client] for client in clients] if self.method.in_turn else [clients]
 
-    def together(self, params: Params) -> int:
-        """How many clients with such parameters are trained together.
+    def together(self, params: Params, clients: int) -> int:
+        """How many of so many clients with such parameters are trained together.
 
         Args:
             params: parameters by name.
+            clients: that train at the same time.
         """
         if self.at_once is not None:
-            return self.at_once
+            return min(self.at_once, clients)
         largest = max(map(len, self._members))
         batch = min(largest, self.work.batch_size or largest)
-        return clients_at_once(params, tuple(self.data.x.shape[1:]), batch, self.data.x.device)
+        shape, products = tuple(self.data.x.shape[1:]), by_products(self.model, self.method.objective)
+        return clients_at_once(params, shape, batch, self.data.x.device, clients, products)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
         """The model of each of these clients, rows as in `clients`: the broadcast one, or the client's own.

@@ -190,9 +190,9 @@ class LocalTraining:
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
         """Every client's loss by the products of all at once, where model and objective have these."""
-        if not self.mapped or not self.model.stacks or type(objective) is not HalfSquares:  # a subclass may differ
+        if not self.mapped or not by_products(self.model, objective):
             return None
-        return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)
+        return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
@@ -206,6 +206,11 @@ class LocalTraining:
             return _lifted(function(*map(_first, arguments, axes)))
 
         return alone
+
+
+def by_products(model: Model, objective: Objective) -> bool:
+    """Whether the clients' losses are computed by products of all at once, without vmap."""
+    return model.stacks and type(objective) is HalfSquares  # a subclass may be another loss
 
 
 def _gradient_of(losses: Callable[..., Tensor]) -> Callable[..., Params]:

@@ -84,7 +84,8 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
 def _score(federation: Federation, state: State, x: Tensor, y: Tensor | None) -> Score:
     if not federation.method.personal:
         return _one(federation, state.model, x, y)
-    population, at_once = federation.data.clients, federation.together(state.model)
+    population = federation.data.clients
+    at_once = federation.together(state.model, population)
     groups = (list(range(population))[first : first + at_once] for first in range(0, population, at_once))
     models = (params for group in groups for params in _rows(federation.own_models(state, group)))
     return Score(*np.mean([_one(federation, params, x, y) for params in models], axis=0).tolist())

@@ -27,7 +27,7 @@ def require_round(federation: Federation, start: State) -> None:
 
     largest = max(map(len, federation.data.members()))
     batch = min(largest, work.batch_size or largest)
-    plan = min(federation.together(start.model), clients) * (A_STEP + 17 * batch)
+    plan = federation.together(start.model, clients) * (A_STEP + 17 * batch)
     if work.most_steps is not None:
         require("the plan of a round", lambda local_steps: plan * local_steps, local_steps=work.most_steps)
     else:
