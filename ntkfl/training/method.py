@@ -295,7 +295,7 @@ def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
         direction: a dict of the same names and shapes.
         scale: a number; default 1.
     """
-    return tree_map(lambda w, d: w + scale * d, params, direction)
+    return tree_map(lambda w, d: w + (d if scale == 1 else scale * d), params, direction)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from ntkfl.training.model import Model
+    from ntkfl.training.models.wide_networks import WideNetwork
     from ntkfl.training.tree import Params
 
 STACKED = 2**19  # numbers in the weights of all clients of a stack: 4 MiB, which stay in a processor's cache
@@ -34,14 +35,19 @@ class NetworkStack:
     """Networks that differ in their first weights alone and begin with the same residuals."""
 
     networks: Sequence[StartedNetwork]
+    wide: WideNetwork  # what they are
+    width: int
 
     @classmethod
     def of_seeds(cls, spec: str, residuals: Problem, width: int, seeds: Sequence[int]) -> Iterator[NetworkStack]:
         """The networks of these seeds, in stacks of as many as are trained fastest together."""
+        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+
+        wide, _ = WideNetwork.named(spec)
         networks = [StartedNetwork.named(spec, residuals, width, seed) for seed in seeds]
         numbers = sum(value.numel() for value in networks[0].start.values()) * residuals.n_clients
         most = max(1, STACKED // numbers)
-        return (cls(networks[first : first + most]) for first in range(0, len(networks), most))
+        return (cls(networks[first : first + most], wide, width) for first in range(0, len(networks), most))
 
     @cached_property
     def model(self) -> Model:
@@ -60,15 +66,8 @@ class NetworkStack:
     def kernels(self, params: Params) -> np.ndarray:
         """J(theta, x) J(theta, x)^T of every network, (networks, n, n); `params` with the networks as leading axis."""
         import torch
-        from torch.func import grad, vmap
 
-        def output(own: Params, row: torch.Tensor) -> torch.Tensor:
-            return self.networks[0].network.outputs(own, row[None]).reshape(())
-
-        x = torch.tensor(np.array(self.networks[0].residuals.x))
-        gradients = vmap(vmap(grad(output), (None, 0)), (0, None))(params, x)
-        rows = [gradients[name].reshape(len(self.networks), len(x), -1).numpy() for name in gradients]
-        return sum(of @ of.transpose(0, 2, 1) for of in rows)
+        return self.wide.kernels(params, torch.tensor(np.array(self.networks[0].residuals.x)), self.width).numpy()
 
     def run(self, layout: Problem, setup: Setup) -> StackRun:
         """Train every network on its own labels y_m(0) + r_0, the samples on the clients of `layout`."""
@@ -81,8 +80,8 @@ class NetworkStack:
         x = torch.tensor(np.array(layout.x))
         state = run.start(self.start)
         outputs = [np.stack([network.first for network in self.networks], axis=1)]
-        for _ in range(setup.rounds):
-            before, last = state.model, run.round(state, keep_ends=True)
+        for number in range(1, setup.rounds + 1):
+            before, last = state.model, run.round(state, keep_ends=number == setup.rounds)
             state = last.state
             outputs.append(self.model.outputs(state.model, x).numpy())
         assert last.ends is not None

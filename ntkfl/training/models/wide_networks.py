@@ -178,6 +178,41 @@ class WideNetwork:
 
         return Model(name, initial, features, head, (READOUT,), stacks=self.kind == "fc" and rows)
 
+    def kernels(self, params: Params, x: Tensor, width: int) -> Tensor:
+        """J(theta, x) J(theta, x)^T of many fully connected networks of one output, (networks, n, n).
+
+        The gradient in a layer's weights is an outer product of what comes back and what goes in, so that the Gram
+        matrix of the gradients is the product of theirs, entry by entry, and no gradient is formed. `params` have the
+        networks as leading axis.
+
+        Raises:
+            ValueError: a convolutional network.
+        """
+        if self.kind != "fc":
+            raise ValueError(f"the network is {self.name!r}; its kernels are there for fully connected ones, fc")
+        scales, phi = self.inner_scales(width), PHI[self.activation]
+        inputs: list[Tensor] = []
+        slopes: list[Tensor] = []
+        h = x
+        for layer in range(1, self.depth):
+            weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
+            z = scales[weight] * (h @ params[weight].mT)
+            z = (z + scales[bias] * params[bias][..., None, :] if self.bias else z).detach().requires_grad_()
+            inputs.append(h)
+            with torch.enable_grad():
+                h = phi(z)
+            slopes += torch.autograd.grad(h.sum(), z)
+            h = h.detach()
+        total = scales[READOUT] ** 2 * (h @ h.mT)
+        back = scales[READOUT] * params[READOUT][..., None, :] * slopes[-1]
+        for layer in range(self.depth - 1, 0, -1):
+            weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
+            inner = scales[weight] ** 2 * (inputs[layer - 1] @ inputs[layer - 1].mT)
+            total = total + (inner + scales[bias] ** 2 if self.bias else inner) * (back @ back.mT)
+            if layer > 1:
+                back = scales[weight] * (back @ params[weight]) * slopes[layer - 2]
+        return total
+
     def step_factors(self, width: int) -> dict[str, float]:
         """By which the step of each parameter is multiplied so that training takes the functions that a plain step
         takes in NTK parametrisation: 1 there, the square of a parameter's scale in the standard one. For `SGD(of=...)`.

@@ -1,6 +1,7 @@
 """Networks of any depth: their outputs, and that both parametrisations train the same functions."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from ntkfl import data
+from ntkfl import data, gram
 from ntkfl.problem import Problem, Setup
 from ntkfl.training.engine_trajectory import network_trajectory
 from ntkfl.training.federated_data import FederatedData
@@ -18,6 +19,7 @@ from ntkfl.training.models import build
 from ntkfl.training.models.wide_networks import PHI, WideNetwork
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
+from ntkfl.training.tree import stacked
 from ntkfl.training.wide_training import network_federation
 
 SETUP = Setup(eta_local=0.05, local_steps=2, rounds=3, seed=4)
@@ -60,6 +62,25 @@ def test_a_network_is_its_definition(network, outputs):
     of_model = model.outputs(params, torch.tensor(np.array(x)))
     assert of_model.shape == (5,) if outputs is None else (5, 3)
     torch.testing.assert_close(of_model, written_out(network, params, x), rtol=1e-13, atol=1e-13)
+
+
+FULLY_CONNECTED = [network for network in NETWORKS if network.kind == "fc"]
+
+
+@pytest.mark.parametrize("standard", [False, True])
+@pytest.mark.parametrize("network", FULLY_CONNECTED, ids=lambda network: network.name)
+def test_kernels_of_many_networks_are_those_of_gradients_by_differentiation(network, standard):
+    wide, x = replace(network, standard=standard), data.digits(n=5, seed=1, clients=1).x
+    model = wide.model((64,), 7)
+    starts = [model.initial(seed) for seed in (2, 3)]
+    kernels = wide.kernels(stacked(starts), torch.tensor(np.array(x)), 7)
+    for kernel, start in zip(kernels.numpy(), starts, strict=True):
+        np.testing.assert_allclose(kernel, gram.empirical(x, model, start), rtol=1e-12, atol=1e-12)
+
+
+def test_kernels_of_convolutional_networks_are_refused():
+    with pytest.raises(ValueError, match="the network is 'conv:3:relu'; its kernels are there for fully connected"):
+        WideNetwork("conv", 3, "relu").kernels({}, torch.zeros(2, 64), 7)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
