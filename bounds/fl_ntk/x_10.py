@@ -1,5 +1,7 @@
 """X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of the remainder."""
 
+from functools import lru_cache
+
 import numpy as np
 import sympy as sp
 
@@ -15,6 +17,7 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.width_correction import drift_correction, gram_correction
+from ntkfl.problem import Problem, Setup
 
 ROUNDINGS = 256  # roundings of a network's outputs that a remainder may contain
 CHANGED = 0.5
@@ -38,6 +41,12 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
     left = [np.array([linearised(run) for run in row]) for row in ladder.runs]
     beyond = ladder.samples("linearised")  # y_m - y_lin
     return left, [a + b for a, b in zip(left, beyond, strict=True)]
+
+
+@lru_cache(maxsize=4)
+def _drift_path(problem: Problem, setup: Setup, seed: int) -> Estimate:
+    """The drift term times sqrt(m), (T+1, n): all looks at a ladder have one problem and setup."""
+    return drift_correction(problem, setup, seed=seed)
 
 
 def _watched(ladder: WidthLadder) -> list[int]:
@@ -78,7 +87,7 @@ def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     (left, of_network), watched = _remainders(ladder), _watched(ladder)
-    path = drift_correction(ladder.problem, ladder.setup).value
+    path = _drift_path(ladder.problem, ladder.setup, 0).value
     undrifted = [sample - path / np.sqrt(m) for sample, m in zip(of_network, ladder.sizes, strict=True)]
     _require_changed(ladder, [sample[:, watched] for sample in of_network])
     coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
@@ -94,7 +103,7 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
 
 
 def _constants(ladder: WidthLadder) -> dict:
-    path = drift_correction(ladder.problem, ladder.setup, seed=1)
+    path = _drift_path(ladder.problem, ladder.setup, 1)
     return {drift: path[_watched(ladder)], r0: float(np.linalg.norm(ladder.problem.y))}
 
 

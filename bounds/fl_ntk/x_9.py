@@ -1,5 +1,7 @@
 """X.9: how many activations change, and how far the kernel drifts, with their coefficients from the boundary layer."""
 
+from functools import lru_cache
+
 import numpy as np
 import sympy as sp
 
@@ -10,7 +12,8 @@ from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
-from ntkfl.finite_width.boundary_layer import pattern_change
+from ntkfl.finite_width.boundary_layer import PatternChange, pattern_change
+from ntkfl.problem import Problem, Setup
 
 F = sp.Symbol("F", positive=True)
 B = sp.Symbol("B_ij", real=True)
@@ -36,8 +39,14 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     return *slopes, share.log(), per_flip
 
 
+@lru_cache(maxsize=4)
+def _predicted(problem: Problem, setup: Setup) -> PatternChange:
+    """F(t) and B(t): all looks at a ladder have one problem and setup."""
+    return pattern_change(problem, setup)
+
+
 def _constants(ladder: WidthLadder) -> dict:
-    predicted = pattern_change(ladder.problem, ladder.setup)
+    predicted = _predicted(ladder.problem, ladder.setup)
     return {F: predicted.flips[-1], B: predicted.drift[-1]}
 
 
