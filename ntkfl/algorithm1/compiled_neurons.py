@@ -35,24 +35,18 @@ class CompiledNeurons:
 
     def begin(self) -> Seen:
         """Begin a round: the global model's outputs, and its distance from the start."""
-        sums = np.zeros((len(self.x), LANES))
         given = (self.z0, self.c, self.gc, self.signs, self.linearised, self.movements)
-        flips = self.passes.begin(*given, self.z, sums, self.moved)
-        return Seen(sums.sum(axis=1), self.moved.max(), self.moved.sum(), flips)
+        return Seen(*self.passes.begin(*given, self.z, self.moved))
 
     def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
         """One local step of every client: their sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
-        sums, farthest = np.zeros((len(self.x), LANES)), np.zeros(LANES)
         given = (self.z0, self.gc, self.signs, self.linearised, self.movements, self.moved, self.local_gram)
-        self.passes.step(*given, pull, first, self.z, self.summed, sums, farthest)
-        return sums.sum(axis=1), farthest.max()
+        return self.passes.step(*given, pull, first, self.z, self.summed)
 
     def end(self, share: float) -> float:
         """End a round: add this share of the clients' summed changes; returns the largest squared length of these."""
-        longest = np.zeros(LANES)
         through_gram(self.x, self.gram, self.summed, out=self.work)
-        self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc, longest)
-        return longest.max()
+        return self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc)
 
     def weights(self) -> Float[np.ndarray, "m d"]:
         """The hidden weights u."""
@@ -63,14 +57,14 @@ class CompiledNeurons:
 class Passes(NamedTuple):
     """Compiled functions; they release the interpreter. Arguments are the fields of `CompiledNeurons`.
 
-    begin: z = z0 + gc; adds to `sums` (N c, LANES), fills `moved`; returns the number of flipped patterns.
-    step: sets z and `summed`, adds to `sums`, raises `farthest` (LANES,).
-    end: moves c and gc, raises `longest` (LANES,).
+    begin: z = z0 + gc; fills `moved`; returns the fields of `Seen`.
+    step: sets z and `summed`; returns the sums (N c,) and the largest squared distance.
+    end: moves c and gc; returns the largest squared length.
     """
 
-    begin: Callable[..., int]
-    step: Callable[..., None]
-    end: Callable[..., None]
+    begin: Callable[..., tuple]
+    step: Callable[..., tuple]
+    end: Callable[..., float]
 
 
 @compiled_once
@@ -81,9 +75,28 @@ def passes() -> Passes:
     lanes = LANES
     chunks, chunk, row = "float64[:,:,::1]", "float64[:,::1]", "float64[::1]"
 
-    @njit(f"int64({chunks}, {chunks}, {chunks}, {chunk}, boolean, boolean, {chunks}, {chunk}, {chunk})", nogil=True)
-    def begin(z0, c, gc, signs, frozen, lengths, z, sums, moved):
-        flips = 0
+    @njit(f"{row}({chunk})", nogil=True)
+    def summed_up(rows):
+        sums = np.zeros(len(rows))
+        for i in range(len(rows)):
+            for r in range(lanes):
+                sums[i] += rows[i, r]
+        return sums
+
+    @njit(f"float64({row})", nogil=True)
+    def largest(values):
+        most = values[0]
+        for r in range(1, lanes):
+            most = values[r] if (values[r] > most) | (values[r] != values[r]) else most  # NaN stays
+        return most
+
+    @njit(
+        f"Tuple(({row}, float64, float64, int64))({chunks}, {chunks}, {chunks}, {chunk}, boolean, boolean, {chunks}, "
+        f"{chunk})",
+        nogil=True,
+    )
+    def begin(z0, c, gc, signs, frozen, lengths, z, moved):
+        flips, sums, farthest, total = 0, np.zeros((z0.shape[1], lanes)), np.zeros(lanes), np.zeros((1, lanes))
         for q in range(z0.shape[0]):
             for r in range(lanes):
                 moved[q, r] = 0.0
@@ -99,15 +112,20 @@ def passes() -> Passes:
                 if lengths and not frozen:
                     for r in range(lanes):
                         flips += (z[q, i, r] >= 0.0) != (z0[q, i, r] >= 0.0)
-        return flips
+            for r in range(lanes):
+                far = moved[q, r]
+                total[0, r] += far
+                farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]
+        return summed_up(sums), largest(farthest), summed_up(total)[0], flips
 
     @njit(
-        f"void({chunks}, {chunks}, {chunk}, boolean, boolean, {chunk}, {chunks}, {row}, boolean, {chunks}, {chunks}, "
-        f"{chunk}, {row})",
+        f"Tuple(({row}, float64))({chunks}, {chunks}, {chunk}, boolean, boolean, {chunk}, {chunks}, {row}, boolean, "
+        f"{chunks}, {chunks})",
         nogil=True,
     )
-    def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed, sums, farthest):
+    def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
         work, gained = np.empty(lanes), np.empty(lanes)
+        sums, farthest = np.zeros((z0.shape[1], lanes)), np.zeros(lanes)
         clients, samples = gram.shape[0], gram.shape[1]
         for q in range(z0.shape[0]):
             for i in range(z0.shape[1]):
@@ -137,11 +155,12 @@ def passes() -> Passes:
                 if lengths:
                     for r in range(lanes):
                         far = moved[q, r] + gained[r] * signs[q, r]
-                        farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]  # NaN stays
+                        farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]
+        return summed_up(sums), largest(farthest)
 
-    @njit(f"void({chunk}, boolean, float64, {chunks}, {chunks}, {chunks}, {chunks}, {row})", nogil=True)
-    def end(signs, lengths, share, work, summed, c, gc, longest):
-        length = np.empty(lanes)
+    @njit(f"float64({chunk}, boolean, float64, {chunks}, {chunks}, {chunks}, {chunks})", nogil=True)
+    def end(signs, lengths, share, work, summed, c, gc):
+        length, longest = np.empty(lanes), np.zeros(lanes)
         for q in range(c.shape[0]):
             for r in range(lanes):
                 length[r] = 0.0
@@ -155,5 +174,6 @@ def passes() -> Passes:
             for r in range(lanes):
                 squared = length[r] * abs(signs[q, r])  # 0 of a neuron that only fills up
                 longest[r] = squared if (squared > longest[r]) | (squared != squared) else longest[r]
+        return largest(longest)
 
     return Passes(begin, step, end)
