@@ -25,7 +25,7 @@ from ntkfl.exact_dynamics import UnstableSteps
 from verification.engine import Progress, chosen_forms, verify_all
 from verification.judging.check import begun
 from verification.verdict import Verdict
-from verification.workers.units import Unit, units
+from verification.workers.units import Unit, kept_apart, next_for, units
 from verification.workers.worker import STOP, serve
 
 WORTHWHILE = 20.0  # seconds of work below which starting processes costs more than it saves
@@ -97,6 +97,7 @@ class _Worker:
         theirs.close()  # so that its end is seen when the process is gone
         self.unit: Unit | None = None
         self.done = 0  # cases of the unit
+        self.loaded: frozenset[str] = frozenset()  # by all units so far
 
     @property
     def cases(self) -> int:
@@ -106,6 +107,8 @@ class _Worker:
     def take(self, unit: Unit | None) -> None:
         """Hand out a unit, or none: then the process ends."""
         self.unit, self.done = unit, 0
+        if unit is not None:
+            self.loaded |= unit.loads
         try:
             self.connection.send_bytes(json.dumps(unit.statements if unit else []).encode())
         except OSError:
@@ -123,6 +126,7 @@ class _Pool:
 
     def run(self, processes: int) -> list[Verdict]:
         """All verdicts, in the order of the statements."""
+        self.waiting = deque(kept_apart(self.waiting, processes))
         try:
             with interruption.instead(self._stop):
                 while self.waiting and len(self.workers) < processes:
@@ -139,11 +143,15 @@ class _Pool:
         order = {key: i for i, key in enumerate((s.id, form) for s, form in chosen_forms(self.statements, self.forms))}
         return sorted(self.verdicts, key=lambda verdict: order[verdict.id, verdict.form])
 
-    def _next(self) -> Unit | None:
+    def _next(self, worker: _Worker) -> Unit | None:
+        others = [other.loaded for other in self.workers.values() if other is not worker]
+        waiting = list(self.waiting)
         try:
-            return self.waiting.popleft()
-        except IndexError:  # Ctrl-C may empty it at any moment
+            unit = waiting[next_for(worker.loaded, frozenset[str]().union(*others), waiting)]
+            self.waiting.remove(unit)
+        except (IndexError, ValueError):  # Ctrl-C may empty it at any moment
             return None
+        return unit
 
     def _start(self) -> None:
         worker = _Worker(self.options, self.forms)
@@ -164,7 +172,7 @@ class _Pool:
             if kind == "verdicts":
                 self.verdicts += [Verdict.from_json(verdict) for verdict in content[0]]
                 self._counted(max(0, worker.cases - worker.done), "decided")
-            worker.take(self._next())
+            worker.take(self._next(worker))
 
     def _counted(self, cases: int, family: str) -> None:
         self.done += cases

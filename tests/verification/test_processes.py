@@ -13,7 +13,7 @@ from ntkfl import interruption
 from verification import processes
 from verification.engine import verify_all
 from verification.processes import verify_in_processes
-from verification.workers.units import units
+from verification.workers.units import Unit, kept_apart, next_for, units
 from verification.workers.worker import STOP, Interrupts
 
 CHEAP = [get(f"fl-ntk/{name}") for name in ("A.1", "A.2", "X.7")] + [get("fedgucci/F4"), get("averaging/I7")]
@@ -157,15 +157,41 @@ def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
             signal.signal(signum, handler)
 
 
+def unit(name, seconds, *loads):
+    return Unit((name,), 1, seconds, frozenset(loads))
+
+
+WORK = [unit("a", 9, "torch"), unit("b", 8, "passes"), unit("c", 7, "passes"), unit("d", 6), unit("e", 5, "torch")]
+
+
+def order_of(work, workers):
+    """What each worker is handed, when each asks again after the seconds of its unit."""
+    waiting, loaded = list(work), [frozenset()] * workers
+    free, handed = [0.0] * workers, [[] for _ in range(workers)]
+    while waiting:
+        own = min(range(workers), key=free.__getitem__)
+        elsewhere = frozenset().union(*(loaded[other] for other in range(workers) if other != own))
+        given = waiting.pop(next_for(loaded[own], elsewhere, waiting))
+        free[own] += given.seconds
+        loaded[own] |= given.loads
+        handed[own] += given.statements
+    return handed
+
+
+def test_what_takes_long_to_load_is_loaded_by_one_worker_where_that_is_no_more_than_its_share():
+    assert order_of(kept_apart(WORK, 2), 2) == [["a", "d", "e"], ["b", "c"]]
+    assert order_of(kept_apart(WORK, 1), 1) == [["a", "d", "e", "b", "c"]]
+    four = kept_apart(WORK, 4)  # a share of 8.75 s: neither can be held by one
+    assert not any(part.loads for part in four)
+    assert order_of(four, 4) == [["a"], ["b"], ["c"], ["d", "e"]]
+
+
 @pytest.mark.slow
 def test_what_is_preloaded_can_be_forked():
     """A fork has one thread of its parent's, and XLA and BLAS do not do without theirs."""
     program = (
         "import verification.workers.preloaded, os\n"
         "from ntkfl import initialisation\n"
-        "from ntkfl.algorithm1 import client_passes, compiled_neurons\n"
-        "counted = compiled_neurons.passes.__wrapped__.cache_info()\n"
-        "assert counted.hits == 0 and counted.currsize == 1\n"
         "assert initialisation._normal.cache_info().currsize == 0\n"
         "print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
     )

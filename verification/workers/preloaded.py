@@ -1,8 +1,8 @@
 """The imports of the process that `verification.processes` forks workers from: their code and the catalogue.
 
-It also loads JAX and the compiled passes of the simulators, which would take every worker seconds. Compiling starts no
-thread, which matters because a fork loses threads. Loading takes seconds, and the parent process may be killed in that
-time; `_end_if_alone` then ends this process.
+It also loads JAX. Torch and the compiled passes of the simulators, which only some statements need, are loaded by the
+workers that check these, while others work. Loading takes seconds, and the parent process may be killed in that time;
+`_end_if_alone` then ends this process.
 """
 
 import os
@@ -23,10 +23,7 @@ import jax  # noqa: E402, F401
 
 import verification.workers.worker  # noqa: E402, F401
 from bounds import catalogue  # noqa: E402
-from ntkfl.algorithm1 import client_passes, compiled_neurons  # noqa: E402
 
 catalogue()
-compiled_neurons.passes()
-client_passes.passes("float64")
 signal.setitimer(signal.ITIMER_REAL, 0)
 signal.signal(signal.SIGALRM, signal.SIG_DFL)

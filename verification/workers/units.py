@@ -1,7 +1,7 @@
 """What may be checked apart: statements that share cases belong together, so that every case is built once."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from bounds import Form, Options, Statement
 from bounds.family import AnyFamily
@@ -50,6 +50,19 @@ LONG: dict[str, float] = {
     "fl-ntk/server-momentum": 0.6,
 }
 
+# Libraries that take a process some two seconds to load, and the long statements that need them: a hint too.
+LOADS: dict[str, set[str]] = {
+    "compiled passes of the simulator": {
+        *("fl-ntk/B.12", "fl-ntk/Eq18", "fl-ntk/B.3", "fl-ntk/Alg1-update"),
+        *("fl-ntk/B.3-certificate", "fl-ntk/B.3-unbounded-labels", "fl-ntk/L6.1"),
+    },
+    "torch": {
+        *("deep/centralised", "deep/kinks", "deep/any-method", "deep/linearised", "deep/centralised-steps"),
+        *("deep/federated-rounds", "deep/any-order", "fl-ntk/method-limits", "fl-ntk/averaging-maps"),
+        *("fl-ntk/client-divergence", "fl-ntk/block-conditioning", "alignment/conjecture"),
+    },
+}
+
 
 def seconds(identifier: str) -> float:
     """The expected processor seconds of a statement of this id."""
@@ -58,11 +71,12 @@ def seconds(identifier: str) -> float:
 
 @dataclass(frozen=True)
 class Unit:
-    """Statements, in the given order, the number of cases drawn for them, and about how long these take."""
+    """Statements, in the given order, the number of cases drawn for them, about how long these take, what they load."""
 
     statements: tuple[str, ...]
     cases: int
     seconds: float
+    loads: frozenset[str] = frozenset()
 
 
 def units(statements: Iterable[Statement], options: Options, forms: Iterable[Form] | None = None) -> list[Unit]:
@@ -80,7 +94,27 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
         groups = [group for group in groups if group not in touching]
         groups.append(({identifier}.union(*(g[0] for g in touching)), shared.union(*(g[1] for g in touching))))
     listed = [
-        Unit(tuple(i for i in families if i in names), sum(d.trials for d in shared), sum(map(seconds, names)))
+        Unit(
+            tuple(i for i in families if i in names),
+            sum(d.trials for d in shared),
+            sum(map(seconds, names)),
+            frozenset(load for load, needing in LOADS.items() if names & needing),
+        )
         for names, shared in groups
     ]
     return sorted(listed, key=lambda unit: unit.seconds, reverse=True)
+
+
+def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
+    """The units, each with those of its loads that one process can do all work of: the others need not load them."""
+    share = sum(unit.seconds for unit in work) / processes
+    loads = frozenset[str]().union(*(unit.loads for unit in work))
+    apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}
+    return [replace(unit, loads=unit.loads & apart) for unit in work]
+
+
+def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
+    """The place of the unit that a process is handed: the first that loads nothing anew, or nothing others have."""
+    known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
+    free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
+    return [*known, *free, 0][0]
