@@ -471,7 +471,8 @@ against_the_limit(
 # | 2,000 | FedAvg | 256 | .093, .155, .172 | -.10, .04, .07 |
 # | 2,000 | momentum .9 | 256 | .093, .336, .240 | -.10, .02, .36 |
 #
-# Up to round 10 it is chance; at round 32 networks of 256 neurons have a part of it in common, of momentum a third. And steps a
+# One pair shows chance itself by its -.10. FedAvg's shares are no larger; of momentum, networks of 256 neurons have a
+# third of it in common at round 32. And steps a
 # hundredth as long, distances over how far the limit has moved:
 #
 # | images | method | width | step | round | moved | off the limit | linearisation off the limit | network off its linearisation |
