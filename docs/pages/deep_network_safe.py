@@ -359,16 +359,16 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # ## How sharp it is
 #
 # `ntkfl certify --network ... --attack 2000` lets an adversary train on in windows that are made to hurt.
-# `python tests/ntkfl/smooth_networks/attack_windows.py` trained 117 certified networks on, at .98 of the residual that
+# `python tests/ntkfl/smooth_networks/attack_windows.py` trained 200 certified networks on, at .98 of the residual that
 # certifies: two to four layers of 8 to 40 neurons, all seven activations, two to four samples; each in 2,000 windows
 # whose orders, batches, clients and step lengths were chosen to hurt. No window, model or output was outside of what is
-# claimed. Every window lowered the squared distance 5.5 times as much as is claimed, or more; the fit that Newton steps
-# found was .67 of the certified distance away, or nearer; models went .19 of the reach at most, and outputs moved .12
+# claimed. Every window lowered the squared distance 5.3 times as much as is claimed, or more; the fit that Newton steps
+# found was .68 of the certified distance away, or nearer; models went .19 of the reach at most, and outputs moved .12
 # of what their intervals allow. The script keeps a row for each network, and a test trains some of them on again.
 #
 # $L_i$, the bound on second derivatives, was never below the largest norm of a Hessian that was found at the checkpoint
-# and at the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.4 to 6.9
-# (3.4), with four 1.4 to 17 (7.5). The bound gets looser with every layer, and so does all that follows from it.
+# and at the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.3 to 7.1
+# (3.3), with four 1.2 to 18 (8). The bound gets looser with every layer, and so does all that follows from it.
 
 # %% [markdown]
 # ## Full rounds of federated averaging

@@ -40,7 +40,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "pages" / "deep_network_safe.py"
 
 def test_no_stored_network_was_broken_and_the_guide_quotes_their_rows():
     rows = kept()
-    assert [row["seed"] for row in rows] == list(range(len(rows))) and len(rows) >= 100
+    assert [row["seed"] for row in rows] == list(range(len(rows))) and len(rows) == 200
     for row in rows:
         assert row["certified"] and row["broken"] is None and row["windows"] >= 2000 and row["sharpness"] >= 1
         assert all(0 <= row[claim] <= 1 for claim in ("fall", "factor", "distance", "reach", "outputs"))
@@ -50,7 +50,7 @@ def test_no_stored_network_was_broken_and_the_guide_quotes_their_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7, 40, 58, 77])
+@pytest.mark.parametrize("seed", [7, 58, 131, 199])
 def test_a_stored_network_is_attacked_again_with_the_same_outcome(seed):
     row, again = kept()[seed], attacked_again(seed)
     assert again.pop("broken") is row.pop("broken") is None
