@@ -108,7 +108,7 @@ def _source(note: str) -> Source:
 
 STATEMENTS = (
     Statement(
-        id="fl-ntk/outer-quadratic",
+        id="outer/quadratic",
         title="Local SGD with an outer rate on a quadratic: the expected iterate",
         kind=Kind.EQUALITY,
         source=_source(
