@@ -59,7 +59,8 @@ class Cluster:
             from distributed import Client
             from distributed.security import Security
 
-            for talkative in ("distributed.client", "distributed.batched"):  # what goes wrong is said once, by us
+            # What goes wrong is said once, by us. The last one logs a NameError of dask's when an interrupt meets a request.
+            for talkative in ("distributed.client", "distributed.batched", "tornado.application"):
                 logging.getLogger(talkative).setLevel(logging.CRITICAL)
         except ImportError as error:
             raise RunStopped(f"{error}: pip install 'ntkfl[cluster]'") from None
