@@ -55,7 +55,14 @@ def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
         )
     three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
     deep = ["jacot2018neural", "jian2025widening"]
-    assert keys(citation()) == [*three, *deep, "khaled2025understanding", "entezari2022role", "ainsworth2023git", "ntkfl"]
+    assert keys(citation()) == [
+        *three,
+        *deep,
+        "khaled2025understanding",
+        "entezari2022role",
+        "ainsworth2023git",
+        "ntkfl",
+    ]
     assert f"version   = {{{VERSION}}}" in TOOL
 
 

@@ -59,7 +59,8 @@ class Cluster:
             from distributed import Client
             from distributed.security import Security
 
-            # What goes wrong is said once, by us. The last one logs a NameError of dask's when an interrupt meets a request.
+            # Our own message names what goes wrong. tornado's logger would add a NameError of dask's if an interrupt
+            # meets a request.
             for talkative in ("distributed.client", "distributed.batched", "tornado.application"):
                 logging.getLogger(talkative).setLevel(logging.CRITICAL)
         except ImportError as error:
