@@ -20,7 +20,7 @@ class DealtNetwork:
         return self.weights.transpose(0, 2, 1).reshape(-1, self.weights.shape[1])[: self.width]
 
     def move(self, share: float) -> None:
-        """Move the weights by this share of what was added up since the last time."""
+        """Move the weights by this share of the change that was added up since the last move."""
         self.weights += self.scale.dtype.type(share) * self.total
         self.total[:] = 0
 

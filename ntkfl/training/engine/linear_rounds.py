@@ -56,9 +56,9 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
 
     The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
     by an output is the unit vector of that sample. One output for each unit vector of the state and of the labels gives
-    all columns in one round. They keep their digits where H is nearly singular: H is neither decomposed nor inverted.
-    Two more rounds, from random states of an ordinary linear model whose Gram matrix is H, tell whether the method is
-    linear and knows the weights by their outputs and gradients alone.
+    all columns in one round. The columns keep their digits if H is nearly singular, since H is neither decomposed nor
+    inverted. Two more rounds, from random states of an ordinary linear model whose Gram matrix is H, show whether the
+    method is linear and depends on the weights only through outputs and gradients.
 
     Raises:
         ValueError: a method that draws random numbers, has a state that is no vector of weights, changes its state's
@@ -101,7 +101,7 @@ def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tu
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The maps with the least memory: the part of it that a round writes and a later round reads."""
+    """The maps restricted to the part of the memory that some round writes and a later round reads."""
     reached = _reached(kept, into)
     out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
     felt = _reached(kept.T, out.T)
@@ -118,7 +118,7 @@ def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
         interruption.check()
         left, values, _ = np.linalg.svd(latest - basis @ (basis.T @ latest), full_matrices=False)
         latest = left[:, :room][:, values[:room] > LINEAR * size]
-        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # small remainders keep some of the basis
+        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # a small remainder may not yet be orthogonal
         basis = np.concatenate([basis, latest], axis=1)
         latest, size = matrix @ latest, np.linalg.norm(matrix)
     return basis
@@ -204,7 +204,7 @@ def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
 
 
 def _check(run: _Run, columns: np.ndarray) -> None:
-    """Refuse a round that is not linear on random states, or that knows more of weights than outputs and gradients."""
+    """Refuse a round that is not linear on random states, or depends on the weights in another way."""
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
     features = vectors * np.sqrt(np.maximum(values, 0))
