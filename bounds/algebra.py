@@ -24,7 +24,7 @@ class Vanishes(Step):
 
 @dataclass(frozen=True)
 class Nonnegative(Step):
-    """Each expression is a polynomial in symbols that are at least 0, without a negative coefficient."""
+    """Each expression is a polynomial without a negative coefficient, in symbols that are at least 0."""
 
     expressions: tuple[sp.Expr, ...] = ()
     symbols: tuple[sp.Symbol, ...] = ()

@@ -17,7 +17,7 @@ from ntkfl.problem import Weights
 Result = TypeVar("Result")
 
 ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # beside `describe`
-READ_FROM = {  # what reports call it, and where a case with a problem and a setup has it
+READ_FROM = {  # word in a report -> attribute of a case that has a problem and a setup
     "problem": "problem.name",
     "n": "problem.n",
     "N": "problem.n_clients",
@@ -28,10 +28,10 @@ READ_FROM = {  # what reports call it, and where a case with a problem and a set
 
 
 class TooCostly(Exception):
-    """A case could be known better, at a cost that nobody pays; the message says which, and what would do."""
+    """A sharper version of a case is too expensive to compute; the message names the case and what would suffice."""
 
 
-NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised where a case has no value, as where a run overflows
+NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has no value: its run overflows, say
 
 
 class computed_once(cached_property[Result]):
@@ -56,7 +56,7 @@ class computed_once(cached_property[Result]):
 
 
 class prepared(computed_once[Result]):
-    """A property that takes long: `prepare` computes it ahead."""
+    """A property that takes long to compute; `prepare` computes it ahead."""
 
 
 class Case:
@@ -68,17 +68,17 @@ class Case:
 
     @property
     def n_runs(self) -> int:
-        """The number of admitted cases that it counts as: a ladder consists of many runs."""
+        """Number of admitted cases that this case counts as; a ladder counts as its many runs."""
         return 1
 
     @property
     def rigour(self) -> Rigour:
-        """How far the quantities computed from it may be trusted."""
+        """How far the quantities computed from the case may be trusted."""
         return Rigour.MEASURED
 
     @property
     def computed(self) -> str:
-        """How it is computed, in words."""
+        """How the quantities of the case are computed, in words."""
         return "as it is"
 
     @property
@@ -87,23 +87,23 @@ class Case:
         return None
 
     def prepare(self) -> None:
-        """Do now what takes long; a thread can, while another case is judged."""
+        """Compute the slow quantities now; a thread can do so while another case is judged."""
         for name, member in getmembers_static(type(self)):
             if isinstance(member, prepared):
                 getattr(self, name)
 
     def sharper(self) -> Case | None:
-        """The same case with smaller errors; None where there is none.
+        """The same case with smaller errors; None: there is no such case.
 
-        Near decisions are repeated on it, and a violation is confirmed on it.
+        A close decision is repeated on the sharper case, and a violation is confirmed on it.
 
         Raises:
-            TooCostly: there is one, but it is too large to be computed.
+            TooCostly: the sharper case is too large to be computed.
         """
         return None
 
     def first_look(self, share: float) -> Case:
-        """The same case with fewer networks, where fewer often decide; itself where they do not.
+        """The same case with fewer networks, if fewer often decide; otherwise the case itself.
 
         Args:
             share: share of the networks, above 0.
@@ -120,31 +120,31 @@ class Case:
         return self.fresh()
 
     def plain(self) -> Any:
-        """The same case in plain float64, nothing of it compiled, for a search that looks at each once."""
+        """The same case in plain float64 without compiled code, for a search that evaluates each case once."""
         return self
 
     def redrawn(self, seed: int) -> Case:
-        """The same case with what is random in it drawn anew.
+        """The same case with its random parts drawn anew.
 
         Args:
             seed: a whole number, at least 0.
 
         Raises:
-            ValueError: nothing is.
+            ValueError: nothing in the case is random.
         """
         raise ValueError(f"a {type(self).__name__} has no network to draw anew, so a probability cannot be counted")
 
     def describe(self) -> dict[str, Any]:
-        """What identifies it in a report.
+        """What identifies the case in a report.
 
         Raises:
-            NotImplementedError: a class without it.
+            NotImplementedError: the class does not define `describe`.
         """
         raise NotImplementedError(f"{type(self).__name__} describes nothing; write describe(self), a dict for reports")
 
 
 class _Bare(Case):
-    """In place of an object that is no `Case`: it can only describe itself."""
+    """Stands for an object that is no `Case` and can only describe itself."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -169,7 +169,7 @@ def case_of(thing: Any) -> Case:
         thing: any object.
 
     Raises:
-        TypeError: an object with attributes that only a `Case` has, which is no `Case`.
+        TypeError: the object is no `Case`, but has attributes that only a `Case` has.
     """
     if isinstance(thing, Case):
         return thing
@@ -180,7 +180,7 @@ def case_of(thing: Any) -> Case:
 
 
 def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
-    """The method `describe` of a class of cases that says these of each.
+    """A method `describe` for a class of cases; it reports the named attributes.
 
     Args:
         words: words of READ_FROM, or attributes of the case.
@@ -196,7 +196,7 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
-    """The Gaussian network of a seed, in the shapes of this one.
+    """The Gaussian network of a seed, with the shapes of a given network.
 
     Args:
         weights: the network whose shapes are taken.

@@ -26,7 +26,7 @@ def _constants(case: AlignedPair) -> dict:
 
 
 def steep_loss() -> AlignedPair:
-    """The squared loss far from the labels and no R: its slope exceeds 1, the constant used without R."""
+    """The squared loss far from the labels, where its slope exceeds 1, the constant that is used if no R is given."""
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 
@@ -42,8 +42,9 @@ STATEMENTS = (
             note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
             "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, D_U and D_V the layers' distances and "
             "M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order of the "
-            "units: of all orders the aligned one has the least right side, and it bounds the least barrier of all. "
-            f"Of {PAPERS} none has a bound",
+            "units. So the aligned order has the least right side of all orders, and this right side bounds the least "
+            "of their barriers. "
+            f"No bound is in {PAPERS}",
         ),
         hypotheses=(
             Hypothesis(LIPSCHITZ_LOSS.name, LIPSCHITZ_LOSS.says, lambda case: LIPSCHITZ_LOSS.margin(case.aligned)),

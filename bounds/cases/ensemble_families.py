@@ -19,7 +19,7 @@ WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in unit
 
 
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
-    """M draws of a Gaussian initialisation; each client adds one move to every draw, and another to each."""
+    """M draws of a Gaussian initialisation; a client adds one move to all draws, and another to each draw."""
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 
     def entries(*shape: int) -> np.ndarray:
@@ -53,7 +53,7 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
 
 
 def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
-    """At most MOST samples, every client's share kept, or equally many of each."""
+    """At most MOST samples: every client keeps its share, or all keep equally many."""
     rows = problem.clients()
     counts = [len(row) for row in rows]
     if equal:

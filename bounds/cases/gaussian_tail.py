@@ -41,7 +41,7 @@ def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:
 
 
 def _any_tail(largest: float, unit_sigma: bool) -> SearchStrategy[GaussianTail]:
-    """The same: sigma and t/sigma log-uniform."""
+    """Tails with log-uniform sigma and t/sigma."""
     sigma = st.just(1.0) if unit_sigma else log_uniform(1 / 16, 16)
     ratio = log_uniform(1e-6, largest)
     return st.builds(lambda ratio, sigma: GaussianTail(ratio * sigma, sigma), ratio, sigma)

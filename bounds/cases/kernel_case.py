@@ -109,8 +109,8 @@ class KernelCase(Case):
     def map_eigenvalues(self) -> Estimate:
         """Eigenvalues of M, descending, by a general solver in balls; imaginary parts count as error.
 
-        M is similar to a symmetric matrix by L, so that an error E of its entries moves no eigenvalue by more than
-        n cond(L) |E| (Bauer and Fike, with room for their order).
+        L makes M similar to a symmetric matrix, so that an error E in the entries of M moves no eigenvalue by more than
+        n cond(L) |E| (Bauer and Fike; the factor n allows for the eigenvalues' order).
         """
         round_map = self.round_map
         with precision(BITS):
@@ -153,7 +153,8 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
     """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
 
-    `reach`: the largest eta_l q. `most`: the number of seeds, for statements that take long on each case. `steps`:
+    `reach`: the largest eta_l q. `most`: the largest number of seeds, for statements that take long on each case.
+    `steps`:
         whether the statement depends on the steps; otherwise the rows of a user's file are one case for all seeds.
     """
     user, families = options.data is not None, []

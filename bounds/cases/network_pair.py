@@ -93,9 +93,9 @@ class NetworkPair(Case):
 
 
 def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
-    """Gaussian networks, far or near, wide or of one unit; of one output with every loss, of several with one.
+    """Gaussian networks, far or near, wide or of one unit; one output comes with every loss, several with one loss.
 
-    Every third pair is a single unit seen by a single input, where the bound is sharp.
+    Every third pair has a single unit and a single input, where the bound is sharp.
     """
     rng = np.random.default_rng([seed, 22])
     if rows is not None:
@@ -118,7 +118,7 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
 def _gaussian_pair(
     rng: np.random.Generator, shape: tuple[int, int], outputs: int, seed: int
 ) -> tuple[TwoLayer, TwoLayer]:
-    """A network and one at any distance from it; of even seeds with another readout altogether."""
+    """Two networks at any distance; for even seeds the second readout is independent of the first."""
     scale, spread = np.exp(rng.uniform(-1, 2, 2))
     readout = shape[:1] if outputs == 1 else (outputs, shape[0])
     first, step = (
@@ -129,7 +129,7 @@ def _gaussian_pair(
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes; for absolute and squared loss labels beyond most outputs, where these are nearly linear."""
+    """Classes; for absolute and squared loss labels beyond most outputs, where these losses are nearly linear."""
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)
@@ -154,8 +154,8 @@ def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
     return NetworkPair(first, second, np.ones((1, 1)), np.array([1]), CROSS_ENTROPY.name)
 
 
-# On these cross-entropy is as steep as it gets, sqrt 2, all along the segment. Even seeds have a kink, odd ones the
-# product of the layers' differences.
+# On these pairs cross-entropy has its largest slope, sqrt 2, all along the segment. Even seeds have a kink, odd seeds
+# the product of the layers' differences.
 STEEP_PAIRS = Family(
     "steep pairs, 3 outputs, cross-entropy",
     _steep_pair,

@@ -30,12 +30,12 @@ def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
 
 
 def _alternating() -> KernelCase:
-    """Two local steps at eta_l q = 2.5: every client overshoots twice, which is no step towards the labels at all."""
+    """Two local steps at eta_l q = 2.5: every client overshoots twice and ends farther from its labels."""
     return orthogonal_points(Setup(eta_local=5.0, local_steps=2))
 
 
 def _eager_server() -> KernelCase:
-    """One client whose step is stable alone (eta_l q = 1.9), and a server that steps half as far again."""
+    """One client whose step is stable alone (eta_l q = 1.9), and a server step of 1.5."""
     return orthogonal_points(Setup(eta_local=3.8, eta_global=1.5, local_steps=1))
 
 
@@ -47,9 +47,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="q runs over the eigenvalues of the clients' blocks; the second part is the spectral radius of "
-            "M against 1. "
-            "From H <= N blockdiag(H_cc)",
+            note="q runs over the eigenvalues of the clients' blocks; the second part compares the spectral radius of "
+            "M with 1. The proof uses H <= N blockdiag(H_cc)",
         ),
         hypotheses=(
             at_most(150),

@@ -15,7 +15,7 @@ from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
 SYSTEMATIC = 0.02  # growth of the maximum over neurons when rare patterns appear: neither a shift nor a power shows it
-WIDEST = 3  # rungs that a measured coefficient is taken from
+WIDEST = 3  # number of the widest rungs, on which a coefficient is measured
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Quantity:
 
     name: str  # as the table of exponents calls it
     exponent: sp.Rational  # the power claimed
-    # from a ladder one value a width, or the samples of its networks, whose RMS counts
+    # of a ladder: one value for each width, or one array of samples for each width, whose RMS is taken
     values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
     biased: bool = True  # whether a next-order term is to be admitted (see `slopes.slope`)
     exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
@@ -58,13 +58,13 @@ def mean_part(name: str) -> Callable[[Any], np.ndarray]:
 
 
 def spread_part(name: str) -> Callable[[Any], Sequence[np.ndarray]]:
-    """How far each network's statistic is from that mean; see `WidthLadder.split`."""
+    """The distance of each network's statistic from the mean over networks; see `WidthLadder.split`."""
     return lambda ladder: ladder.split(name)[1]
 
 
 @dataclass(frozen=True, eq=False)
 class WidthRate(Statement):
-    """A statement of kind rate together with the quantities that its formula gives the exponents of."""
+    """A statement of kind rate, together with the quantities whose exponents its formula gives."""
 
     quantities: tuple[Quantity, ...] = ()
 
@@ -81,7 +81,7 @@ def width_rate(
     note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
-    """The statement that each quantity has its exponent; its mutants are a quarter or a half away, either way."""
+    """The statement that each quantity has its exponent; a mutant's exponents are larger or smaller by 1/4 or 1/2."""
     return WidthRate(
         id=id,
         title=title,

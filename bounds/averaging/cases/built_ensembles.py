@@ -7,7 +7,7 @@ from ntkfl.problem import Problem
 
 
 def across_a_kink() -> Ensemble:
-    """f = relu(x) and f = relu(-x) averaged to 0: seen at x = 1 the pattern of one client differs from the other's."""
+    """Clients with the networks relu(x) and relu(-x), whose average is 0: their activation patterns differ at x = 1."""
     problem = Problem(np.ones((2, 1)), np.array([0.5, 0.5]), np.array([0, 1]), name="a kink between two clients")
     return Ensemble(problem, 1e-6 * np.array([[[[1.0]], [[-1.0]]]]), np.ones((1, 2, 1)))
 

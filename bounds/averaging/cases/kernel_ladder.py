@@ -22,7 +22,7 @@ ONCE, SQUARED = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class KernelLadder(Case):
-    """Kernel matrices on the samples D of all clients; the first `own` of them are client k's.
+    """Kernel matrices on the samples D of all clients; the first `own` samples are client k's.
 
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.
@@ -69,7 +69,7 @@ class KernelLadder(Case):
 
     @property
     def diagonal_spread(self) -> float:
-        """How much K(x, x) varies over the client's samples, at most."""
+        """Largest spread of K(x, x) over the client's samples: largest less smallest value, at the worst rung."""
         return max(float(np.ptp(np.diag(kernel)[: self.own])) for kernel in self.kernels)
 
     @cached_property
@@ -97,7 +97,7 @@ class KernelLadder(Case):
     def remainders(self, power: int, *, unbiased: bool) -> Estimate:
         """E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D) by rung, MMD with the kernel K^power.
 
-        `unbiased`: the U-statistic, which leaves pairs of one and the same sample out; else the V-statistic.
+        `unbiased`: the U-statistic, which leaves out the pair of a sample with itself; else the V-statistic.
         """
         with precision():
             pairs = zip(self.kernels, self.posterior_variances, strict=True)
@@ -128,7 +128,7 @@ def _mean_apart(block: np.ndarray) -> arb:
 
 
 def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.ndarray) -> KernelLadder:
-    """The ladder K(X,X) = lam I + eps * between with the same other entries on every rung, eps halved each time.
+    """The ladder K(X,X) = lam I + eps * between; eps halves from rung to rung, and all other entries stay.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
     1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is the common part of the other clients' samples that this
@@ -152,7 +152,7 @@ def _ladder(seed: int) -> KernelLadder:
 
 
 def _between(entries: np.ndarray) -> np.ndarray:
-    """The part above the diagonal, on both sides of it."""
+    """The part above the diagonal, mirrored below the diagonal."""
     return np.triu(entries, 1) + np.triu(entries, 1).T
 
 
@@ -162,7 +162,7 @@ def _integers(shape: tuple[int, int], size: int) -> SearchStrategy[np.ndarray]:
 
 @st.composite
 def _integer_ladders(draw: DrawFn) -> KernelLadder:
-    """With small integers in every block."""
+    """Ladders with small integers in every block."""
     own, others = draw(st.integers(2, 3)), draw(st.integers(1, 3))
     block = draw(_integers((own, own), 1).map(_between).filter(np.any))
     lam = float(draw(st.integers(1, 8)))
