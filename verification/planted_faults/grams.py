@@ -25,7 +25,7 @@ def _without_ties(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_too_many(safe: np.ndarray) -> np.ndarray:
-    """The unsafe neuron that comes first counts as safe, of every sample."""
+    """For every sample, its first unsafe neuron counts as safe."""
     return safe | (np.cumsum(~safe, axis=1) == 1)
 
 
