@@ -17,8 +17,9 @@ def cite(
 ) -> None:
     """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this version of this tool.
 
-    For a statement that differs from what holds, there is an entry for the finding too, with its address and its check.
-    Without an argument: all papers whose statements are checked here. `ntkfl cite fl-ntk/B.12 >> references.bib`
+    If a printed form of the statement fails, there is an entry for this finding too, with its address and the command
+    that checks it. Without an argument: all papers whose statements are checked here. `ntkfl cite fl-ntk/B.12 >>
+    references.bib`
     """
     from experiments.citing import citation
 

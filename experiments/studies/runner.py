@@ -19,15 +19,15 @@ from ntkfl.memory import require
 from verification.processes import cores
 
 SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
-SECONDS_BETWEEN_LOOKS = 0.5  # at cells that another process works on
+SECONDS_BETWEEN_LOOKS = 0.5  # between two looks at the cells on which another process works
 Report = Callable[[Cell, Status], None]
 
 
 class Workers(Protocol):
-    """Whoever measures: in this process, in others on this machine, or on a cluster."""
+    """What measures cells: this process, other processes on this machine, or a cluster."""
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it, as they finish.
+        """Each cell with its result, as cells finish.
 
         Args:
             cells: to be measured.

@@ -36,7 +36,7 @@ AS_MANY = "N"  # a server step equal to the number of clients
 
 
 def problem_of(name: str, clients: int, seed: int) -> Problem:
-    """The samples of a seed on so many clients, which take turns in an order that does not depend on their number."""
+    """The samples of a seed, dealt to the clients in turn; the samples' order is the same for any number of clients."""
     whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1) if name == SPHERE else data_of(name, seed)
     return replace(whole, owner=np.random.default_rng([seed, 7]).permutation(whole.n) % clients)
 
@@ -99,7 +99,8 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
     """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for `most` rounds and a leg more.
 
-    If a leg overflows, the last residual is infinite, so that the cell counts: its kernel regime called it stable.
+    If a leg overflows, the last residual is infinite. The cell is kept, since the kernel regime called its steps
+    stable.
     """
     residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:
@@ -128,7 +129,7 @@ def _flow_time(name: str, seed: int) -> tuple[float, float]:
 
 
 def _seconds(point: Point) -> float:
-    """Processor time, roughly: rounds times what one takes, which grows with samples and local steps."""
+    """Rough processor time: rounds times the time of a round, which grows with samples and local steps."""
     clients, setup = point["clients"], setup_of(point)
     if point[DATA] == SPHERE:
         return 0.1 + 0.003 * clients / setup.eta_local
@@ -231,7 +232,7 @@ ON_SPHERE = Study(
     quantities=(
         Quantity("rate", "spectral radius of the round map of the kernel regime"),
         Quantity("rate_bound", "X.3b's bound on it, where its hypotheses hold"),
-        Quantity("rounds_limit", "first round with a hundredth of the residual, kernel regime", "rounds"),
+        Quantity("rounds_limit", "first round with a hundredth of the residual, in the kernel regime", "rounds"),
         Quantity("rounds_run", "the same of the network; inf: more than were run", "rounds"),
         Quantity("rounds_bound", "the same by Theorem B.3's rate", "rounds"),
         Quantity("over_bound", "max_t |y - y(t)|^2 over Theorem B.3's bound, of the network"),

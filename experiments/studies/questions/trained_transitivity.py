@@ -104,15 +104,16 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     claim = "sup over alpha of E_x |z_x(alpha)| <= R2, from one pass over the data"
     yield upper(claim, "fedgucci/R2", cells.gap, cells.data_bound, unsure)
     claim = "sup over alpha of E_x |z_x(alpha)| <= Theorem 3.5 at the side of the cube that holds both"
-    note = "trained networks are not drawn from the cube, so that the theorem does not say it"
+    note = "trained networks are not drawn from the cube, so that the theorem does not cover them"
     yield upper(claim, "fedgucci/F9", cells.gap, cells.theorem, unsure, failure=DELTA, note=note)
 
 
 def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
     """Spearman's correlation of epsilon with the barrier within groups of equal `fixed`: positive in the mean.
 
-    The interval is Student's over the seeds, each the mean of its groups; where a group has several seeds, over the
-    groups, as if they were drawn apart. Groups in which either does not vary say nothing.
+    The interval is Student's over the seeds, each represented by the mean of its groups. If a group has several seeds,
+    the interval is over the groups, as if these were independent. A group is left out if one of the two does not vary
+    in it.
     """
     claim = f"a lower largest loss on the way to the anchor goes with a lower barrier: rank correlation, {what}"
     epsilon, wall = (_grouped(quantity, fixed) for quantity in (cells.epsilon, cells.barrier))
