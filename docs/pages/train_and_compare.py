@@ -24,9 +24,9 @@
 # %% [markdown]
 # `config.toml` has all settings that decide the run, the defaults too. `metrics.csv` has one row for each round, with
 # units in its header. `checkpoint.safetensors` is the state of the server and of every client. `outcome.txt` says
-# whether the run was trained. A run that has diverged, or is no better than an answer that looks at no input, says so
-# there and in its last line, and ends with exit status 1. A run that was stopped, or killed, goes on bit for bit as if
-# it had not been; `--rounds` takes it further:
+# whether the run was trained. A run that has diverged, or is no better than a constant answer, says so there and in its
+# last line, and ends with exit status 1. A run that was stopped, or killed, resumes with the same bits as an
+# uninterrupted run; `--rounds` takes it further:
 
 # %% tags=["noise:0.1"]
 # !ntkfl train --resume --rounds 9 --out runs/first 2>/dev/null
