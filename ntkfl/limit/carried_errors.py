@@ -85,9 +85,8 @@ class Margins:
         if response is None:
             raise ValueError(
                 "no error bound is proved for this method with tiles: there is one for fl-ntk, fedavg, fedprox, "
-                "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic. `residual` and "
-                "`predict` give "
-                "the numbers without a bound"
+                "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic, without momentum of the "
+                "clients. `residual` and `predict` give the numbers without a bound"
             )
         tiles, steps = errors.tiles, np.stack(list(work.local_steps()))
         length, plain = steps.sum(axis=0), work.response(round.pull)

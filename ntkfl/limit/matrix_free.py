@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the outermost eigenvalues
+WHOLE = 500  # most samples where a round is decomposed in place of that search
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
 LONGEST = 1e60  # a round's response from which on squares of later products overflow
@@ -157,7 +158,10 @@ class MatrixFreeRegime(LinearRegime):
         (smallest, off), (largest, far) = (_end(operator, end) for end in (False, True))
         least = max(0.0, smallest - off - noise)
         least = least if 2 * (off + noise) < smallest else 0.0
-        method, above = "LOBPCG with its residual", min(largest + far + noise, max(self._largest_at_most, largest))
+        method, above = (
+            "eigenvectors with their residuals",
+            min(largest + far + noise, max(self._largest_at_most, largest)),
+        )
         return (
             Estimate.between(least, max(smallest + noise, 0.0), method),
             Estimate.between(largest - noise, above, method),
@@ -212,10 +216,13 @@ class MatrixFreeRegime(LinearRegime):
         if self.step_warning:
             return False
         if self.outermost is None or self.outermost[0].lo <= 0:
-            raise ValueError(
-                f"whether every residual of {self.method} goes to 0 is not resolved: the smallest eigenvalue of the "
-                "round is below what rounding and the search leave"
+            unknown = (
+                "its rounds have no symmetric map whose smallest eigenvalue would say it; take matrix_free=False and "
+                "fewer samples"
+                if self.outermost is None
+                else "the smallest eigenvalue of the round is below what rounding and the search leave"
             )
+            raise ValueError(f"whether every residual of {self.method} goes to 0 is not resolved: {unknown}")
         return True
 
     @cached_property
@@ -512,11 +519,11 @@ class MatrixFreeRegime(LinearRegime):
 def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
     """The outermost eigenvalue by the search, and a distance within which there surely is an eigenvalue."""
     n = operator.shape[0]
-    start = np.random.default_rng(0).standard_normal((n, min(VECTORS, n)))
-    if n < 5 * VECTORS:  # which is no search
+    if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG searches from five times its vectors on
         values, vectors = np.linalg.eigh(operator @ np.eye(n))
         vector = vectors[:, -1 if largest else 0]
     else:
+        start = np.random.default_rng(0).standard_normal((n, VECTORS))
         with warnings.catch_warnings():
             # warnings about a search that is cut short: the residual shows it
             warnings.simplefilter("ignore", UserWarning)
