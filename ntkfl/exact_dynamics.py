@@ -28,6 +28,7 @@ from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import Problem, Setup
+from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -524,7 +525,7 @@ def _of_one_round(
     regime, options = _server_step_in_options(regime, method, options)
     cohort = len(given) or cohort_size(regime.problem.n_clients, participation)
     LocalWork(batch_size=batch_size)  # it says what a batch size may be
-    if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
+    if not (is_number(noise) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
     built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort, given=given)
     if shuffled:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from ntkfl.ranges import is_number
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
 
@@ -226,9 +229,9 @@ class Setup:
             require_size(name, getattr(self, name))
         for name in ("sigma", "eta_local", "eta_global"):
             value = getattr(self, name)
-            if not isinstance(value, float | int | np.number) or not (np.isfinite(value) and value > 0):
+            if not (is_number(value) and 0 < value < np.inf):
                 raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
-        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
+        if not (is_number(self.seed, Integral) and 0 <= self.seed < 2**63):
             raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")
 
 
@@ -237,7 +240,7 @@ def require_size(name: str, value: int, least: int = 1) -> None:
 
     True and False do not count as integers.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not is_number(value, Integral) or value < least:
         wanted = "a positive integer" if least == 1 else f"an integer, {least} or more"
         raise ValueError(f"{name} is {value!r}; it must be {wanted}")
 

@@ -1,4 +1,4 @@
-"""Real numbers outside a range, refused with a sentence that says which; of integers: `problem.require_size`."""
+"""What counts as a number, and numbers outside a range, refused with a sentence; integers: `problem.require_size`."""
 
 from collections.abc import Callable
 from numbers import Real
@@ -13,13 +13,18 @@ RANGES: dict[str, Callable[[float], bool]] = {
 }
 
 
+def is_number(value: object, kind: type = Real) -> bool:
+    """Whether a value is a number of this kind, such as `numbers.Integral`; True and False are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def require_number(what: str, value: float, must: str) -> None:
     """Refuse a number outside its range, and a value that is no real number; NaN lies in no range.
 
     Raises:
         ValueError: "momentum is 1; it must lie in [0, 1)", say.
     """
-    if not isinstance(value, Real):
+    if not is_number(value):
         raise ValueError(f"{what} is {value!r}; it must be a number, and {must}")
     if not RANGES[must](value):
         raise ValueError(f"{what} is {value:g}; it must {must}")

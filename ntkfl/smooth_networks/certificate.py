@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.problem import Problem, checked_rows, require_problem
-from ntkfl.ranges import require_number
+from ntkfl.ranges import is_number, require_number
 from ntkfl.smooth_networks.checkpoint import Checkpoint
 from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_each
 from ntkfl.smooth_networks.layers import Layer
@@ -218,7 +217,7 @@ def certify_network(
     """
     require_problem(problem)
     require_number("visits", visits, "be 1 or more, and finite")
-    if step is not None and not (isinstance(step, Real) and 0 < step < np.inf):
+    if step is not None and not (is_number(step) and 0 < step < np.inf):
         raise ValueError(f"step is {step!r}; it must be a positive number, or None")
     return certify_layers(layers_of(network, params, problem.d), problem, visits, step, memory)
 

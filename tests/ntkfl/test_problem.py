@@ -132,7 +132,7 @@ def test_rows_off_the_sphere_are_named_with_the_remedy():
 
 
 SIZES = [(name, value) for name in ("width", "local_steps", "rounds") for value in (0, -1, 2.0, True, "3")]
-POSITIVE = [(name, v) for name in ("sigma", "eta_local", "eta_global") for v in (0.0, -0.1, np.nan, np.inf)]
+POSITIVE = [(name, v) for name in ("sigma", "eta_local", "eta_global") for v in (0.0, -0.1, np.nan, np.inf, True)]
 
 
 @pytest.mark.parametrize(("name", "value"), SIZES)
@@ -147,7 +147,7 @@ def test_steps_and_sigma_are_positive_and_finite(name, value):
         Setup(**{name: value})
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 0.5])
+@pytest.mark.parametrize("seed", [-1, 2**63, 0.5, True])
 def test_a_seed_is_a_63_bit_integer(seed):
     with pytest.raises(ValueError, match=re.escape(f"seed is {seed!r}; it must be an integer from 0 to 2^63 - 1")):
         Setup(seed=seed)

@@ -36,6 +36,13 @@ def test_a_range_has_its_ends_and_no_nan(must):
         assert str(error.value) == f"tau is {value:g}; it must {must}"
 
 
+@pytest.mark.parametrize("must", RANGES)
+def test_a_truth_value_is_no_number(must):
+    for value in (True, False, np.True_):
+        with pytest.raises(ValueError, match=rf"tau is {value!r}; it must be a number, and "):
+            require_number("tau", value, must)
+
+
 def test_a_positive_integer_is_one_of_any_type_and_nothing_else():
     for value in (1, 7, np.int64(3)):
         require_size("anchors", value)
