@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ntkfl.problem import require_kind
+import numpy as np
+
+from ntkfl.estimate import Estimate, NotFinite
+from ntkfl.memory import require
+from ntkfl.problem import finite_array, require_kind
 from ntkfl.smooth_networks.jax_layers import jax_layers
 from ntkfl.smooth_networks.layers import Layer, of_module, of_wide
+from ntkfl.smooth_networks.passes import passed
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ntkfl.training.models.wide_networks import WideNetwork
+
+PROBES = 2  # inputs at which a torch module is computed
+ROUNDINGS = 4  # proven rounding bounds that torch's own numbers may be away
 
 
 def layers_of(
@@ -66,4 +74,55 @@ def layers_of(
                 )
     if not any(layer.trained for layer in layers):
         raise ValueError("no layer of the network is trained: nothing can change")
+    if isinstance(network, nn.Module):
+        own = dict(network.named_parameters())
+        given = {name: finite_array(name, value) for name, value in (own if params is None else params).items()}
+        require(
+            "comparing a torch module with its layers", lambda of: 48.0 * of, of=sum(v.size for v in given.values())
+        )
+        _require_same(network, layers, given)
+        rng = np.random.default_rng(1)
+        drawn = {name: rng.standard_normal(v.shape) / np.sqrt(v[0].size) for name, v in given.items()}
+        _require_same(network, of_module(network, drawn, features), drawn)
     return layers
+
+
+def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[str, np.ndarray]) -> None:
+    """Compare outputs and a gradient with those that torch computes, at drawn inputs: a forward may be patched.
+
+    Weights so large that nothing is finite there are not compared. What depends on the inputs may go unseen.
+
+    Raises:
+        ValueError: they differ by more than rounding, or torch cannot compute the outputs.
+    """
+    import torch
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((PROBES, layers[0].takes))
+    try:
+        done = passed(layers, x)
+        b = rng.standard_normal(done.outputs.value.shape)
+        kernel = done.kernel([done.input_products(k) for k in range(len(layers))])
+        squared = Estimate.exact(b.reshape(-1)) @ (kernel @ b.reshape(-1))
+    except NotFinite:
+        return
+    own = {name: torch.tensor(value, requires_grad=True) for name, value in params.items()}
+    trained = [own[name] for name, value in module.named_parameters() if value.requires_grad]
+    try:
+        with torch.enable_grad():
+            f = torch.func.functional_call(module, own, torch.tensor(x))
+            gradients = torch.autograd.grad((f * torch.tensor(b)).sum(), trained, allow_unused=True)
+    except (RuntimeError, TypeError, ValueError) as error:
+        said = str(error).splitlines()[0]
+        raise ValueError(f"the network cannot be computed at x of shape {x.shape} in float64: {said}") from error
+    length = sum(float((part**2).sum()) for part in gradients if part is not None)
+    for what, read, its in (
+        ("outputs", done.outputs, f.detach().numpy()),
+        ("gradients", squared, np.array(length)),
+    ):
+        rounding = ROUNDINGS * read.error + 2.0**-53 * sum(part.numel() for part in trained) * np.abs(its)
+        if its.shape != read.value.shape or not (np.abs(its - read.value) <= rounding).all():
+            raise ValueError(
+                f"the {what} of the network, computed by torch, are not those of its layers as torch documents them: "
+                "some forward is not torch's own"
+            )

@@ -455,6 +455,55 @@ def test_hooks_on_all_modules_are_refused(kind):
         hook.remove()
 
 
+def _plain(self, x):
+    return nn.functional.linear(x, self.weight, self.bias)
+
+
+@pytest.mark.parametrize(
+    ("forward", "what"),
+    [
+        (lambda self, x: _plain(self, x) * (1 + 1e-10), "outputs"),
+        (lambda self, x: _plain(self.float(), x.float()).double(), "outputs"),
+        (lambda self, x: nn.functional.linear(x, self.weight.detach(), self.bias), "gradients"),
+        (lambda self, x: _plain(self, x.detach()), "gradients"),
+        (lambda self, x: _plain(self, x.clamp(-1e-3, 1e-3)), "outputs"),
+    ],
+    ids=["longer", "float32", "weights fixed", "cut", "clamped"],
+)
+@pytest.mark.parametrize("readout", [None, 0.0, 1e300])
+def test_a_forward_that_is_not_torchs_own_is_refused(forward, what, readout, monkeypatch):
+    """Also behind a readout of zeros, and where this network's own outputs are beyond float64."""
+    net, problem = module(1), near(module(1), 4, CERTIFIED)
+    if readout is not None:
+        nn.init.constant_(net[4].weight, readout)
+        nn.init.constant_(net[2].weight, readout)
+    monkeypatch.setattr(nn.Linear, "forward", forward)
+    with pytest.raises(ValueError, match=r"of the network, computed by torch, are not those of its layers") as error:
+        certify_network(net, None, problem)
+    if readout is None:
+        assert str(error.value).startswith(f"the {what} of")
+    monkeypatch.undo()
+    assert certify_network(module(1), None, problem).certified
+
+
+def test_layers_of_a_class_derived_from_torchs_are_refused():
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Backwards(nn.Sequential):
+        def forward(self, x):
+            return -super().forward(x)
+
+    problem = Problem(np.eye(4), np.zeros(4))
+    for net, why in (
+        (nn.Sequential(Doubled(4, 3), nn.Tanh(), nn.Linear(3, 1)), "layer 0 is Doubled"),
+        (Backwards(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), "layer network is Backwards"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            certify_network(net, None, problem)
+
+
 def test_weights_that_do_not_fit_are_refused():
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     given = {name: value.detach() for name, value in net.named_parameters()}
@@ -499,6 +548,8 @@ def test_weights_that_do_not_fit_are_refused():
         ({"step": 0.0}, "step is 0.0"),
         ({"step": np.nan}, "step"),
         ({"step": "long"}, "step is 'long'; it must be a positive number, or None"),
+        ({"step": True}, "step is True; it must be a positive number, or None"),
+        ({"visits": True}, "visits is True; it must be a number"),
         ({"memory": "all"}, "memory is 'all'; it must be a number"),
     ):
         with pytest.raises(ValueError, match=why):
