@@ -15,12 +15,13 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
-    GO_ON,
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
     after_rounds,
     last_judged,
+    named_place,
+    of_file,
     on_tests,
     replay,
     require_attack,
@@ -36,12 +37,13 @@ from experiments.console.output_files import as_json, picture_kind, reserved
 if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
+    from ntkfl.any_order.watching import Network
     from ntkfl.connectivity.affine_network import AffineTwoLayer
     from ntkfl.limit.convex_loss import ConvexLoss
-    from ntkfl.problem import Problem, Setup, Weights
+    from ntkfl.problem import Problem, Setup
 
     Either: TypeAlias = AnyOrderCertificate | MethodCertificate
-    Certify: TypeAlias = Callable[[Problem, Weights | AffineTwoLayer], Either]
+    Certify: TypeAlias = Callable[[Problem, Network], Either]
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ class AnyOrder:
 
     def check(self) -> None:
         """Raise ValueError where the options do not go together."""
-        if self.weights is not None and (self.watch or self.after or self.momentum):
-            raise ValueError("--weights brings a trained network; --watch, --after and --momentum train one: choose")
+        if self.weights is not None and self.momentum:
+            raise ValueError("--momentum is tuned for networks that are drawn here; leave it out with --weights")
         if self.momentum and self.loss not in (None, "squares"):
             raise ValueError(f"--momentum is tuned for squares; leave it out with --loss {self.loss}")
         if self.export is not None and self.loss not in (None, "squares"):
@@ -123,12 +125,9 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
             require_tests(problem)
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
-            if network is not None:
-                round_, certificate = 0, asked.certifier(setup)(problem, network)
-            else:
-                round_, certificate = _trained(problem, setup, asked, options.rounds)
-        where = f"network of {asked.weights}" if asked.weights else f"network after round {round_}"
-        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
+            round_, certificate = _trained(problem, setup, asked, options.rounds, network)
+        where = named_place(asked.weights, round_)
+        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  network {where}")
         if not certificate.certified and certificate.needed_residual is not None:
             typer.echo(f"  to train on: {_further(options, setup, asked, round_)}")
         tested = on_tests(certificate, problem) if asked.test else {}
@@ -176,19 +175,19 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 
 
 def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> str:
-    """What trains on until a network certifies; a network of a file is trained on by what has trained it."""
-    if asked.weights is not None:
-        return GO_ON
-    words = [*watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
+    """What trains on until a network certifies."""
+    words = [*of_file(asked.weights), *watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
     return replay(asked.command, options, setup, *words)
 
 
-def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None) -> tuple[int, Either]:
+def _trained(
+    problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
+) -> tuple[int, Either]:
     """The first round that certifies, or the last one judged."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
     certify = asked.certifier(setup)
-    how: dict[str, Any] = {"momentum": asked.momentum, "loss": asked.trained_on}
+    how: dict[str, Any] = {"momentum": asked.momentum, "loss": asked.trained_on, "start": start}
     if not asked.watch:
         return asked.after, certify_after(problem, setup, asked.after, asked.every, certify, **how)
     limit = WATCHED_ROUNDS if rounds is None else rounds
@@ -236,8 +235,7 @@ def _record(
     """The certificate, what identifies the network, and the command that certifies it again."""
     from ntkfl.trajectory import provenance
 
-    words = [f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else []
-    words += after_rounds(round_, asked.every)
+    words = [*of_file(asked.weights), *after_rounds(round_, asked.every)]
     words += ["--momentum"] if asked.momentum and round_ else []
     return {
         **certificate.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -11,6 +12,7 @@ from experiments.console.interruptible import if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
@@ -57,7 +59,16 @@ def after_rounds(rounds: int, every: int) -> list[str]:
     return [f"--after {rounds} --every {every}"] if rounds else []
 
 
-GO_ON = "go on in your own program, save the weights and ask again"
+def of_file(weights: Path | None) -> list[str]:
+    """The words that name the file of a network; none without one."""
+    return [] if weights is None else [f"--weights {shlex.quote(str(weights))}"]
+
+
+def named_place(weights: Path | None, round_: int) -> str:
+    """Where the network is from: a file, a round, or a round after a file."""
+    if weights is None:
+        return f"after round {round_}"
+    return f"of {weights}" + (f" after round {round_}" if round_ else "")
 
 
 def watch_further(every: int, round_: int) -> list[str]:

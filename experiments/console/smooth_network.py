@@ -14,12 +14,13 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
-    GO_ON,
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
     after_rounds,
     last_judged,
+    named_place,
+    of_file,
     on_tests,
     replay,
     require_attack,
@@ -111,8 +112,6 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         network = wide_of(asked.network, ())
         if network is None:
             raise ValueError(f"network is {asked.network}; here it is a form like fc:3:gelu, files are for Python")
-        if asked.weights is not None and (asked.watch or asked.after):
-            raise ValueError("--weights brings a trained network; --watch and --after train one: choose")
         problem, setup = to_certify(options, TESTED if asked.test else None)
         setup = setup if options.width is not None else replace(setup, width=WIDTH)
         if asked.test:
@@ -121,16 +120,13 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
         with bad_input(ValueError, OSError, FloatingPointError):
-            if asked.weights is None:
-                round_, certificate = _judged(problem, setup, network, asked, options.rounds, certify)
-            else:
-                round_, certificate = 0, _of_file(problem, network, asked.weights, certify)
-                setup = replace(setup, width=certificate.width)
-        where = f"after round {round_}" if asked.weights is None else f"of {asked.weights}"
+            start, setup = _of_file(setup, asked)
+            round_, certificate = _judged(problem, setup, network, asked, options.rounds, certify, start)
+        where = named_place(asked.weights, round_)
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} {where}")
         if not certificate.certified and certificate.needed_residual is not None:
-            further = replay(asked.command, options, setup, *watch_further(asked.every, round_))
-            typer.echo(f"  to train on: {GO_ON if asked.weights else further}")
+            words = [*of_file(asked.weights), *watch_further(asked.every, round_)]
+            typer.echo(f"  to train on: {replay(asked.command, options, setup, *words)}")
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
@@ -142,8 +138,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         if write:
             from ntkfl.trajectory import provenance
 
-            words = [f"--weights {shlex.quote(str(asked.weights))}"] if asked.weights else []
-            words += [*after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
+            words = [*of_file(asked.weights), *after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
             record |= {
                 "setting": setting(problem, setup, *FIELDS),
                 "replay": replay(asked.command, options, setup, *words),
@@ -180,24 +175,37 @@ def _export(certificate: Either, folder: Path, x_test: Any) -> None:
     typer.echo(f"  checked in exact numbers, reach <= {proved['reach']}; again: python {folder / SCRIPT} {folder}")
 
 
-def _of_file(problem: Problem, network: WideNetwork, path: Path, certify: Certify) -> Either:
+def _of_file(setup: Setup, asked: Smooth) -> tuple[Mapping[str, Any] | None, Setup]:
+    """The parameters in the file, and the setup with their last layer's width."""
     from ntkfl.connectivity.checkpoints.arrays import arrays_of
 
-    try:
-        return certify(network, arrays_of(path).named, problem)
-    except ValueError as error:
-        raise ValueError(f"{path}, read as {network.name}: {error}") from error
+    if asked.weights is None:
+        return None, setup
+    named = arrays_of(asked.weights).named
+    readout = named.get("readout.weight")
+    return named, setup if readout is None or not readout.size else replace(setup, width=readout.shape[-1])
 
 
 def _judged(
-    problem: Problem, setup: Setup, network: WideNetwork, asked: Smooth, rounds: int | None, certify: Certify
+    problem: Problem,
+    setup: Setup,
+    network: WideNetwork,
+    asked: Smooth,
+    rounds: int | None,
+    certify: Certify,
+    start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
     """The first round that certifies, or the last one judged."""
     from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
 
-    if not asked.watch:
-        for checkpoint in network_checkpoints(problem, setup, network, asked.after, asked.every):
+    try:
+        if asked.watch:
+            limit = WATCHED_ROUNDS if rounds is None else rounds
+            return last_judged(watch_network(problem, setup, network, limit, asked.every, certify, start))
+        for checkpoint in network_checkpoints(problem, setup, network, asked.after, asked.every, start):
             reached, params = checkpoint
         return reached, certify(network, params, problem)
-    limit = WATCHED_ROUNDS if rounds is None else rounds
-    return last_judged(watch_network(problem, setup, network, limit, asked.every, certify))
+    except ValueError as error:
+        if start is None:
+            raise
+        raise ValueError(f"{asked.weights}, read as {network.name}: {error}") from error

@@ -33,7 +33,7 @@ from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
 from ntkfl.any_order.predictions import fitted_point
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
-from ntkfl.any_order.words import not_reached, shown_up
+from ntkfl.any_order.words import not_certified, shown_up
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
@@ -200,13 +200,10 @@ class MethodCertificate(LaterModels):
                 f"No later model is farther than {shown_up(self.radius)} from weights that fit.",
             )
         else:
-            needed = self.needed_residual
-            said = (
-                not_reached(self.method),
-                f"In the way: {self.why}."
-                + (f" A residual of about {needed:.2g} would do (an estimate)." if needed else ""),
-            )
-        numbers = {
+            residual = float(self.residual.hi)
+            said = not_certified(self.needed_residual, residual, self.method, remembers=self.remembers)
+        numbers = {} if self.certified else {"in the way": self.why}
+        numbers |= {
             "samples, neurons": f"{self.problem.n}, {len(self.weights.hidden)}",
             "|y - f|": shown_up(float(self.residual.hi)),
             "D, distance to the fit": shown_up(float(self.distance.hi)),

@@ -3,19 +3,22 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from ntkfl import interruption
 from ntkfl.algorithm1.checkpoints import checkpoints, in_legs
 from ntkfl.algorithm1.simulation import simulate
-from ntkfl.any_order.certificate import LaterModels
+from ntkfl.any_order.certificate import LaterModels, without_biases
+from ntkfl.connectivity.affine_network import AffineTwoLayer
+from ntkfl.connectivity.network import TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.problem import Problem, Setup, Weights, require_features
 
+Network: TypeAlias = Weights | TwoLayer | AffineTwoLayer
 Found = TypeVar("Found", bound=LaterModels)
 
 
@@ -74,58 +77,91 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
 
 
 def loss_checkpoints(
-    problem: Problem, setup: Setup, loss: ConvexLoss, rounds: int, every: int
-) -> Iterator[tuple[int, Weights]]:
-    """The network of setup.seed, and those after every `every` rounds of Algorithm 1 on the sum of another loss.
+    problem: Problem, setup: Setup, loss: ConvexLoss, rounds: int, every: int, start: Network | None = None
+) -> Iterator[tuple[int, Network]]:
+    """The network at the start, and those after every `every` rounds of Algorithm 1 on the sum of a loss.
+
+    Hidden weights and biases are trained, the readout and the biases of outputs are not.
 
     Args:
-        problem: data with scalar labels.
+        problem: data, with as many labels a sample as the network has outputs.
         setup: width, sigma, seed and steps.
         loss: the loss of an output and its label.
         rounds: how many are trained in all.
         every: rounds between checkpoints.
+        start: the network to train on from; default that of setup.seed, which has one output.
 
     Raises:
-        ValueError: rounds below 0, every below 1 or labels of several outputs. FloatingPointError: the run overflowed.
+        ValueError: rounds below 0, every below 1, labels of another number than outputs. FloatingPointError: the run
+            overflowed.
     """
-    if problem.y.ndim != 1:
-        raise ValueError(f"y has shape {problem.y.shape}; this training takes one output")
+    given = draw(setup.width, problem.d, setup.seed, setup.sigma) if start is None else start
+    data, plain, _ = without_biases(problem, given)
+    require_features(data, plain.hidden.shape[1])
+    readout = np.atleast_2d(plain.signs / np.sqrt(len(plain.hidden)) if isinstance(plain, Weights) else plain.readout)
+    labels = problem.y.reshape(problem.n, -1)
+    if len(readout) != labels.shape[1]:
+        raise ValueError(
+            f"the network has {len(readout)} outputs; {problem.name} has {labels.shape[1]} labels a sample"
+        )
+    shift = given.output_bias if isinstance(given, AffineTwoLayer) and given.output_bias is not None else 0.0
 
-    def train(weights: Weights, leg: range) -> Weights:
-        hidden, readout = weights.hidden, weights.signs / np.sqrt(setup.width)
+    def train(hidden: np.ndarray, leg: range) -> np.ndarray:
         for reached in leg:
             interruption.check()
             total = np.zeros_like(hidden)
             for members in problem.clients():
-                x, own = problem.x[members], hidden
+                x, own = data.x[members], hidden
                 for _ in range(setup.local_steps):
                     z = x @ own.T
-                    slope = loss.slope(np.maximum(z, 0) @ readout, problem.y[members])
-                    own = own - setup.eta_local * ((z >= 0) * slope[:, None] * readout).T @ x
+                    slope = loss.slope(np.maximum(z, 0) @ readout.T + shift, labels[members])
+                    own = own - setup.eta_local * ((z >= 0) * (slope @ readout)).T @ x
                 total += own - hidden
             hidden = hidden + setup.eta_global / problem.n_clients * total
             if not np.isfinite(hidden).all():
                 raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
-        return Weights(hidden, weights.signs)
+        return hidden
 
-    return in_legs(draw(setup.width, problem.d, setup.seed, setup.sigma), train, rounds, every)
+    legs = in_legs(plain.hidden, train, rounds, every)
+    return ((reached, _with_hidden(given, hidden)) for reached, hidden in legs)
+
+
+def _with_hidden(network: Network, hidden: np.ndarray) -> Network:
+    """The network with these weights of `without_biases`."""
+    if isinstance(network, Weights):
+        return Weights(hidden, network.signs)
+    if isinstance(network, AffineTwoLayer) and network.bias is not None:
+        return replace(network, hidden=hidden[:, :-1], bias=hidden[:, -1])
+    return replace(network, hidden=hidden)
 
 
 def trained_checkpoints(
-    problem: Problem, setup: Setup, rounds: int, every: int, momentum: bool = False, loss: ConvexLoss = SQUARES
-) -> Iterator[tuple[int, Weights]]:
+    problem: Problem,
+    setup: Setup,
+    rounds: int,
+    every: int,
+    momentum: bool = False,
+    loss: ConvexLoss = SQUARES,
+    start: Network | None = None,
+) -> Iterator[tuple[int, Network]]:
     """Checkpoints of Algorithm 1 on squares, with tuned momentum or without, or on another loss.
 
     Args:
-        problem: data with scalar labels.
+        problem: data; with scalar labels unless a start is given.
         setup: sizes, seed and steps.
         rounds: how many are trained in all.
         every: rounds between checkpoints.
         momentum: at the server, tuned; for squares.
         loss: the loss of an output and its label; default squares.
+        start: the network to train on from, without momentum; default that of setup.seed.
+
+    Raises:
+        ValueError: momentum with a start. Also as `loss_checkpoints`.
     """
-    if loss is not SQUARES:
-        return loss_checkpoints(problem, setup, loss, rounds, every)
+    if momentum and start is not None:
+        raise ValueError("momentum is tuned for networks that are drawn; leave it out, or the start")
+    if loss is not SQUARES or start is not None:
+        return loss_checkpoints(problem, setup, loss, rounds, every, start)
     return (momentum_checkpoints if momentum else checkpoints)(problem, setup, rounds, every)
 
 
@@ -134,10 +170,11 @@ def watch_any_order(
     setup: Setup,
     rounds: int,
     every: int,
-    certify: Callable[[Problem, Weights], Found],
+    certify: Callable[[Problem, Network], Found],
     *,
     momentum: bool = False,
     loss: ConvexLoss = SQUARES,
+    start: Network | None = None,
 ) -> Iterator[tuple[int, Found]]:
     """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
@@ -149,8 +186,9 @@ def watch_any_order(
         certify: `certify_any_order`, or `certify_method` with its setup and method.
         momentum: at the server, tuned, until a round certifies; what is certified does not have it.
         loss: the loss of the training; default squares.
+        start: the network to train on from, without momentum; default that of setup.seed.
     """
-    for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
+    for reached, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss, start):
         certificate = certify(problem, weights)
         yield reached, certificate
         if certificate.certified:
@@ -162,10 +200,11 @@ def certify_after(
     setup: Setup,
     rounds: int,
     every: int,
-    certify: Callable[[Problem, Weights], Found],
+    certify: Callable[[Problem, Network], Found],
     *,
     momentum: bool = False,
     loss: ConvexLoss = SQUARES,
+    start: Network | None = None,
 ) -> Found:
     """The certificate after so many rounds, trained as by `watch_any_order`.
 
@@ -177,7 +216,8 @@ def certify_after(
         certify: as of `watch_any_order`.
         momentum: at the server, tuned as by `tuned_momentum`.
         loss: the loss of the training; default squares.
+        start: as of `watch_any_order`.
     """
-    for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss):
+    for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss, start):
         last = weights
     return certify(problem, last)

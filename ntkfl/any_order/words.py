@@ -24,21 +24,22 @@ def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
     )
 
 
-def not_reached(training: str) -> str:
-    """The sentence that nothing is proved of this training."""
-    return f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
-
-
 def not_certified(
-    needed: float | None, residual: float, training: str = "any order", what: str = "residual |y - f|"
+    needed: float | None,
+    residual: float,
+    training: str = "any order",
+    what: str = "residual |y - f|",
+    remembers: bool = False,
 ) -> tuple[str, str]:
-    """The sentences that nothing is proved, and which residual would suffice."""
-    return (
-        not_reached(training),
-        f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
-        if needed is not None
-        else "Even a residual a million times smaller would not do: see what is in the way.",
+    """The sentences that nothing is proved, and which residual would suffice; beside a memory that is not known."""
+    first = (
+        f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
     )
+    if needed is not None:
+        return first, f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."
+    if remembers:
+        return first, "Which residual would do beside this memory is not known: see what is in the way."
+    return first, "Even a residual a million times smaller would not do: see what is in the way."
 
 
 def page(certificate: AnyOrderCertificate) -> str:

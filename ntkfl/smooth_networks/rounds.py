@@ -160,7 +160,9 @@ class RoundsCertificate(LaterNetworks):
                 f"No later model is farther than {shown_up(self.reach)} from this one.",
             )
         else:
-            outcome = not_certified(self.needed_residual, float(self.residual.hi), f"rounds of {self.method}")
+            remembers = self.start is not None and self.start.remembers
+            now, training = float(self.residual.hi), f"rounds of {self.method}"
+            outcome = not_certified(self.needed_residual, now, training, remembers=remembers)
         return "\n".join([*outcome, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())])
 
 

@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ntkfl.algorithm1.checkpoints import in_legs
 from ntkfl.networks import simulate_network
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, finite_array
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.checkpoint import require_memory
+from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.rounds import RoundsCertificate
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
+READOUT = "readout.weight"
 Certificate = TypeVar("Certificate", bound=NetworkCertificate | RoundsCertificate)
 
 
 def network_checkpoints(
-    problem: Problem, setup: Setup, network: "WideNetwork", rounds: int, every: int
+    problem: Problem,
+    setup: Setup,
+    network: "WideNetwork",
+    rounds: int,
+    every: int,
+    start: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The parameters that setup.seed draws, and those after every `every` rounds of Algorithm 1.
+    """The parameters at the start, and those after every `every` rounds of Algorithm 1.
 
     Args:
         problem: data.
@@ -29,10 +36,11 @@ def network_checkpoints(
         network: "fc" of `ntkfl.networks.wide`.
         rounds: how many are trained in all.
         every: rounds between checkpoints.
+        start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.
 
     Raises:
-        ValueError: rounds below 0 or every below 1; as `simulate_network`. TooLittleMemory: the certificate of such a
-            network does not fit. FloatingPointError: the run overflowed.
+        ValueError: rounds below 0 or every below 1; as `simulate_network`; a start that does not fit. TooLittleMemory:
+            the certificate of such a network does not fit. FloatingPointError: the run overflowed.
     """
     problem = problem.one_axis()
     outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
@@ -43,7 +51,13 @@ def network_checkpoints(
         run = simulate_network(problem, replace(setup, rounds=len(leg)), model, params, keep=[len(leg)])
         return run.weights[len(leg)]
 
-    return in_legs(model.initial(setup.seed), train, rounds, every)
+    if start is None:
+        return in_legs(model.initial(setup.seed), train, rounds, every)
+    layers_of(network, start, problem.d)  # raises where names or shapes are not those of such layers
+    given = {name: finite_array(name, value) for name, value in start.items()}
+    if outputs is None and len(given[READOUT]) == 1:
+        given[READOUT] = given[READOUT].reshape(-1)
+    return in_legs(given, train, rounds, every)
 
 
 def _sizes(
@@ -65,6 +79,7 @@ def watch_network(
     rounds: int,
     every: int,
     certify: Callable[["WideNetwork", Mapping[str, Any], Problem], Certificate],
+    start: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, Certificate]]:
     """Train on until a checkpoint certifies: each round that was tried, and its certificate.
 
@@ -75,8 +90,9 @@ def watch_network(
         rounds: rounds trained at most.
         every: rounds from one look to the next.
         certify: `certify_network`, or `certify_rounds` with its setup.
+        start: parameters to train on from, as in `network_checkpoints`; default those that setup.seed draws.
     """
-    for reached, params in network_checkpoints(problem, setup, network, rounds, every):
+    for reached, params in network_checkpoints(problem, setup, network, rounds, every, start):
         certificate = certify(network, params, problem)
         yield reached, certificate
         if certificate.certified:

@@ -104,7 +104,18 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     assert result.exit_code == (0 if direct.certified else 1), result.output
     assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
     assert run(*shlex.split(record["replay"])[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
-    assert run(*file, "--watch").exit_code == 2
+    for name, shape in (("layer1.weight", (64, 8)), ("readout.weight", (1, 64))):  # from far away, trained on
+        params[name] = 0.5 * np.reshape(params[name], shape)
+    np.savez(tmp_path / "my net.npz", **params)
+    early = run(*file, "--eta-local", "0.4", "--every", 40)
+    assert early.exit_code == 1, early.output
+    (further,) = re.findall("  to train on: ntkfl (.*)", early.stdout)
+    found = run(*shlex.split(further), "--json", tmp_path / "found.json")
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert found.exit_code == 0 and record["round"] > 0, found.output
+    assert f"my net.npz after round {record['round']}" in found.stdout
+    again = run(*shlex.split(record["replay"])[1:])
+    assert again.exit_code == 0 and again.stdout.splitlines()[:2] == found.stdout.splitlines()[:2]
     np.savez(tmp_path / "my net.npz", **{name: value for name, value in params.items() if name != "layer2.weight"})
     refused = run(*file)
     assert refused.exit_code == 2 and "params have no 'layer2.weight'" in " ".join(refused.output.split())

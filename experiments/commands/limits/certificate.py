@@ -46,7 +46,7 @@ def certify(
         Path | None,
         typer.Option(
             help="with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
-            "of its parameters by name, layer1.weight to readout.weight"
+            "of its parameters by name, layer1.weight to readout.weight; --watch and --after train it on"
         ),
     ] = None,
     momentum: Annotated[

@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
+from torch import nn
 
 from bounds.fl_ntk.ordered_training import loss_case
-from ntkfl import Problem, Weights, certify_any_order
+from ntkfl import Problem, Setup, Weights, certify_any_order
 from ntkfl.any_order import attack_any_order, export_any_order
 from ntkfl.any_order.orders import run_in_order
 from ntkfl.any_order.targets import nearest_in_box
+from ntkfl.any_order.watching import loss_checkpoints, trained_checkpoints
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.limit.convex_loss import HINGE, LOGISTIC, SQUARES, band, huber, loss_of
@@ -156,6 +159,41 @@ def test_several_outputs_biases_and_twins():
     refused = certify_any_order(opposite, case.weights, loss=HINGE)
     why = f"samples {i}, {len(y0)}, {len(y0) + 1} have the same input, up to a factor, and no output"
     assert not refused.certified and refused.why.startswith(why)
+
+
+@pytest.mark.parametrize("loss", [SQUARES, HINGE, huber(0.3)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("biases", [False, True])
+def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
+    """Three outputs, two clients, three local steps, a server step; the readout and the outputs' biases stay."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((5, 4)), rng.choice([-1.0, 1.0], (5, 3))
+    problem, setup = Problem(x, y, np.array([0, 1, 0, 1, 1])), Setup(eta_local=0.05, local_steps=3, eta_global=0.8)
+    more = {"bias": rng.standard_normal(20), "output_bias": rng.standard_normal(3)} if biases else {}
+    start = AffineTwoLayer(rng.standard_normal((20, 4)), rng.standard_normal((3, 20)) / 4, **more)
+    *_, (reached, last) = loss_checkpoints(problem, setup, loss, 4, 3, start)
+    losses = {"squares": lambda f, y: (f - y) ** 2 / 2, "hinge": lambda f, y: torch.relu(1 - f * y) ** 2 / 2}
+    of = losses.get(loss.name, lambda f, y: nn.functional.huber_loss(f, y, reduction="none", delta=0.3))
+    server = [torch.tensor(start.hidden), torch.tensor(more.get("bias", np.zeros(20)))]
+    shift = torch.tensor(more.get("output_bias", np.zeros(3)))
+    for _ in range(4):
+        moves = [torch.zeros_like(part) for part in server]
+        for members in problem.clients():
+            own = [part.clone().requires_grad_() for part in server]
+            for _ in range(3):
+                f = torch.relu(torch.tensor(x[members]) @ own[0].T + own[1]) @ torch.tensor(start.readout).T + shift
+                gradients = torch.autograd.grad(of(f, torch.tensor(y[members])).sum(), own)
+                steps = [0.05 * g for g in gradients] if biases else [0.05 * gradients[0], torch.zeros(20)]
+                own = [(part - step).detach().requires_grad_() for part, step in zip(own, steps, strict=True)]
+            moves = [move + (part - was) / 2 for move, part, was in zip(moves, own, server, strict=True)]
+        server = [(part + 0.8 * move).detach() for part, move in zip(server, moves, strict=True)]
+    assert reached == 4 and last.readout is start.readout and np.abs(last.hidden - start.hidden).max() > 0.01
+    np.testing.assert_allclose(last.hidden, server[0].numpy(), rtol=1e-11, atol=1e-12)
+    if biases:
+        np.testing.assert_allclose(last.bias, server[1].numpy(), rtol=1e-11, atol=1e-12)
+    with pytest.raises(ValueError, match="the network has 3 outputs; data has 1 labels a sample"):
+        loss_checkpoints(Problem(x, y[:, 0]), setup, loss, 4, 3, start)
+    with pytest.raises(ValueError, match="momentum is tuned for networks that are drawn"):
+        trained_checkpoints(problem, setup, 4, 3, momentum=True, start=start)
 
 
 def test_a_fitted_network_is_certified_and_keeps_one_sample():
