@@ -81,7 +81,7 @@ def run(
         typer.Option(
             metavar="TIME",
             parser=duration,
-            help="add seeds until every answer is settled, or the cells have taken this much processor time together: "
+            help="add seeds while more may settle an answer and the cells have taken less processor time together: "
             "60s, 30m or 2h",
         ),
     ] = None,

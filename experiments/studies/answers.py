@@ -10,7 +10,7 @@ from scipy import stats
 from bounds import Kind, Outcome
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import LEVEL, NoSlope, slope
-from experiments.studies.study import Answer, Cells, Numbers, error_of
+from experiments.studies.study import SEED, Answer, Cells, Numbers, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare
 from verification.judging.tally import Tally
@@ -60,6 +60,7 @@ def exponent(
     sizes: Sequence[float] | np.ndarray,
     samples: Sequence[np.ndarray],
     *,
+    axes: tuple[str, ...] = (),
     biased: bool = True,
     note: str = "",
 ) -> Answer:
@@ -71,6 +72,7 @@ def exponent(
         theory: the power.
         sizes: (k,).
         samples: the cells' numbers at each size.
+        axes: names of the axes whose values make the sizes; default (): every cell has a size of its own.
         biased: whether the interval admits finite-width bias.
         note: beside the answer; default none.
     """
@@ -78,9 +80,10 @@ def exponent(
     cells = sum(len(sample) for _, sample in pairs)
     if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < FEWEST_CELLS:
         said = f"{cells} cells at {len(pairs)} sizes; {FEWEST_CELLS} at {FEWEST_SIZES} or more are needed"
-        return untested(claim, source, theory, said)
+        few = axes and len(set(sizes)) < FEWEST_SIZES
+        return untested(claim, source, theory, said, axes if few else (SEED,))
     if any(np.isinf(sample).any() for _, sample in pairs):
-        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE))
+        return infinite(claim, source, theory, note)
 
     def measure() -> Estimate:
         return slope(np.array([size for size, _ in pairs]), [sample for _, sample in pairs], biased=biased)
@@ -110,7 +113,7 @@ def power_law(
         note: beside the answer, default nothing.
     """
     sizes = values[axis].to_numpy().astype(float)
-    return exponent(claim, source, theory, sizes, samples(values, axis), biased=biased, note=note)
+    return exponent(claim, source, theory, sizes, samples(values, axis), axes=(axis,), biased=biased, note=note)
 
 
 def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Callable[[], Estimate]) -> Answer:
@@ -125,7 +128,8 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
     """
     if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
         said = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
-        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed")
+        by = SEED if len(ladder.sizes) >= FEWEST_SIZES else "width"
+        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed", (by,))
     return measured_exponent(claim, source, theory, measure)
 
 
@@ -304,7 +308,7 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
     return Answer(claim, source, 0.0, measured, seen.outcome, note)
 
 
-def untested(claim: str, source: str, theory: float | None, note: str) -> Answer:
+def untested(claim: str, source: str, theory: float | None, note: str, settled_by: tuple[str, ...] = (SEED,)) -> Answer:
     """A claim that the present cells do not suffice to test.
 
     Args:
@@ -312,8 +316,21 @@ def untested(claim: str, source: str, theory: float | None, note: str) -> Answer
         source: source of the theory.
         theory: its number, if it has one.
         note: what is missing.
+        settled_by: names of the axes of which further values would test it; default the seeds'.
     """
-    return Answer(claim, source, theory, None, Outcome.UNTESTED, note)
+    return Answer(claim, source, theory, None, Outcome.UNTESTED, note, settled_by=settled_by)
+
+
+def infinite(claim: str, source: str, theory: float | None, note: str = "") -> Answer:
+    """A claim about cells of which one is infinite: whatever cells are added, it stays unresolved.
+
+    Args:
+        claim: in words.
+        source: source of the theory.
+        theory: its number, if it has one.
+        note: beside the answer; default none.
+    """
+    return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE), settled_by=())
 
 
 def joined(*parts: str) -> str:

@@ -110,6 +110,8 @@ class Answer:
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
         recorded: the known outcome; violated for a claim that is wrong as printed.
+        settled_by: while it is unresolved or untested, names of the axes of which further values may settle it; default
+            the seeds'.
     """
 
     claim: str
@@ -119,6 +121,7 @@ class Answer:
     outcome: Outcome
     note: str = ""
     recorded: Outcome = Outcome.HOLDS
+    settled_by: tuple[str, ...] = (SEED,)
 
     @property
     def surprises(self) -> bool:

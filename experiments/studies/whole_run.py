@@ -1,6 +1,7 @@
 """A study in one call: its cells measured and kept, its results and its answers."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import xarray
@@ -10,7 +11,7 @@ from experiments.studies.grid import Grid, chosen_grid
 from experiments.studies.results import gathered, write
 from experiments.studies.runner import planned, run
 from experiments.studies.running.dask_cluster import Cluster
-from experiments.studies.study import Answer
+from experiments.studies.study import SEED, Answer
 from experiments.studies.study_folder import StudyFolder
 from ntkfl import interruption
 from ntkfl.messages import number_of
@@ -34,8 +35,8 @@ def run_study(
         axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}; default the study's own.
         processes: number of processes on this machine, as in `runner.run`; default the cores.
         cluster: other machines that measure, as in `runner.run`; default this machine.
-        until_resolved: add seeds until every answer is settled, or the cells have taken this many seconds of processor
-            time together; default: the seeds of the axis.
+        until_resolved: add seeds until they can settle no further answer, or the cells have taken this many seconds of
+            processor time together; default: the seeds of the axis.
 
     Returns: the results, and the answers to the study's questions.
 
@@ -61,7 +62,7 @@ def measured_until(
     budget: float | None = None,
     tell: Callable[[str], None] = lambda said: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
-    """Measure the grid of a folder, then, with a budget, larger grids with more seeds until every answer is settled.
+    """Measure the grid of a folder, then, with a budget, larger grids with more seeds while these may settle an answer.
 
     Args:
         grid: the study and its cells.
@@ -82,18 +83,33 @@ def measured_until(
         answers = () if is_empty(cells) else grid.study.answers(cells)
         if not is_empty(cells):
             folder.write_answers(grid, answers)
-        left = sum(answer.outcome in UNSETTLED for answer in answers)
+        left = [answer for answer in answers if answer.outcome in UNSETTLED]
         if budget is None or failed or not left:
+            return grid, cells, answers, failed
+        said = f"{len(left)} of {len(answers)} answers are not settled with {number_of(grid.shape[-1], 'seed')}"
+        if not any(SEED in answer.settled_by for answer in left):
+            tell(f"{said}, and no number of them would do: {_asked_for(grid, left)}")
             return grid, cells, answers, failed
         seeds = grid.shape[-1]
         most = int(budget * seeds / max(planned(grid, folder.store).seconds_kept, 1e-9))
-        said = f"{left} of {len(answers)} answers are not settled with {number_of(seeds, 'seed')}"
         if most <= seeds:
             tell(f"{said}, and more would take the cells beyond {budget:g} s of processor time")
             return grid, cells, answers, failed
         grid = grid.with_seeds(min(2 * seeds, most))
         tell(f"{said}: {grid.shape[-1]} are next")
         folder.begin(grid)
+
+
+def _asked_for(grid: Grid, answers: Sequence[Answer]) -> str:
+    """The options of which further values may settle these answers, and how many of them each."""
+    flags = {axis.name: f"--{axis.flag}" for axis in grid.axes}
+    counts = Counter(" or ".join(flags.get(name, name) for name in answer.settled_by) for answer in answers)
+    return "; ".join(
+        f"{count} {'asks' if count == 1 else 'ask'} for more values of {names}"
+        if names
+        else f"{count} {'stays' if count == 1 else 'stay'} open whatever is added"
+        for names, count in counts.items()
+    )
 
 
 def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:

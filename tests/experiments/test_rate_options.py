@@ -132,3 +132,17 @@ def test_steps_that_are_too_long_are_warned_of():
     assert result.exit_code == 1 and result.stdout.startswith("NOT STABLE")
     assert result.stdout.splitlines()[-1].startswith("NOT STABLE, infinite width: ")
     assert "stable in the mean square for a server rate below" in result.stderr and "never" in result.stdout
+
+
+@pytest.mark.parametrize(("scale", "advised"), [(1.0, False), (40.0, True)])
+def test_long_rows_of_a_file_are_named_where_their_steps_are_not_stable(scale, advised, tmp_path):
+    rows = scale * data.sphere(6, seed=3).x
+    file = tmp_path / "mine.npz"
+    np.savez(file, x=rows, y=np.ones(6))
+    words = ["rate", "--data", str(file), "--eta-local", "0.3" if advised else "30"]
+    raw = CliRunner().invoke(app, words)
+    assert raw.exit_code == 1 and "NOT STABLE" in raw.stdout
+    assert ("the rows of mine.npz have norms from 40 to 40" in raw.stdout) is advised
+    assert ("--unit divides each row by its norm" in raw.stdout) is advised
+    if advised:
+        assert CliRunner().invoke(app, [*words, "--unit"]).exit_code == 0

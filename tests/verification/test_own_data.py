@@ -137,7 +137,9 @@ def test_a_whole_paper_on_data_says_first_what_is_not_run(data, monkeypatch):
     passing = run(*few, "--unit")
     assert passing.exit_code == 0 and "1 hold" in passing.stdout
     assert "forms checked on your data: 1; 0 are not about data" in passing.stderr
-    assert run(*few, "--processes", 2).exit_code == 2
+    assert run(*few, "--unit", "--processes", 1).stdout == passing.stdout
+    refused = run(*few, "--processes", 2)
+    assert refused.exit_code == 2 and "processes is 2; whole papers on your data take one" in refused.stderr
 
 
 def test_exit_statuses_and_last_lines(data):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
+    from ntkfl.problem import Problem
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
@@ -191,7 +192,22 @@ def rate(
     growing = {name: regime.step_warning for name, regime in regimes.items() if regime.step_warning}
     if growing:
         typer.echo(f"\nNOT STABLE, {' and '.join(growing)}: {next(iter(growing.values()))}")
+        if advice := _of_rows(problem):
+            typer.echo(advice)
         raise typer.Exit(NOT_STABLE)
+
+
+def _of_rows(problem: "Problem") -> str:
+    """Why long rows leave only tiny steps stable, and what shortens them; nothing where no row is longer than 1."""
+    import numpy as np
+
+    from ntkfl.problem import UNIT_TOLERANCE
+
+    norms = np.linalg.norm(problem.x, axis=1)
+    if norms.max() <= 1 + UNIT_TOLERANCE:
+        return ""
+    said = f"the rows of {problem.name} have norms from {norms.min():.3g} to {norms.max():.3g}"
+    return f"{said}, and long rows make stable steps small; --unit divides each row by its norm"
 
 
 def _why_some_stay(regime: "AnyRegime") -> str:

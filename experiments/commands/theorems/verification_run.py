@@ -123,9 +123,10 @@ def verify(
         if symbolic and (meta or any(x is not None for x in given)):
             raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
         whole = options.data is not None and not (meta or symbolic or set(ids or ()) - set(papers()))
-        if whole and processes is not None:
+        if whole and processes not in (None, 1):
             raise ValueError(
-                "--processes is not for whole papers on your data, whose cases threads prepare: leave it out"
+                f"--processes is {processes}; whole papers on your data take one, since forms with steps of "
+                "their own share what is computed of the data: leave it out, or name statements"
             )
     with reserved(json_file, markdown, inputs=(options.data, *files)) as (write_json, write_markdown):
         with bad_input():

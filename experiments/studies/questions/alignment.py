@@ -19,10 +19,10 @@ from bounds.ladders.slopes import LEVEL, NoSlope, slope
 from experiments.studies.answers import (
     FEWEST_CELLS,
     FEWEST_SIZES,
-    INFINITE,
     at_most,
     errors,
     half_width,
+    infinite,
     joined,
     samples,
     untested,
@@ -137,7 +137,7 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
     )
     measured = [(float(m), barriers, error) for m, barriers, error in at_widths if len(barriers)]
     if any(np.isinf(barriers).any() for _, barriers, _ in measured):
-        return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, INFINITE)
+        return infinite(claim, ENTEZARI, None)
     there = [(m, barriers) for m, barriers, error in measured if np.sqrt((barriers**2).mean()) > error.max()]
     note = "" if len(there) == len(measured) else "from some width on no barrier can be told from 0"
     if len(there) < FEWEST_SIZES or sum(len(barriers) for _, barriers in there) < FEWEST_CELLS:
@@ -165,7 +165,8 @@ def _longer(cells: Cells) -> Answer:
     claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
     if short == long:
         claim = "weight matching leaves a lower one after longer training, independent models"
-        return untested(claim, GIT, None, f"all cells are of {long} passes; two lengths of training are needed")
+        said = f"all cells are of {long} passes; two lengths of training are needed"
+        return untested(claim, GIT, None, said, ("passes",))
     first, last = (cells.sel(models=INDEPENDENT, passes=count) for count in (short, long))
     change = (last["by_weights"] - first["by_weights"]).mean(
         [name for name in first["by_weights"].dims if name != "width"]
@@ -183,7 +184,7 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
     claim = f"{claim}: mean difference of the barriers, in nats"
     both = ~(np.isnan(left) | np.isnan(right))
     if np.isinf(left[both]).any() or np.isinf(right[both]).any():
-        return Answer(claim, source, None, None, Outcome.UNRESOLVED, INFINITE)
+        return infinite(claim, source, None)
     change, error = (left - right)[both], (unsure + less_sure)[both]
     if len(change) < FEWEST_CELLS:
         return untested(claim, source, None, f"{len(change)} pairs of cells; {FEWEST_CELLS} are needed")

@@ -108,7 +108,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         said += f"; where none came |y - f| was {left.min():.2g} or more in the end"
     claim = f"the largest D that certifies at the start ~ m^(-1/4), beside what the data say, from m = {WIDE} on"
     note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
-    yield exponent(claim, SOURCE, -0.25, widths, scaled, note=note)
+    yield exponent(claim, SOURCE, -0.25, widths, scaled, axes=("width",), note=note)
     yield upper("the largest D that certifies at the start <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
     claim = "first round certified for any order <= first round that X.11 or X.12 certifies"
     yield upper(claim, SOURCE, np.where(there, ours, np.nan), theirs, note=said)

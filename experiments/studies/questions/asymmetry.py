@@ -57,11 +57,11 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         yield _in_width(ladder, f"fluctuation {at} ~ m^(-3/4)", FLUCTUATION)
     claim = "fluctuation of H(0,1) - H(0,1)^T ~ eta_l^(1/2), in powers of 1/eta_l"
     if 0 not in cells[ROUND].to_numpy():
-        yield untested(claim, "fl-ntk/W-asymmetry", -0.5, "there are no cells of round 0")
+        yield untested(claim, "fl-ntk/W-asymmetry", -0.5, "there are no cells of round 0", (ROUND,))
         return
     sizes, samples = _by_step_size(cells.sel({ROUND: 0}))
     note = "one local step, all widths times m^(3/4): about eta_l m^(1/2) neurons flip, of either sign"
-    yield exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, biased=False, note=note)
+    yield exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, axes=(ETA,), biased=False, note=note)
 
 
 def _ladder(cells: Cells) -> StoredLadder:

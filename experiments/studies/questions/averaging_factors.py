@@ -96,7 +96,7 @@ def dominates(cells: Cells) -> Answer:
     claim = "late in training, clients unlike, the heterogeneity bias is the largest part of the error"
     late = cells.isel(round=-1).sel(partition="shards:1") if "shards:1" in cells.partition else None
     if late is None:
-        return untested(claim, DOMINATES, None, "needs the partition shards:1")
+        return untested(claim, DOMINATES, None, "needs the partition shards:1", ("partition",))
     late = late.sel(local_steps=late.local_steps.max())
     others = np.max([np.abs(late[name]) for name in PARTS if name != "heterogeneity_bias"], axis=0)
     note = "parts that are differences or cross terms by their size; digits, two layers, squared loss"

@@ -204,7 +204,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
             f"; what the look at the start had asked for was {1 / seen.max():.2g} to {1 / seen.min():.2g} times that"
         )
     claim = "first certified |y - f| ~ m^(1/2), smooth networks in NTK parametrisation"
-    yield exponent(claim, SOURCE, POWER, widths, along(scaled, "width"), note=note)
+    yield exponent(claim, SOURCE, POWER, widths, along(scaled, "width"), axes=("width",), note=note)
     claim = "distance of the nearest fit <= the certified distance"
     yield upper(claim, SOURCE, cells["nearest"], cells["distance"], ROUNDING * cells["nearest"])
 

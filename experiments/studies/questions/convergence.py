@@ -161,7 +161,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
             yield power_law(claim, "fl-ntk/X.6", power, rounds, "clients")
     per_client = small.rounds_run / small.clients.where(small.eta_global != AS_MANY, 1)
     sizes, rounds = _by_work(per_client)
-    yield exponent("rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, rounds)
+    yield exponent(
+        "rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, rounds, axes=("eta_local", "local_steps")
+    )
 
 
 def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -154,10 +154,10 @@ def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) 
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
     if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
         claim, source = f"{says} ~ m^({power:g}) under {label}", LIMITS if quantity in TO_LIMIT else SMOOTH
-        return exponent(claim, source, power, widths, measured, biased=False, note=NOTE)
+        return exponent(claim, source, power, widths, measured, axes=("width",), biased=False, note=NOTE)
     # What kinks add on average falls as m^(-1/2) and is small: only the bound of the literature can be held against it.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
-    answer = exponent(claim, KINKS, -0.5, widths, measured, biased=False)
+    answer = exponent(claim, KINKS, -0.5, widths, measured, axes=("width",), biased=False)
     if answer.measured is None:
         return replace(answer, theory=None)
     widest = exponent(claim, KINKS, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
@@ -178,7 +178,7 @@ def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
     hidden = [_network(name).depth - 1.0 for name in networks]
     rows = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
     claim = f"m^(1/2) {QUANTITIES['kernel']} ~ (hidden layers)^(1/2) under {label}"
-    return exponent(claim, SOURCE, 0.5, hidden, rows, biased=False, note=NOTE)
+    return exponent(claim, SOURCE, 0.5, hidden, rows, axes=("network",), biased=False, note=NOTE)
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bounds import Outcome
-from experiments.studies.answers import FEWEST_CELLS, INFINITE, exponent, half_width, sampled, samples, untested
+from experiments.studies.answers import FEWEST_CELLS, exponent, half_width, infinite, sampled, samples, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
@@ -68,7 +67,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         sizes = cells.window.to_numpy() + float(rho)
         claim = f"what the mean of P models leaves ~ (P + rho)^(-1/2), rho = {rho:g}"
         note = f"cells whose exact moment is within {SETTLED:.0%} of the closed form"
-        yield exponent(claim, SOURCE, -0.5, sizes, samples(left.sel(rho=rho), "window"), biased=False, note=note)
+        rows = samples(left.sel(rho=rho), "window")
+        yield exponent(claim, SOURCE, -0.5, sizes, rows, axes=("window",), biased=False, note=note)
 
 
 def _against_exact(cells: Cells) -> Answer:
@@ -78,7 +78,7 @@ def _against_exact(cells: Cells) -> Answer:
     if len(ratio) < FEWEST_CELLS:
         return untested(claim, SOURCE, 1.0, f"{len(ratio)} cells; {FEWEST_CELLS} are needed")
     if np.isinf(ratio).any():
-        return Answer(claim, SOURCE, 1.0, None, Outcome.UNRESOLVED, INFINITE)
+        return infinite(claim, SOURCE, 1.0)
 
     def interval_at(level: float) -> Estimate:
         half = half_width(ratio, level)

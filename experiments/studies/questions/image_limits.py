@@ -200,11 +200,12 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         there = np.isfinite(networks) & (np.abs(exact) >= APART)
         same += (networks[there] * exact[there] > 0).tolist()
     if not same:
-        yield untested(claim, SOURCE, 1.0, "no pair of trained networks")
+        yield untested(claim, SOURCE, 1.0, "no pair of trained networks", (SEED,) if len(methods) > 1 else ("method",))
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
     note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
-    yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note)
+    # a pair in another order stays one, whatever networks are added
+    yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note, settled_by=())
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

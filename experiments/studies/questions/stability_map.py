@@ -124,11 +124,12 @@ def _where_growth_begins(cells: Cells) -> Answer:
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
-        return untested(claim, SOURCE, 1.0, f"no column from a residual of {SMALL:g} or less, every run there")
+        said = f"no column from a residual of {SMALL:g} or less, every run there"
+        return untested(claim, SOURCE, 1.0, said, (SEED,) if cells.sizes[SIZE] else (SIZE,))
     slack = float(cells.finite_width.max()) * float(cells[SIZE].max())
     low, high = lows.max() - slack, highs.min() + slack
     if low <= 1 and high == np.inf:
-        return untested(claim, SOURCE, 1.0, "no column of the grid has the limit within it")
+        return untested(claim, SOURCE, 1.0, "no column of the grid has the limit within it", (SERVER,))
     estimate = Estimate.between(low, high, "neighbours on the grid") if low <= high < np.inf else None
     note = f"nu_max of H(0), {len(lows)} columns, from a residual of {float(cells[SIZE].max()):g}"
     if estimate is not None and low <= 1 <= high:
@@ -201,7 +202,8 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
                 count = int((there & of_it).sum())
                 if count < FEWEST_COMPARED:
                     said = f"{count} {kind} runs with {parity} K; {FEWEST_COMPARED} are needed"
-                    return untested(claim, SOURCE, 1.0, said)
+                    by = SEED if of_it.any() else STEPS if cells.sizes[SIZE] else SIZE
+                    return untested(claim, SOURCE, 1.0, said, (by,))
     return interval(claim, SOURCE, 1.0, Estimate.exact(float(right[chosen].mean())), note)
 
 

@@ -59,6 +59,22 @@ def test_too_few_sizes_or_cells_are_untested(rows):
     assert exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES]).outcome is Outcome.UNTESTED  # 16 cells
 
 
+def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
+    along = {"axes": ("width",)}
+    three = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3], **along)
+    assert three.outcome is Outcome.UNTESTED and three.settled_by == ("width",)
+    many = exponent("c", "s", -0.5, SIZES[:3], [np.tile(row, 1000) for row in SAMPLES[:3]], **along)
+    assert many.outcome is Outcome.UNTESTED  # more seeds do not do
+    few = exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES], **along)
+    assert few.outcome is Outcome.UNTESTED and few.settled_by == ("seed",)
+    assert exponent("c", "s", -0.5, SIZES, SAMPLES, **along).outcome is Outcome.HOLDS
+    each = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell a size of its own
+    assert each.settled_by == ("seed",)
+    endless = [*SAMPLES[:-1], np.append(SAMPLES[-1], np.inf)]
+    answer = exponent("c", "s", -0.5, SIZES, endless, **along)
+    assert answer.outcome is Outcome.UNRESOLVED and answer.settled_by == ()
+
+
 def test_what_has_no_logarithm_is_unresolved():
     answer = exponent("claim", "source", -0.5, SIZES, [np.zeros(8), *SAMPLES[1:]])
     assert answer.outcome is Outcome.UNRESOLVED and "positive finite values" in answer.note

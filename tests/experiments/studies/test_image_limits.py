@@ -148,6 +148,8 @@ def test_planted_powers_and_orders_are_told():
     *powers, order = STUDY.answers(planted(STUDY, lambda point: cell(point, 0.0, {(256, 0)})))
     assert {answer.outcome for answer in powers} == {Outcome.VIOLATED}
     assert order.outcome is Outcome.UNRESOLVED and order.measured.value == pytest.approx(1 - 3 / 60)
+    more = planted(STUDY, lambda point: cell(point, 0.0, {(256, 0)}), seed=tuple(range(40)))
+    assert order.settled_by == () and STUDY.answers(more)[-1].outcome is Outcome.UNRESOLVED
 
 
 def test_the_chart_has_distances_over_width_and_rounds():

@@ -173,13 +173,14 @@ def test_columns_without_a_step_below_the_limit_do_not_speak_for_it():
 
 def test_a_grid_without_a_limit_within_says_nothing():
     begins, *_ = STUDY.answers(planted(STUDY, cell, eta_local=(0.1, 0.2), eta_global=(0.25, 0.5, 1.0)))
-    assert begins.outcome is Outcome.UNTESTED and begins.measured is None
+    assert begins.outcome is Outcome.UNTESTED and begins.measured is None and begins.settled_by == ("eta_global",)
 
 
 def test_large_residuals_are_not_held_to_the_kernel_regime():
     late = planted(STUDY, lambda point: cell(point, shift=3.0), residual=(1.0,))
     begins, predicted, later, small = STUDY.answers(late)
     assert begins.outcome is Outcome.UNTESTED and predicted.outcome is Outcome.UNTESTED
+    assert begins.settled_by == predicted.settled_by == ("residual",)
     assert later.outcome is Outcome.HOLDS and small.outcome is Outcome.HOLDS
 
 
@@ -194,6 +195,8 @@ def test_a_share_takes_some_runs_of_each_kind_and_parity_to_hold():
     assert outcomes(local_steps=(2,)) == outcomes(eta_local=(0.5,)) == (Outcome.UNTESTED, Outcome.UNTESTED)
     assert outcomes(eta_global=(0.5, 1.0)) == (Outcome.UNTESTED, Outcome.HOLDS)
     assert outcomes(eta_global=(12.0, 16.0)) == (Outcome.UNTESTED, Outcome.UNTESTED)
+    _, predicted, small = STUDY.answers(planted(STUDY, cell, **few, local_steps=(2,)))
+    assert predicted.settled_by == small.settled_by == ("local_steps",)
     one = {"eta_local": (0.5,), "eta_global": (0.5,), "local_steps": (2,)}
     assert outcomes(wild=True, **one) == (Outcome.VIOLATED, Outcome.VIOLATED)
 

@@ -32,6 +32,13 @@ NARROWING = (
 )
 
 
+FEW = (
+    f"{REPLACED}from experiments.studies.answers import infinite, power_law\n"
+    "STUDY = replace(STUDY, summarise=lambda cells: [infinite('that', 'a source', None), "
+    "power_law('this', 'a source', 0.5, cells.period, 'length', biased=False)])\n"
+)
+
+
 def invoke(*words):
     return CliRunner().invoke(app, ["study", *map(str, words)])
 
@@ -94,6 +101,18 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
     seedless.write_text(f"{file.read_text()}STUDY = replace(STUDY, axes=STUDY.axes[:-1])\n")
     refused = invoke("run", seedless, "--out", tmp_path / "none", "--until-resolved", "1h")
     assert refused.exit_code == 2 and "pendulum has no seeds; its axes are gravity, length" in refused.stderr
+
+
+def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_settle(pendulum, tmp_path):
+    file = tmp_path / "few.py"
+    file.write_text(Path(pendulum).read_text() + FEW)
+    words = ("run", file, "--gravity", "1.62", "--out", tmp_path / "out", "--until-resolved", "1h")
+    done = invoke(*words, "--lengths", "1,2")
+    assert done.exit_code == 0 and "from 4 of 4 cells" in done.stdout, done.output
+    said = "2 of 2 answers are not settled with 2 seeds, and no number of them would do: "
+    assert f"{said}1 stays open whatever is added; 1 asks for more values of --lengths" in done.stderr
+    done = invoke(*words, "--lengths", "1,2,4,8,16")  # a cell of these sizes and the seeds do
+    assert "asks for more" not in done.stderr and "4 are next" in done.stderr and "1 holds" in done.stdout
 
 
 def test_failed_cells_are_exit_status_1_and_status_says_why(pendulum, tmp_path, trap):
