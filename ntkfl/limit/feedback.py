@@ -63,7 +63,7 @@ class Feedback:
 
 
 class Gains(NamedTuple):
-    """Lower bounds of the accumulated errors of all rounds so far, each for errors whose norms sum to 1.
+    """Upper bounds of the accumulated errors of all rounds so far, each for errors whose norms sum to 1.
 
     The first two are of the residual's norm, by errors of the residual and of the memory, the others of the
     coefficients' (e' H e)^(1/2).

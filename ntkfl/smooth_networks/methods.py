@@ -311,6 +311,7 @@ def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
     """lambda, about the one of the smallest rate: Perron's vector of A."""
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
-    half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
-    ratio = c / (half + root) if half >= 0 else (root - half) / b
+    with np.errstate(over="ignore", invalid="ignore"):  # the bounds of a large ball may overflow
+        half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
+        ratio = c / (half + root) if half >= 0 else (root - half) / b
     return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smaller the better

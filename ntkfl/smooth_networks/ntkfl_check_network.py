@@ -226,7 +226,7 @@ class Layer(NamedTuple):
     bias: Fixed  # bias_scale b, one row
     gain: Fraction  # scale
     shift: Fraction  # bias_scale; 0 without a bias
-    norm: Fraction  # lower bound of the norm of scale W
+    norm: Fraction  # upper bound of the norm of scale W
     phi: str
     kink: Fraction | None  # where phi is not smooth
     trained: bool
@@ -456,10 +456,10 @@ class Start(NamedTuple):
     groups: list
     all: Sizes
     residual: Fraction
-    least: Fraction  # the least singular value of J
-    largest: Fraction  # the largest eigenvalue of J J'
-    entries: Fraction  # the largest eigenvalue of the absolute values of J J'
-    gradients: Fraction  # |J| (Frobenius)
+    least: Fraction  # lower bound of the singular values of J
+    largest: Fraction  # upper bound of the eigenvalues of J J'
+    entries: Fraction  # upper bound of those of the absolute values of J J'
+    gradients: Fraction  # upper bound of |J| (Frobenius)
 
 
 def started(net, x, y):

@@ -137,6 +137,13 @@ def test_the_inequalities_are_those_of_the_proof(method, turn, radius, eta, serv
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("turn", (1e80, 1e150, 1e200, 1e250))
+def test_a_ball_beyond_float64_is_refused_without_a_warning(method, turn):
+    name, pull, momentum, variant = method
+    assert isinstance(inequalities(Steps(name, 0.3, pull, 1.0, momentum, variant), LINEAR, turn, 1.0), Failed)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_each_number_counts(method):
     name, pull, momentum, variant = method
     steps, proved = Steps(name, 0.3, pull, 1.0, momentum, variant), []
