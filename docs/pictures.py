@@ -1,7 +1,7 @@
 """Measure the numbers behind the pictures of statements: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
 
-It writes `statement_pictures.json` anew, or only the entries of the statements that are named. The build of the pages
-draws from that file, and measures statements that the file lacks.
+It writes `statement_pictures.json` anew, or only the entries of the statements that are named, and from it the picture
+of the README. The build of the pages draws from that file, and measures statements that the file lacks.
 """
 
 import argparse
@@ -13,11 +13,13 @@ from typing import Any
 from bounds import Form, Statement, find
 from bounds.papers import own
 from experiments.console.case_progress import CaseProgress
+from experiments.pictures import as_bytes, drawn, themed
 from verification.judging.check import KEPT
 from verification.seen import Seen
 from verification.statement_picture import seen_of
 
 DATA = Path(__file__).parent / "statement_pictures.json"
+FRONT, FRONT_OF = Path(__file__).parent / "movement.svg", "fl-ntk/B.12"
 
 
 def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
@@ -59,6 +61,13 @@ def write_seen_by_verify(verdicts: Path) -> None:
 def _keep(kept: dict[str, dict[str, Any]]) -> None:
     lines = [f"{json.dumps(identifier)}: {json.dumps(kept[identifier])}" for identifier in own() if identifier in kept]
     DATA.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    FRONT.write_bytes(front())
+
+
+def front() -> bytes:
+    """The README's picture: one panel for each form of a theorem, one of which fails."""
+    forms = read()[FRONT_OF]
+    return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms)), "svg", FRONT_OF))
 
 
 if __name__ == "__main__":

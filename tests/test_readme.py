@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pictures
 import pytest
 from execute import with_totals
 from outputs import assert_same
@@ -97,3 +98,16 @@ def test_the_findings_page_is_of_forms_that_are_there_and_says_what_changes_wher
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
 def test_what_the_readme_links_to_is_there(target):
     assert (ROOT / target).exists()
+
+
+def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fails_beside_one_that_holds():
+    """Its words and how many marks it has; another version of matplotlib may place them otherwise."""
+
+    def seen(svg):
+        return re.findall(r"<!-- (.*?) -->", svg), svg.count("<use ")
+
+    kept = pictures.FRONT.read_text()
+    assert seen(kept) == seen(pictures.front().decode()) and "prefers-color-scheme:dark" in kept
+    words = " ".join(seen(kept)[0])
+    assert "recorded: violated" in words and "recorded: holds" in words
+    assert f"](docs/{pictures.FRONT.name})" in README.partition("## ")[0]

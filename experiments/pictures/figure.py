@@ -29,13 +29,14 @@ CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
 
 
-def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> Figure:
+def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, most: int | None = None) -> Figure:
     """The figure of one statement: a panel for each form, the ratio against what it varies with, the failures.
 
     Args:
         statement: the statement, for its words.
         seen: the points of each checked form.
         seed: the first of the cases, for the caption; default 0.
+        most: how many panels are drawn, the forms' first; default all.
 
     Raises:
         ValueError: no form was seen on any case.
@@ -48,7 +49,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
         raise ValueError(f"no case of {statement.id} was admitted, so there is nothing to draw; choose other options")
     styles = _styles(seen)
     families = styles.families
-    panels = panels_of(statement, seen, styles)
+    panels = panels_of(statement, seen, styles)[:most]
     columns = 2 if len(panels) == COLUMNS + 1 and len(families) <= CROWD else min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = max(WIDE * columns, 2 * WIDE)
