@@ -186,7 +186,7 @@ def _padded(problem: Problem) -> _Layout:
 def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
     """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals.
 
-    Movements are there where the neurons give them.
+    Movements are recorded if the neurons give them.
     """
     y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
     rounds, local_steps = setup.rounds, setup.local_steps
@@ -228,7 +228,7 @@ def _run_in_groups(
     room: float,
     tracked: bool,
 ) -> _Run:
-    """The same without movements: by the host's threads, or on the devices that are named or that JAX has found."""
+    """The run without movements: by the host's threads, on the named devices, or on those that JAX has found."""
     import jax
 
     from ntkfl.algorithm1 import client_groups, client_threads

@@ -21,8 +21,8 @@ def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Pro
             rows stay; default drop.
 
     Raises:
-        ParallelRows: to be dropped, and their labels differ.
-        ValueError: a client that is left without a sample; another word.
+        ParallelRows: "drop", and the labels of equal rows differ.
+        ValueError: a client that is left without a sample; another word for `duplicates`.
     """
     if duplicates not in ("keep", "drop", "merge"):
         raise ValueError(f"duplicates is {duplicates!r}; it must be 'keep', 'drop' or 'merge'")

@@ -36,8 +36,8 @@ from ntkfl.problem import finite_array
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
-SECONDS_BETWEEN_LOOKS = 2.0  # at the workers that are left, while a product is waited for
-LOOKS_WITHOUT_WORKERS = 5  # after which no worker is expected to come back
+SECONDS_BETWEEN_LOOKS = 2.0  # between two counts of the workers that are left, during a product
+LOOKS_WITHOUT_WORKERS = 5  # so many counts of no worker end the product
 
 Rows = Sequence[tuple[int, int]]
 
@@ -57,10 +57,10 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A symmetric matrix as `Tiles` is, to the bit where workers have as many BLAS threads, with its slabs elsewhere.
+    """A matrix like `Tiles`, with its slabs on workers; the same bits, if workers have as many BLAS threads.
 
-    Each worker has consecutive slabs, of nearly as many entries as another's. The rows of a worker that dies are
-    computed again by others.
+    Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
+    compute its rows again.
     """
 
     slabs: tuple[np.ndarray, ...] = ()
@@ -185,7 +185,7 @@ def _awaited(client: Client, future: Future) -> Any:
     """The result of a task.
 
     Raises:
-        ValueError: a worker has refused the task. ClusterStopped: it gives nothing.
+        ValueError: a worker has refused the task. ClusterStopped: the task has no result.
     """
     from distributed import CancelledError, KilledWorker
     from distributed.comm import CommClosedError
@@ -214,7 +214,7 @@ def _awaited(client: Client, future: Future) -> Any:
 
 
 def _sent(client: Client, array: np.ndarray) -> Future:
-    """An array for the workers, which the scheduler keeps: what is scattered is lost with the workers that have it."""
+    """An array for the workers, kept by the scheduler: a scattered array is lost with the workers that hold it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")
         return client.submit(_same, array, pure=False)
@@ -222,7 +222,7 @@ def _sent(client: Client, array: np.ndarray) -> Future:
 
 @contextmanager
 def _said(client: Client) -> Iterator[None]:
-    """Within it, whatever dask raises means that there is no scheduler any more."""
+    """A context in which every error that dask raises means that the scheduler is lost."""
     try:
         yield
     except Exception as error:
@@ -244,7 +244,7 @@ def _worker(dask_worker: Worker) -> _Worker:
 
 @cache
 def _code() -> str:
-    """Tells versions of what computes entries and products from others."""
+    """The versions of Python, numpy and numba, on which the bits of entries and products depend."""
     digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {version('numba')}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

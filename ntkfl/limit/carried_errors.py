@@ -1,4 +1,4 @@
-"""What tiles and rounding do to the rounds of linear methods: bounds that are carried along with a run."""
+"""Bounds of the errors that tiles and rounding cause in the rounds of linear methods, carried along with a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class BoundedRound(NamedTuple):
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
     norm_error: float  # error of the residual in |.|_F
-    entry_error: float  # error of each entry of it
+    entry_error: float  # error of each entry of the residual
     energy_error: float  # error of the coefficients, (e' H e)^(1/2), all columns together
 
 
@@ -38,7 +38,7 @@ class BlockErrors:
 
     @cached_property
     def of_clients(self) -> Float[np.ndarray, "N 2"]:
-        """What V and products with it are off by, relative, and how far V diag(q) V' is from H_cc, of each client.
+        """For each client: the relative error of V and of products with V, and the distance of V diag(q) V' from H_cc.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -57,11 +57,11 @@ class BlockErrors:
 
 @dataclass(frozen=True)
 class Margins:
-    """How far what is computed in a round is from H and P = u(H_D); norms are spectral, or bounds of them."""
+    """How far a computed round is from one with the exact H and P = u(H_D); norms are spectral, or bounds of them."""
 
     local: LocalErrors
     entry: float  # at least each diagonal entry of H
-    # least, most: between which P is
+    # bounds of the eigenvalues of P
     least: float
     most: float
     largest: float  # at least every eigenvalue of H P
@@ -70,10 +70,10 @@ class Margins:
 
     @classmethod
     def of(cls, work: Blocks, round: LinearRound, errors: BlockErrors) -> "Margins":
-        """The margins of a round, of whatever steps.
+        """The margins of a round, for any steps.
 
         Raises:
-            ValueError: a round that is something else.
+            ValueError: a round of a method without a proved error bound.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -96,7 +96,7 @@ class Margins:
             q, u = work.clients.values[owned], response[owned]
             top, walked = float(q.max()), float(length[owned[0]])
             steepest = cut[owned[0]] * (top + off + round.pull)
-            grown = max(1.0, steepest - 1) ** (len(steps) - 1)  # 1 where every step contracts
+            grown = max(1.0, steepest - 1) ** (len(steps) - 1)  # 1 if every step contracts
             weight = float((u / plain[owned]).max())
             rounded = turning + (8 + 4 * len(steps)) * UNIT
             wrong = weight * walked * grown * (walked * off / 2 + rounded)
@@ -129,10 +129,10 @@ class Margins:
         )
 
     def proved(self, work: Blocks, round: LinearRound) -> "Margins":
-        """The same, where error bounds of the rounds are proved.
+        """The same margins, if error bounds of the rounds are proved for these steps.
 
         Raises:
-            ValueError: they are not.
+            ValueError: no error bound is proved for these steps.
         """
         if not self.steepest <= 2:
             most = max(float(steps.max()) for steps in work.local_steps())
@@ -154,7 +154,7 @@ class Margins:
 
 
 class RunState(NamedTuple):
-    """A run after some rounds: residual, coefficients, the method's memory, and sums of what was wrong so far."""
+    """A run after some rounds: residual, coefficients, the method's memory, and sums of the errors so far."""
 
     round: int
     # residual, moved: (n, C)
@@ -166,7 +166,7 @@ class RunState(NamedTuple):
 
     @classmethod
     def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
-        """The run before its first round, whose residual is off by a vector of at most this norm."""
+        """The run before its first round; `wrong` bounds the norm of the error in its residual."""
         return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0), zeros)
 
 
@@ -181,7 +181,7 @@ class Carried(Protocol):
 
 
 def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> Carried:
-    """The bounds of a method's run of so many rounds.
+    """The bounds of a method's run of `rounds` rounds.
 
     Raises:
         ValueError: steps for which no bound is proved.
@@ -200,7 +200,7 @@ def bounded_rounds(
     last: int,
     seen: Callable[[RunState, BoundedRound], None],
 ) -> Asking[None]:
-    """The rounds from this state to the last, each seen with its bounds; infinite ones where no errors are carried."""
+    """The rounds from this state to the last; `seen` gets each with its bounds (infinite without `errors`)."""
     while True:
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
@@ -243,7 +243,7 @@ class _Averaging:
 
 @dataclass(frozen=True)
 class _InTurn:
-    """Clients one after the other, each of whom shortens the coefficients' error in (e' H e)^(1/2).
+    """Clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
 
     Sums: drift, energy.
 
@@ -271,7 +271,7 @@ class _InTurn:
 
 @dataclass(frozen=True)
 class _Remembering:
-    """One vector is remembered. Sums: drift, the coefficients' own errors, those of the residual and of the memory.
+    """A method that remembers one vector. Sums: drift, errors of the coefficients, of the residual and of the memory.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
