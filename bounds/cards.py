@@ -1,6 +1,6 @@
 """The words of the catalogue, kept in cards.json: reading it builds no formula, which would take seconds.
 
-`python -m verification.cards` writes it anew after a change of `bounds`; until then nothing is read from it.
+`python -m verification.cards` writes it anew after a change of `bounds`; until then the file is not read.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ class ClaimCard:
     """One form of a statement in words."""
 
     claim: tuple[str, ...]
-    hypotheses: tuple[str, ...]  # beside the statement's
+    hypotheses: tuple[str, ...]  # beyond those of the statement
     note: str
     consequence: str
-    version: int | None  # None where the statement is not this project's
+    version: int | None  # None: the statement is not this project's
     recorded: Outcome
     nature: Nature | None
     evidence: str
@@ -50,7 +50,7 @@ class Card:
     necessity: tuple[str, ...]
     uses: tuple[str, ...]
     symbols: tuple[str, ...]
-    word: str  # that `bounds.find` finds it by
+    word: str  # the word by which `bounds.find` finds the statement
     own: bool  # whether the statement is this project's
 
 

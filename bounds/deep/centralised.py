@@ -26,7 +26,7 @@ LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = (
     3,
     6,
     5,
-)  # eta_l and rounds of the first rung; each has half the step of the last
+)  # eta_l and rounds of the first rung; each further rung halves the step
 NETWORKS = 2
 
 

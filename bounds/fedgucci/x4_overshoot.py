@@ -1,4 +1,4 @@
-"""X4 inside a round: a client that has converged is beyond its labels, by a fixed share of where it started."""
+"""X4 inside a round: a client that has converged overshoots its labels by a fixed share of its first residual."""
 
 from functools import partial
 

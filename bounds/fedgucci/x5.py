@@ -1,4 +1,4 @@
-"""X5: the power of the cube's side that the barrier goes with."""
+"""X5: with which power of the cube's side the barrier grows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SideLadder(Case):
         return self.pairs * len(self.sides)
 
     def exponent(self, *, at_origin: bool) -> Estimate:
-        """The power of d that sup over alpha of E_x |z_x| goes with, with its interval."""
+        """The exponent of sup over alpha of E_x |z_x| in d, with its interval."""
         return _exponent(self, at_origin)
 
     def fresh(self) -> SideLadder:

@@ -40,7 +40,7 @@ class SmallQuadratic(Case):
         return np.linalg.eigh(self.rows.T @ self.rows)
 
     def describe(self) -> dict:
-        """What it is made of."""
+        """What identifies the case in a report."""
         parts = {name: getattr(self, name) for name in ("step", "outer", "steps", "rounds")}
         return {"case": "two clients on a quadratic", "rows": self.rows.tolist(), "start": self.start.tolist()} | parts
 
