@@ -20,14 +20,14 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.memory import require
 
 RATE = 1.0
-NETWORKS, CLASSES = 10, 10  # held together beside the clients, and their outputs
+NETWORKS, CLASSES = 10, 10  # networks in memory beside the clients', and outputs of each
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
 
 
 @dataclass(frozen=True)
 class BoundsRow:
-    """Two networks: the bounds on the barrier between them, and the truth.
+    """Two networks: the bounds on the barrier between them, and the barrier itself.
 
     Args:
         side: side of the cube of the draw, or of the smallest cube around their anchor that holds them.
@@ -62,7 +62,8 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
-        # with labels beyond every output the barrier is that of z itself, or of -z: the worse of the two
+        # with labels beyond every output the loss is linear in the outputs: its barrier is that of z or of -z; the
+        # worse one
         worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
         numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
         name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")

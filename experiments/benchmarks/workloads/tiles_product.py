@@ -24,7 +24,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _reading(sizes: Sizes) -> Call:
-    """Every slab's product with itself, a number: the memory's speed, and no more."""
+    """The inner product of every slab with itself, which takes as long as reading the memory."""
     from ntkfl.gram.threads import worker_threads
 
     slabs = [slab.ravel() for slab in _given(sizes)[0].slabs]
