@@ -97,7 +97,7 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    for failures in (100, 10):  # above .01 by far; not above .5, or below it by far
+    for failures in (100, 10):  # the failure rate: far above .01; equal to .5, or far below it
         counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
             counted.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
@@ -110,7 +110,7 @@ def test_what_is_refuted_whatever_follows_stays_refuted(allowed):
     fewest = next(k for k in range(planned) if tally({V: k}, allowed).refuted(planned))
     assert tally({H: planned - fewest, V: fewest}, allowed).settle(Kind.PROBABILITY, 20)[0] is V
     earlier = tally({V: fewest - 1}, allowed)
-    assert earlier.refuted(earlier.trials)  # by what was seen; but the rest may clear it:
+    assert earlier.refuted(earlier.trials)  # refuted by the trials so far, yet the trials that follow may reverse this:
     assert tally({H: planned - fewest + 1, V: fewest - 1}, allowed).settle(Kind.PROBABILITY, 20)[0] is not V
     assert tally({V: 1}).refuted(planned) and not tally({H: 9}).refuted(planned)
 
@@ -185,7 +185,7 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
 
 
 def test_three_looks_refute_a_true_probability_no_more_often_than_one():
-    """Whatever decides which look is the last: the exact probability that any refutes, over all paths."""
+    """The exact probability, over all paths, that any look refutes; so it covers every rule for the last look."""
     parts, delta = (20, 10, 30), Fraction(1, 10)  # seeds that each look adds
 
     def refutes(failures, trials):

@@ -1,4 +1,4 @@
-"""The engine's round differentiated: the closed forms are it, and what is not linear is told."""
+"""The engine's round, differentiated, equals the closed forms; a method that is not linear is refused."""
 
 from dataclasses import replace
 
@@ -130,7 +130,7 @@ def test_the_server_rate_that_is_searched_for_is_where_stability_ends(method):
         radii.append(np.abs(np.linalg.eigvals(at.round_map)).max())
     assert radii[0] < 1 < radii[1]
     again = ragged((3, 1, 4), seed=1, repeated=True)
-    assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0  # no rate lowers what H does not see
+    assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0  # H has a null space
 
 
 def test_momentum_of_the_clients_is_heard():

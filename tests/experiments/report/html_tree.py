@@ -18,7 +18,7 @@ class Node:
     content: list[Node | str] = field(default_factory=list)
 
     def all(self, *tags: str) -> Iterator[Node]:
-        """The elements of these names below it, in the order of the page; of no name: all."""
+        """The elements below this one with these names, all if none is given, in the order of the page."""
         for part in self.content:
             if isinstance(part, Node):
                 if not tags or part.tag in tags:

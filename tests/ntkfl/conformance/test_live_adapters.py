@@ -1,4 +1,4 @@
-"""Adapters that give their live state after every round: it is copied as it comes, or it is said that it cannot be."""
+"""Adapters that yield their live state after every round: the state is copied at once, or an error says what to do."""
 
 import pytest
 

@@ -83,7 +83,7 @@ def test_permuting_units_permutes_their_numbers_alike(seed, by, name):
 
 
 class InPlace(nn.Module):
-    """Writes over its input, over values that a gradient needs, and reads one value twice."""
+    """A network that overwrites its input and values that a gradient needs, and reads one value twice."""
 
     def __init__(self):
         super().__init__()
@@ -141,7 +141,7 @@ def test_outputs_without_a_gradient_and_parts_that_do_not_fit_are_refused(monkey
 
 
 class Roots(nn.Module):
-    """Whose slope is that of the root at 0, or whose values are logarithms of negative numbers."""
+    """A network with the infinite slope of the root at 0, or with logarithms of negative numbers."""
 
     def __init__(self, off):
         super().__init__()

@@ -1,7 +1,7 @@
-"""Run as a script: trains in processes that end or wait in the middle of it, one for each line of stdin.
+"""Run as a script: trains in processes that end or wait in the middle of training, one for each line of stdin.
 
-A line names what becomes of the run, and its folder; each process is forked from this one, so that torch is imported
-once. stdout has a process's output, and after its end its exit status, negative if it was killed.
+A line names a function of this file and the folder of the run; each process is forked from this one, so that torch is
+imported once. stdout has a process's output, and after its end its exit status, negative if it was killed.
 """
 
 import os
@@ -16,7 +16,7 @@ from ntkfl.training import checkpoint
 
 
 def killed_in_a_round(folder):
-    """When the clients of round 2 are done and the server is not."""
+    """The process dies in round 2, after the clients' steps and before the server's."""
     given = objects("feddyn")
     server = given["method"].server
 
@@ -31,7 +31,7 @@ def killed_in_a_round(folder):
 
 
 def killed_in_a_checkpoint(folder):
-    """With a checkpoint half in place."""
+    """The process dies after some files of a checkpoint are in place."""
     original, count = os.replace, []
 
     def replacing(*arguments):
@@ -45,7 +45,7 @@ def killed_in_a_checkpoint(folder):
 
 
 def waiting(folder):
-    """In round 2, until it is killed; it says its number."""
+    """The process prints its number and waits in round 2 until it is killed."""
 
     def wait(row, rounds):
         if row.round == 2:

@@ -15,8 +15,8 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten
 
-METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # the others are for the kit alone
-CASES = {  # a server rate of 1, where another is tried, is tried by the kit alone
+METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # loops of other methods serve the kit alone
+CASES = {  # if a method is tried with a server rate, its plain options (a rate of 1) are left to the kit
     f"{tag}{method}": (method, options)
     for method in METHODS
     for tag, options in OPTIONS[method].items()
@@ -36,7 +36,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def check(case, *runs):
-    """The engine's states are those of the plain loop after every round, in each of these runs; how far they went."""
+    """Check that every round of each run has the plain loop's states; returns how far the model moved."""
     options, first = CASES[case][1], runs[0]
     expected = list(loops.LOOPS[first.method.name](case_of(first, 3, options), **options))
     for run in runs:
@@ -47,7 +47,7 @@ def check(case, *runs):
 
 
 def agrees(state, kept):
-    """A state equals the plain loop's after that round."""
+    """Check that a state equals the plain loop's after that round."""
     assert np.abs(flat(state.model) - kept["model"]).max() < 1e-10
     seen = state.seen.numpy()
     for name, value in kept.items():
@@ -95,7 +95,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options = CASES[case]
     one = on_classes(method, options=options, participation=0.8, at_once=1)
     alone = [flatten({"server": s.server, "clients": s.clients}) for s in states(one, 2)]
-    grouped = states(replace(one, at_once=3), 2)  # three of the four, and one that is left over
+    grouped = states(replace(one, at_once=3), 2)  # a group of three clients, and a group with the fourth
     for first, second in zip(alone, grouped, strict=True):
         other = flatten({"server": second.server, "clients": second.clients})
         assert first.keys() == other.keys()
@@ -120,7 +120,7 @@ def test_in_float32_everything_stays_float32_and_close(case):
 @pytest.mark.kind("a client without samples")
 @each_case
 def test_a_client_without_samples_moves_nothing(case):
-    """It counts for nothing where means are by size; where they are uniform it is one of the M, with Delta = 0."""
+    """The client has no weight in means by size; in uniform means it is one of M clients, with Delta = 0."""
     method, options = CASES[case]
     run = on_classes(method, options=options, at_once=1 if method == "cyclic" else 16)
     empty = replace(run, data=replace(run.data, clients=run.data.clients + 1))
