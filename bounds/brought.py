@@ -21,7 +21,7 @@ GROUP = "ntkfl.statements"
 HERE = Path(__file__).parent
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
-_files: dict[Path, Extension] = {}  # as sys.modules: what was loaded is known from then on
+_files: dict[Path, Extension] = {}  # like sys.modules: a file stays known after it was loaded
 
 
 def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
@@ -59,7 +59,7 @@ def extensions_of_statements() -> tuple[Extension, ...]:
 
 
 def brings_any() -> bool:
-    """Whether anybody brings statements, be they good or not; nothing is imported."""
+    """Whether a file or a package brings statements, valid or not; nothing is imported."""
     return bool(_files or entry_points(group=GROUP))
 
 
@@ -73,7 +73,7 @@ def extension_of(statement: Statement) -> Extension | None:
 def failure(error: BaseException, statement: Statement) -> str:
     """The error in a statement's own code, and its line in the statement's file or its paper's folder."""
     extension = extension_of(statement)
-    if extension is None:  # what lies in `bounds` itself calls every statement: those lines say nothing
+    if extension is None:  # lines of `bounds` itself are left out: all statements share them
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
     else:
@@ -91,7 +91,7 @@ def brought_by(statement: Statement) -> Mapping[str, str] | None:
 
 @cache
 def announced() -> tuple[Extension, ...]:
-    """The modules that packages announce, each once its statements are known to be such; others with a warning."""
+    """The modules that packages announce, if their statements are valid; the other modules give a warning."""
     return extensions.announced(GROUP, _statements)
 
 

@@ -35,7 +35,7 @@ MEANING = {
 def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, ...]]:
     """The evidence for a form's recorded outcome, weakest first, each with the places in the repository that show it.
 
-    A statement of the user's own has trials alone; what is recorded open or untested has nothing.
+    A user's own statement has only trials as evidence; a form recorded open or untested has none.
     """
     kinds: dict[Evidence, tuple[str, ...]] = {}
     if statement.forms[form].recorded not in (Outcome.OPEN, Outcome.UNTESTED):

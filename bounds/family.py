@@ -22,7 +22,7 @@ class AnyFamily(Protocol):
 
     @property
     def name(self) -> str:
-        """What reports call the family."""
+        """The name of the family in reports."""
 
     @property
     def trials(self) -> int:
@@ -50,12 +50,12 @@ class Family:
     Equal families share their cases.
 
     Args:
-        name: what reports call it.
+        name: its name in reports.
         make: the case of a seed, `make(*of, seed)`.
         generic: a Hypothesis strategy of small, cheap cases, or a function `generic(*of)` that returns one.
         of: hashable arguments of `make` and `generic`.
         trials: number of seeds, unless the user asks for another number.
-        most: largest number of seeds that a user can ask for; None: no limit.
+        most: largest number of seeds that the user may choose; None: no limit.
         fixed: whether the number of seeds is `trials` whatever the user asks for.
         needs: number of admitted cases that a verdict needs; default: 20, or 5 where at most 20 are run.
     """
@@ -87,7 +87,7 @@ class Family:
         return self.generic if isinstance(self.generic, SearchStrategy) else _strategy(self.generic, self.of)
 
     def with_trials(self, trials: int | None) -> Family:
-        """The same family with as many seeds as the user asks for; None: with its own number.
+        """The same family with as many seeds as the user asks for; None: as many as the family has.
 
         Args:
             trials: number of seeds; None: as many as the family has.
@@ -102,7 +102,7 @@ def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
 
     Args:
         base: the other family.
-        name: what reports call this one.
+        name: name of the new family in reports.
         change: (a case) -> a case, a function of a module.
     """
     needs = None if base.required == needed(base.trials) else base.required
@@ -110,7 +110,7 @@ def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
 
 
 def needed(trials: int) -> int:
-    """Admitted cases that a verdict needs where so many seeds are run: 20, or 5 where no more than 20 are.
+    """Number of admitted cases that a verdict needs: 5 if at most 20 seeds are run, else 20.
 
     Args:
         trials: number of seeds.
@@ -135,7 +135,7 @@ Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # the families that go with
 
 
 def with_own(families: Chosen, *own: Family) -> Chosen:
-    """These families, and where the user brings no data the statement's own too.
+    """These families, and, unless the user brings data, the statement's own families too.
 
     Args:
         families: gives the families that go with a user's options.

@@ -25,11 +25,11 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory, provenance
 
-ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
-FEW_NEURONS = 16  # below, the two orders of a sum often agree bit for bit, and say nothing of its rounding
+ORDER_SAFETY = 10  # error over the difference of two runs that sum in different orders, and so round differently
+FEW_NEURONS = 16  # below this size the two orders of a sum often agree bit for bit although both round
 BALL_BUDGET = 4e6  # width * n * d * local steps * rounds that a run in balls may cost
 EXTENDED_BUDGET = 4e9
-COMPILED = 2e5  # size of a run from which it is compiled: lower than for one alone, since many share the compilation
+COMPILED = 2e5  # size from which a run is compiled; lower than for a single run, since many runs share the compilation
 EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
 
 
@@ -60,7 +60,7 @@ class FederatedRun(Case):
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        By `simulate`; where an arithmetic is named, by `plain_run`, which shares nothing with it, rounded to float64.
+        The run by `simulate`; if an arithmetic is named, by `plain_run`, independent code, rounded to float64.
         """
         if self.arithmetic is None:
             return self._simulate(self.weights)
@@ -109,7 +109,7 @@ class FederatedRun(Case):
             name: the name of the field.
 
         Raises:
-            FloatingPointError: the run overflowed. ValueError: movements were asked of a family that records none.
+            FloatingPointError: the run overflowed. ValueError: movements of a family that records none.
         """
         if self.arithmetic is not None:
             return getattr(self._plain, name)
@@ -128,7 +128,7 @@ class FederatedRun(Case):
             error = ORDER_SAFETY * np.abs(value - exact.value) + exact.error + 8 * np.finfo(float).eps * np.abs(value)
             return Estimate(value, error, "extended precision")
         difference = np.abs(value - other)
-        # two orders may agree on one entry by chance; the worst entry of a round counts for all
+        # two orders may agree on one entry by chance, so all entries of a round have the error of its worst entry
         if difference.ndim > 1:
             difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)
         difference = np.maximum.accumulate(difference, axis=0)
@@ -151,7 +151,7 @@ class FederatedRun(Case):
         return self.device
 
     def sharper(self) -> FederatedRun | None:
-        """In balls, then in finer ones; where balls cannot carry so long a run, in extended precision.
+        """The run in balls, then in finer balls; if the run is too long for balls, in extended precision.
 
         Raises:
             TooCostly: nor can that.
@@ -290,7 +290,7 @@ class FederatedFamily:
     clients: int | None
     partition: str | None
     n: int | None
-    built_in: str = "digits"  # the data where the user names none
+    built_in: str = "digits"  # the data if the user names none
     unit: bool = False
     options_data: str | None = None
     trials: int = 200
@@ -355,9 +355,7 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-DEFAULT_TRIALS = (
-    60  # seeds of each default family: no failure in both excludes one in thirty, where B.3 allows one in ten
-)
+DEFAULT_TRIALS = 60  # seeds of each default family; no failure in both excludes 1/30; B.3 allows 1/10
 OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 
@@ -431,7 +429,7 @@ def federated_runs(
 
 
 def __getattr__(name: str) -> object:
-    """No value, but an error that says the new name of what was renamed."""
+    """Raises an error that gives the new name of a renamed attribute."""
     if name == "federated_draws":
         raise ImportError("bounds.federated_run has no federated_draws; it is federated_families")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -188,7 +188,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
 
 
 def _method(inputs: set[str]) -> str:
-    """A ball is as good as its inputs: how these are known is said too."""
+    """A ball is as reliable as its inputs, so the estimate also says how the inputs are known."""
     others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
@@ -213,7 +213,7 @@ def _column(part: np.ndarray) -> np.ndarray:
 
 
 def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[..., Any]:
-    """A function of balls for object arrays of them too: what does not vary over an array is computed once."""
+    """A function of balls that takes object arrays too; values constant over an array are computed once."""
     return np.frompyfunc(function, arguments, 1)
 
 
@@ -249,7 +249,7 @@ class _Compiled:
     steps: tuple[Value, ...]
 
     def value(self, environment: _Environment) -> Any:
-        """The value of the expression; what occurs in several places is computed once."""
+        """The value of the expression; a subexpression that occurs in several places is computed once."""
         values: list[Any] = []
         for step in self.steps:
             values.append(step(environment, values))

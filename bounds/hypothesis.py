@@ -62,7 +62,7 @@ class Hypothesis:
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
     def met(self, case: Any) -> bool:
-        """Whether the case meets it, by more than the margin's own error.
+        """Whether the case meets the hypothesis, by more than the margin's own error.
 
         Args:
             case: a case of the statement's families.
@@ -102,7 +102,8 @@ class Hypothesis:
         )
 
     def found(self, case: Any, least: float) -> str:
-        """The value on a case beside the required one; where only the margin is known, by how much it is missed.
+        """The value on a case beside the required one; if only the margin is known, the amount by which the case misses
+        it.
 
         Args:
             case: a case of the statement's families.

@@ -166,7 +166,7 @@ def initial_networks(draw: DrawFn) -> InitialNetwork:
 
 
 def __getattr__(name: str) -> object:
-    """No value, but an error that says the new name of what was renamed."""
+    """Raises an error that gives the new name of a renamed attribute."""
     if name == "initial_network_draws":
         raise ImportError("bounds.initial_network has no initial_network_draws; it is initial_network_families")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -122,7 +122,7 @@ def _said(statement: Statement | Card) -> str:
 
 
 def named(word: str, known: Mapping[str, Thing]) -> tuple[Thing, ...]:
-    """The thing of this id, or all things of this paper, out of those known by statements' ids.
+    """The entry of this id, or all entries of this paper, among entries by statements' ids.
 
     Raises:
         KeyError: an unknown id, with the nearest.

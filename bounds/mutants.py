@@ -57,7 +57,7 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
         name: name of the mutant, in reports.
         sort: how the formula was changed; default other.
     """
-    if isinstance(old, sp.Symbol | sp.MatrixSymbol):  # nothing but itself matches a symbol, so subs need not look
+    if isinstance(old, sp.Symbol | sp.MatrixSymbol):  # a symbol matches only itself, so `subs` need not search
         return Mutant(name, lambda expression: expression.xreplace({old: sp.sympify(new)}), sort)
     return Mutant(name, lambda expression: expression.subs(old, new), sort)
 
@@ -96,4 +96,4 @@ def shifted(amount: Any) -> Mutant:
     return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount), Change.POWER)
 
 
-MILLIONTH_MORE = scaled(sp.Rational(1_000_001, 1_000_000))  # a check of an identity must see it
+MILLIONTH_MORE = scaled(sp.Rational(1_000_001, 1_000_000))  # a check of an identity must notice this change

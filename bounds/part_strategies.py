@@ -1,8 +1,8 @@
 """Hypothesis strategies for the parts of cases: sizes, points, networks, targets and steps.
 
-Small sizes and wide ranges: a counterexample search draws from these whatever the statement is, and its hypotheses sort
-them. Steps are drawn relative to the eigenvalues that limit them, so that both sides of each limit are met. A case's
-own strategy is in the case's module: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
+Small sizes and wide ranges: every counterexample search draws from these, and the statement's hypotheses reject cases.
+Steps are drawn relative to the eigenvalues that limit them, so that both sides of each limit are met. A case's own
+strategy is in the case's module: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ Families = Callable[[Any], tuple[AnyFamily, ...]] | tuple[Family, ...]
 
 
 class FixedFamilies(tuple[Family, ...]):
-    """Families whatever the options are; as the function of the options that families may be, too."""
+    """Families that do not depend on the options, as a function of the options."""
 
     def __call__(self, options: Any) -> tuple[AnyFamily, ...]:
         return tuple(family.with_trials(options.trials) for family in self)
@@ -101,7 +101,7 @@ class Statement(_Families):
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as
             "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
-        uses: ids of the statements that it rests on.
+        uses: ids of the statements on which it rests.
         symbols: meanings of its own symbols, where the glossary lacks the name or gives it another meaning.
         knobs: the horizontal axes of its picture, symbols or words of a case's description; default: of those that vary
             over its cases, the two that correlate best with left/right.
@@ -176,7 +176,7 @@ class Statement(_Families):
         return (given,) if isinstance(given, str) else given
 
     def families_of(self, form: Form, options: Any) -> tuple[AnyFamily, ...]:
-        """The families of cases that one form is checked on, with as many seeds as the user asks for.
+        """The families of cases on which one form is checked, with as many seeds as the user asks for.
 
         Args:
             form: one of the statement's forms.
@@ -208,7 +208,7 @@ class Statement(_Families):
     def measured(self, form: Form, case: Any) -> tuple[tuple[Estimate, ...], Mapping[Any, Any]]:
         """The left side of one form on a case, and its formulas' constants there; both at one precision of balls.
 
-        What else runs in the process, threads that prepare cases say, does not change them.
+        Other threads of the process, such as those that prepare cases, do not change these values.
 
         Args:
             form: one of the statement's forms.

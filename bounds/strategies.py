@@ -318,7 +318,7 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
 def _partitions(draw: DrawFn, n: int, clients: Range) -> np.ndarray:
     count = draw(st.integers(clients[0], min(clients[1], n)))
     owner = np.array(draw(st.lists(st.integers(0, count - 1), min_size=n, max_size=n)))
-    owner[draw(st.permutations(range(n)))[:count]] = range(count)  # as many draws whatever the count: 1 is simplest
+    owner[draw(st.permutations(range(n)))[:count]] = range(count)  # as many draws for any count: 1 is simplest
     return owner
 
 

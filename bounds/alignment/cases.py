@@ -38,7 +38,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def alignment(self) -> Alignment:
-        """As the library finds it."""
+        """The alignment that the library finds."""
         return align(self.first, self.second)
 
     @cached_property
@@ -67,7 +67,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def greedy_cost(self) -> Fraction:
-        """The cost of the order in which each unit of the first network in turn takes the nearest unit that is left."""
+        """The cost of a greedy order: each unit of the first network in turn takes the nearest unit that is left."""
         left = list(range(len(self.distances)))
         order = []
         for row in self.distances:
@@ -121,7 +121,7 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-# Two units in two orders; one unit switches half way along the one input: there distances bound sharply.
+# Two units in two orders; one unit switches half way along the only input, where the bound by distance is sharp.
 KINK_PAIRS = Family(
     "pairs with one kink to be aligned",
     lambda seed: _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1)))),

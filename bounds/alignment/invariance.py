@@ -23,7 +23,7 @@ def _in_balls(network: TwoLayer, x: np.ndarray) -> Estimate:
 
 
 def _constants(case: AlignedPair) -> dict:
-    moved = TwoLayer(case.alignment.aligned.hidden, case.second.readout)  # the readout left where it was
+    moved = TwoLayer(case.alignment.aligned.hidden, case.second.readout)  # the readout not permuted with the units
     with precision():
         return {outputs: _in_balls(case.second, case.x), hidden_only: _in_balls(moved, case.x)}
 

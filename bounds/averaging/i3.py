@@ -12,7 +12,7 @@ from bounds.vocabulary import IMA
 
 Case = Callable[[], ScaleLadder]
 
-LEAST, LEAST_FIXED = 0.01, 0.002  # a term that decides an exponent must not be lost among higher ones
+LEAST, LEAST_FIXED = 0.01, 0.002  # a term that decides an exponent must not be hidden by higher powers
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
 TWO = sp.Integer(2)
 
@@ -54,7 +54,7 @@ def fixed_kinks() -> ScaleLadder:
 
 
 def zero_row() -> ScaleLadder:
-    """A unit of the average with row 0 beside one like any other: its kink goes anywhere, the gap is of first order."""
+    """A unit of the average with row 0, and a generic one: its kink may be anywhere; the gap is of first order."""
     moves = [[0.0, 1.0, 0.0, 1.0, 1.0, 0.5], [0.0, -1.0, 0.0, -1.0, -1.0, -0.5]]
     return _network([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0], moves)
 

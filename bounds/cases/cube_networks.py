@@ -96,7 +96,8 @@ class CubeNetworks(Case):
 
     @cached_property
     def connected_share(self) -> float | Estimate:
-        """P(D): how likely the loss on the segment from the anchor to a network stays below epsilon; here it must."""
+        """P(D): the probability that the loss on the segment from the anchor to a network stays below epsilon; here it
+        is 1."""
         return 1.0
 
     def redrawn(self, seed: int) -> CubeNetworks:
@@ -151,7 +152,7 @@ class CubeFamily:
 
     @property
     def name(self) -> str:
-        """What reports call the family."""
+        """The name of the family in reports."""
         where = ", U_anc = 0" if self.at_origin else ""
         where += f", C={self.outputs}" if self.outputs > 1 else ""
         where += f", {self.loss}" if self.loss != ABSOLUTE.name else ""
@@ -163,7 +164,7 @@ class CubeFamily:
         return needed(self.trials)
 
     def with_trials(self, trials: int | None) -> CubeFamily:
-        """The same family with as many seeds as the user asks for; None: with its own number."""
+        """The same family with as many seeds as the user asks for; None: as many as the family has."""
         return self if trials is None else replace(self, trials=trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:

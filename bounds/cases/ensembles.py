@@ -20,8 +20,8 @@ ZERO = arb(0)
 class Ensemble(Case):
     """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
 
-    Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint:
-    whatever they share, say a random initialisation, is in them.
+    Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint,
+    so they contain what clients share, such as a random initialisation.
 
     Raises:
         ValueError: shapes that do not fit each other or the problem, or several labels a sample.

@@ -35,7 +35,7 @@ def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
 
 
 def assumed_constant(case: Any) -> Estimate:
-    """The constant of the case's loss; the 1 that Assumption 3.2 gives every loss where it has none."""
+    """The constant of the case's loss; for a loss without one, the 1 of Assumption 3.2."""
     if named_loss(case.loss).lipschitz is None and case.reach is None:
         return Estimate.exact(1.0)
     return lipschitz_constant(case.loss, case.reach)

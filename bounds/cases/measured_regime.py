@@ -13,7 +13,7 @@ from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
 EPS = np.finfo(float).eps
-ROUNDINGS = 16  # times n eps: on few samples two orders may agree bit for bit, and say nothing of their rounding
+ROUNDINGS = 16  # least error, times n eps: on few samples two orders may agree bit for bit although both round
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ class NetworkPair(Case):
 
     @property
     def lipschitz(self) -> Estimate:
-        """The constant of the loss, or the 1 of Assumption 3.2 where it has none."""
+        """The constant of the loss; for a loss without one, the 1 of Assumption 3.2."""
         return assumed_constant(self)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What is measured on a run for the rates in the width: one number each, all taken from the same run at once."""
+"""The statistics of a run whose rates in the width are claimed, all taken from one run."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -43,7 +43,7 @@ def _constants(case: OrderedWindows) -> dict:
 
 
 def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
-    """Squared distances after windows over those before; the first distance; the longest way from the checkpoint."""
+    """Ratios of squared distances around each window; the first distance; the largest one from the checkpoint."""
     run, off = case.run, case.run.rounding
     ratio = (run.distance[1:] / run.distance[:-1]) ** 2
     error = 2 * (off / run.distance[1:] + off / run.distance[:-1]) * ratio * (1 + 1e-6)
@@ -55,7 +55,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
 
 
 def _too_small_a_ball() -> OrderedWindows:
-    """A residual 10 times too large, and a ball that holds no fit: gradients turn on the way to one."""
+    """A residual 10 times too large: the ball holds no fit, and gradients turn on the way to a fit."""
     return small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9)
 
 
@@ -70,7 +70,7 @@ def _left_out() -> OrderedWindows:
 
 
 def _eager_server() -> OrderedWindows:
-    """A certified network, and a server that goes six times as far as the mean of two clients."""
+    """A certified network, and a server that moves six times as far as the mean of two clients."""
     return small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0)
 
 

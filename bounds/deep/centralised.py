@@ -21,12 +21,8 @@ from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from ntkfl.problem import Problem, Setup
 
-LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = (
-    0.06,
-    3,
-    6,
-    5,
-)  # eta_l and rounds of the first rung; each further rung halves the step
+# eta_l and rounds are those of the first rung; each further rung halves the step
+LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = 0.06, 3, 6, 5
 NETWORKS = 2
 
 

@@ -51,7 +51,7 @@ def _constants(case: FederatedRounds) -> dict:
 
 
 def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
-    """Sizes of the residual after rounds over those before, twice; the longest way from the checkpoint."""
+    """Ratios of the residual's size after and before each round, twice; the largest distance from the checkpoint."""
     run = case.run
     if not (np.isfinite(run.size).all() and run.size.all()):
         raise ArithmeticError("a residual is 0, or the run overflowed")
@@ -62,7 +62,7 @@ def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
 
 
 def _too_small_a_ball() -> FederatedRounds:
-    """A residual 300 times too large, and a ball that holds no fit: gradients turn on the way to one."""
+    """A residual 300 times too large: the ball holds no fit, and gradients turn on the way to a fit."""
     return rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9)
 
 
@@ -72,7 +72,7 @@ def _long_steps() -> FederatedRounds:
 
 
 def _eager_server() -> FederatedRounds:
-    """A certified network, and a server that goes ten times as far as the certificate's."""
+    """A certified network, and a server step ten times that of the certificate."""
     return rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, farther=10.0)
 
 

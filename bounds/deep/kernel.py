@@ -21,7 +21,7 @@ HALF = sp.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Recursion:
-    """Theta of `depth` layers of weights; the other fields are ways to get it wrong."""
+    """Theta of `depth` layers of weights; the other fields plant faults in it."""
 
     activation: str  # activation of the hidden layers
     depth: int  # layers of weights

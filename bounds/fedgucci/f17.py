@@ -1,4 +1,4 @@
-"""Equations (51)-(52): what moving one end of a low-loss segment does to the losses on it."""
+"""Equations (51)-(52): how moving one end of a low-loss segment changes the losses on the segment."""
 
 import sympy as sp
 
@@ -8,7 +8,7 @@ from bounds.mutants import power, replaced, without
 from bounds.vocabulary import FEDGUCCI
 
 eps, gamma, shift = sp.symbols("epsilon gamma Delta", positive=True)
-NEAR_ZERO = 1e-24  # a minimiser that is a float has a loss of some 1e-32
+NEAR_ZERO = 1e-24  # the float nearest to a minimiser has a loss of about 1e-32
 PRINTED = eps + gamma * shift**2
 MOVED = (sp.sqrt(eps) + sp.sqrt(gamma / 2) * shift) ** 2
 

@@ -49,7 +49,7 @@ STATEMENTS = (
             Form.REPAIRED: Claim(with_loss(MEAN_GAP), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        # as printed its left side is the gap of the outputs, into which no loss enters: nothing shows that
+        # the printed left side is the gap of the outputs, which does not depend on the loss, so no case can show this
         # Assumption 3.2 is needed
         necessity={name: case for name, case in NEEDED.items() if name != AS_ASSUMED.name}
         | {CONNECTED.name: hardly_connected},

@@ -26,7 +26,7 @@ EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(C * h) / 2 + d_anc
 
 @dataclass(frozen=True, eq=False)
 class WorstInput(CubeNetworks):
-    """Networks of a cube and one input that is chosen when they are seen."""
+    """Networks of a cube, and one input that is chosen after the networks are known."""
 
     def redrawn(self, seed: int) -> WorstInput:
         """Other networks, and the input that they choose."""
@@ -34,13 +34,13 @@ class WorstInput(CubeNetworks):
 
 
 def chosen_input(case: CubeNetworks) -> WorstInput:
-    """The case seen by the unit input along u_1 - u_2 of the first unit, for which this unit switches most."""
+    """The case with the unit input along u_1 - u_2 of the first unit, on which this unit switches most."""
     first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)
     return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta, case.loss, case.reach)
 
 
-# One unit around u_anc = 0, v_anc = 100, of 1600 features, and the input that the draw chooses.
+# One unit around u_anc = 0, v_anc = 100, with 1600 features, and the input that depends on the draw.
 _UNIT = CubeFamily(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
 WORST_INPUTS = changed(_UNIT, _UNIT.name, chosen_input)
 

@@ -70,7 +70,7 @@ def _small_population(units: int, features: int, side: float, seed: int) -> Cube
     return CubeFamily(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
 
 
-# Up to eight units and six features, any side, whatever the family's own.
+# Up to eight units and six features, of any side, not only the family's.
 _SMALL_POPULATIONS = st.builds(
     _small_population, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16)
 )

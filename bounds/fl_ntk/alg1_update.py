@@ -40,7 +40,7 @@ def _by_the_engine(*run: Any, **named: Any) -> Trajectory:
 
 
 WAYS: dict[str, Way] = {
-    # functions, not partials: a fault planted in `simulate` is to reach them
+    # functions, not partials, so that a fault planted in `simulate` reaches them
     "in arrays": lambda *run, **named: simulate(*run, compiled=False, **named),
     "compiled": lambda *run, **named: simulate(*run, compiled=True, **named),
     "by the host's threads": lambda *run, **named: simulate(
@@ -53,7 +53,7 @@ WAYS: dict[str, Way] = {
 
 
 def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
-    """u(t+1) - u(t) of every round, (T, m, d), by each of the ways; none for a network of very few neurons.
+    """u(t+1) - u(t) of every round, (T, m, d), by each implementation; none for a network of very few neurons.
 
     The error is ten times the difference to the same network with its neurons in the opposite order, and some roundings
     of the weights. FEW_NEURONS say too little of it. It is measured, not proved.

@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import HINGE
 
 CLEAR = 1e6  # multiple of the rounding that a step must have spent for its ratio to be known
-NEVER = 1e9  # the ratio of a step that has lowered nothing
+NEVER = 1e9  # the ratio of a step without a decrease
 
 D = sp.Symbol("D", positive=True)
 
@@ -25,7 +25,7 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
     doubt = 2 * off * (distance[:-1] + distance[1:]) + 2 * off**2
-    told = step > CLEAR * doubt  # later, nothing is left that could be told from rounding
+    told = step > CLEAR * doubt  # later the residual is of the size of rounding
     surely = lowered > doubt
     ratio = np.where(surely, step / np.where(surely, lowered, 1), NEVER)[told].astype(float)
     error = np.where(surely, 2 * doubt * step / np.where(surely, lowered, 1) ** 2, 0)[told].astype(float)

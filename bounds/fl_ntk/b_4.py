@@ -38,7 +38,7 @@ ANY_ONE_POINT = st.builds(
 ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 
-@lru_cache(maxsize=2)  # three forms look at the same case, one after the other
+@lru_cache(maxsize=2)  # three forms use the same case, one after the other
 def _reach(case: FederatedRun) -> float:
     """R: no weight vector, global by round t+1 or local in round t, is further from where it began."""
     inside = snapshot(case)

@@ -1,4 +1,4 @@
-"""How well any client-local preconditioner can condition the kernel: a lower bound, and how near block Jacobi comes."""
+"""A lower bound on the condition number of the kernel under any client-local preconditioner, beside block Jacobi's."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -46,7 +46,7 @@ LARGE_TOP = Hypothesis(
 )
 
 
-@lru_cache(maxsize=2)  # two forms look at the same case, one after the other
+@lru_cache(maxsize=2)  # two forms use the same case, one after the other
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """C_1, ..., C_4 at the middle round, Q_i being taken at R = lambda/(1000 n)."""
     inside = snapshot(case)

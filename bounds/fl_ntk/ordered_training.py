@@ -43,7 +43,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def certificate(self) -> AnyOrderCertificate:
-        """What is certified of the network before these steps."""
+        """The certificate of the network before these steps."""
         return certify_any_order(self.problem, self.weights, loss=self.loss)
 
     @cached_property
@@ -84,7 +84,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def rounding(self) -> float:
-        """What long precision, and float64's W*, leave open of distances to W*."""
+        """The errors of distances to W*, from long precision and from W* in float64."""
         point, nearest = self.fit
         return float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
 

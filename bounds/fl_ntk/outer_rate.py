@@ -12,7 +12,7 @@ from ntkfl.estimate import Estimate
 descent, energy = sp.symbols("b a", positive=True)
 near, far = sp.symbols("lambda_1 lambda_g", positive=True)
 ANCHOR = "docs/proofs/random_rounds.md#outer-rates-above-1"
-ROUNDED = 1e-11  # relative, of what some dozen products of matrices of 49 rows give
+ROUNDED = 1e-11  # relative error of a dozen products of matrices of 49 rows
 
 
 def _loss(case: RandomRound, server: float) -> float:

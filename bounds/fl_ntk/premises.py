@@ -193,7 +193,7 @@ def _block_range(case: FederatedRun) -> tuple[float, float]:
 
 def _local_contraction(case: FederatedRun) -> float:
     at_start = _contraction(case, *_block_range(case))
-    return at_start if at_start < 0 else _contraction(case, *block_bounds(case)[2:])  # movement only takes from it
+    return at_start if at_start < 0 else _contraction(case, *block_bounds(case)[2:])  # movement only lowers the margin
 
 
 def _contraction(case: FederatedRun, lowest: float, highest: float) -> float:

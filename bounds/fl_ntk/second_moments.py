@@ -1,4 +1,4 @@
-"""Random rounds in the kernel regime: what E r r^T becomes in a round that draws its clients and its batches."""
+"""Random rounds in the kernel regime: how a round with drawn clients and batches changes E r r^T."""
 
 import numpy as np
 import sympy as sp

@@ -87,9 +87,10 @@ class Rungs(Case):
         return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
     def in_rungs(self, name: str, look: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
-        """The attribute `name`, what `look(width index, places in its rung)` sees of every network, by width.
+        """The attribute `name`: for each width, the result of `look(width index, places in its rung)` for every
+        network.
 
-        What another look has seen is taken over.
+        Results of another look are reused.
         """
         known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
         seen = known or [[] for _ in self.counts]
@@ -99,7 +100,7 @@ class Rungs(Case):
         ]
 
     def at_each(self, name: str, look: Callable[[int, int], Result]) -> list[list[Result]]:
-        """The same, with `look(width index, place in its rung)` of one network, in threads."""
+        """Like the function above, with `look(width index, place in its rung)` for one network, in threads."""
         with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
             return self.in_rungs(name, lambda row, places: pool.map(look, [row] * len(places), places))
 

@@ -14,7 +14,7 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-SYSTEMATIC = 0.02  # growth of the maximum over neurons when rare patterns appear: neither a shift nor a power shows it
+SYSTEMATIC = 0.02  # for maxima over neurons that grow when rare patterns appear; the fitted line lacks this
 WIDEST = 3  # number of the widest rungs, on which a coefficient is measured
 
 

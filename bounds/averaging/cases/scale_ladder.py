@@ -21,7 +21,7 @@ SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, fa
 GRID = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
-FINITE = 0.01  # what higher powers of Delta may still do to an exponent at these scales
+FINITE = 0.01  # allowance for higher powers of Delta in an exponent at these scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class ScaleLadder(Case):
 
     @property
     def shortest_row(self) -> float:
-        """The smallest |u_i| of the average, less how far the clients' rows move from it."""
+        """The smallest over units of |u_i| of the average less the largest move of a client's row from u_i."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.linalg.norm(self.hidden, axis=1) - reach).min())
 
@@ -218,5 +218,5 @@ def _integer_ladders(draw: DrawFn) -> ScaleLadder:
     return ScaleLadder(hidden, readout, moves, sizes, draw(st.floats(0, 6.25)))
 
 
-# The statements have no data but x, which is a point of the circle or all of it.
+# The only data of the statements is x, a point of the circle or the whole circle.
 SCALE_LADDERS = Family("clients around their average, inputs on the circle", _ladder, _integer_ladders(), needs=5)

@@ -1,1 +1,1 @@
-"""What statements on deep networks are checked on."""
+"""The cases of statements on deep networks."""

@@ -59,7 +59,7 @@ class DeepRows(Case):
         return float(np.sin(gram.angles(self.x)[self.pairs]).min())
 
     def kernel(self, depth: int, activation: str) -> Estimate:
-        """As the library computes it, with its error, and without: the first must contain the second; (2, n, n)."""
+        """The library's kernel with its error, and without; the first must contain the second; (2, n, n)."""
         known = gram.deep_estimate(self.x, None, depth, activation, self.bias)
         value = np.array([known.value, gram.deep(self.x, None, depth, activation, self.bias)])
         return Estimate(value, np.broadcast_to(known.error, value.shape), known.method, Rigour.ENCLOSED)

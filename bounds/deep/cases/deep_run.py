@@ -1,4 +1,4 @@
-"""Case: a deep network linearised in its parameters and trained by the engine, and the kernel that it has."""
+"""Case: a deep network, linearised in its parameters and trained by the engine, and its kernel."""
 
 from __future__ import annotations
 

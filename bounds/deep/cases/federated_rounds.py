@@ -17,7 +17,7 @@ from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
 from ntkfl.smooth_networks.rounds import RoundStart, inequalities
 from ntkfl.smooth_networks.window import Failed, Rounds
 
-if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
 
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
@@ -28,11 +28,11 @@ LOST = 1e-13  # error of an output in a round, by float64; tested
 
 @dataclass(frozen=True, eq=False)
 class RoundsRun:
-    """What ROUNDS rounds leave."""
+    """The measurements of ROUNDS rounds."""
 
     size: np.ndarray  # phi before the first round and after each
     moved: float  # how far any model, of the server or of a client, was from the checkpoint
-    # what float64 leaves open of each phi, of moved
+    # float64 errors of each phi, and of moved
     size_off: float
     moved_off: float
 
@@ -51,7 +51,7 @@ class FederatedRounds(SmallNetwork):
 
     @cached_property
     def certificate(self) -> RoundsCertificate:
-        """What is certified of the network before these rounds."""
+        """The certificate of the network before these rounds."""
         return certify_rounds(networks.wide(self.spec), self.params, self.problem, self.setup, shares=self.shares)
 
     @property
@@ -59,7 +59,7 @@ class FederatedRounds(SmallNetwork):
         """The bounds at the first round.
 
         Raises:
-            ArithmeticError: nothing is.
+            ArithmeticError: nothing is certified.
         """
         if not isinstance(self.certificate.start, RoundStart):
             raise ArithmeticError(self.certificate.why)

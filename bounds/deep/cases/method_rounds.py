@@ -18,7 +18,7 @@ from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
 from ntkfl.smooth_networks.methods import MethodStart, inequalities
 from ntkfl.smooth_networks.window import Rounds
 
-if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ class MethodRounds(SmallNetwork):
 
     @cached_property
     def certificate(self) -> RoundsCertificate:
-        """What is certified of the network before these rounds, with an empty memory."""
+        """The certificate of the network before these rounds, with an empty memory."""
         name, options = named(self.kind)
         return certify_rounds(
             networks.wide(self.spec), self.params, self.problem, self.setup, method=name, options=options
@@ -60,7 +60,7 @@ class MethodRounds(SmallNetwork):
         """The bounds at the first round.
 
         Raises:
-            ArithmeticError: nothing is.
+            ArithmeticError: nothing is certified.
         """
         if not isinstance(self.certificate.start, MethodStart):
             raise ArithmeticError(self.certificate.why)
@@ -71,7 +71,7 @@ class MethodRounds(SmallNetwork):
         """The certificate's numbers; where nothing is certified, those of a network without curvature.
 
         Raises:
-            ArithmeticError: even these do not exist.
+            ArithmeticError: these numbers do not exist either.
         """
         flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
         if not isinstance(flat, Rounds):
@@ -116,7 +116,7 @@ class MethodRun:
 
     @property
     def sizes_off(self) -> float:
-        """What float64 leaves open of each size."""
+        """The float64 error of each size."""
         return LOST * float(self.whitener.norm()) * self.case.problem.n**0.5
 
     @property

@@ -35,7 +35,7 @@ class NetworkStack:
     """Networks that differ in their first weights alone and begin with the same residuals."""
 
     networks: Sequence[StartedNetwork]
-    wide: WideNetwork  # what they are
+    wide: WideNetwork  # kind of the networks
     width: int
 
     @classmethod

@@ -16,7 +16,7 @@ from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
 from ntkfl.smooth_networks.window import Failed, Window, in_ball
 
-if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
 
 Order = Literal["random", "largest", "smallest"]
@@ -27,7 +27,7 @@ WINDOWS, NEWTON = 4, 6
 
 @dataclass(frozen=True, eq=False)
 class WindowedRun:
-    """What W windows leave."""
+    """The measurements of W windows."""
 
     distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
     moved: float  # how far any model was from the first
@@ -41,13 +41,13 @@ class OrderedWindows(SmallNetwork):
     order: Order  # which samples come first in a window
     clients: int = 1  # models that train between means, each on its part of the samples
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    longer: float = 1.0  # steps, and the server's step, times the one: above 1 they break the rules
+    longer: float = 1.0  # factors of the steps and of the server's step; above 1 they break the hypotheses
     server: float = 1.0
     left_out: bool = False  # whether one sample is never visited
 
     @cached_property
     def found(self) -> NetworkCertificate:
-        """What is certified of the network before these windows."""
+        """The certificate of the network before these windows."""
         return certify_network(networks.wide(self.spec), self.params, self.problem)
 
     @property
@@ -57,7 +57,7 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def step(self) -> float:
-        """eta of the claim: the certificate's; where nothing is certified 1 / lambda_max(J J')."""
+        """eta of the claim: the certificate's; if nothing is certified, 1 / lambda_max(J J')."""
         return self.found.step_limit or 1 / self.found.start.largest
 
     @property
@@ -90,7 +90,7 @@ class OrderedWindows(SmallNetwork):
         return WindowedRun(np.array(distance), max(moved), ROUNDING * float(start.norm()))
 
     def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> Tensor:
-        """The model after steps in which each of these samples comes once."""
+        """The model after steps that visit each of these samples once."""
         import torch
 
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))

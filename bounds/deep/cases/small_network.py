@@ -14,7 +14,7 @@ from ntkfl import networks
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks.window import Rounds, Window
 
-if TYPE_CHECKING:  # torch is slow to load: whoever runs a case does
+if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
 
     from ntkfl.training.model import Model
@@ -43,7 +43,7 @@ class SmallNetwork(Case):
 
     @cached_property
     def start(self) -> Tensor:
-        """The same in one vector."""
+        """All parameters in one vector."""
         import torch
 
         return torch.cat([value.reshape(-1) for value in self.params.values()])
@@ -83,7 +83,7 @@ def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str)
     """The radius that is given with the case, else the radius of the proof.
 
     Raises:
-        ArithmeticError: there is neither; `why` is the reason that nothing is proved.
+        ArithmeticError: there is no radius of either kind; `why` says why nothing is proved.
     """
     if ball:
         return ball

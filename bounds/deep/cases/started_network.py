@@ -29,7 +29,7 @@ class StartedNetwork:
 
     @classmethod
     def named(cls, spec: str, residuals: Problem, width: int | None, seed: int) -> StartedNetwork:
-        """The one of this name, width and seed."""
+        """The network of this name, width and seed."""
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
         wide, own = WideNetwork.named(spec)

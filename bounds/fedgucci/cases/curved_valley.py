@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 Point = tuple[float, float]
 
-PIECES = 64  # into which the segment is cut at first; those that may hold the supremum are then halved
+PIECES = 64  # first pieces of the segment; pieces that may hold the supremum are then halved
 FINE = 1e-9  # how closely, relative to its size, the supremum is enclosed
 DEEPEST, MOST_PIECES = 60, 1024
 

@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate, Rigour
 
 BITS = 512
 EPS = np.finfo(float).eps
-SAFETY = 10  # the difference of two precisions, times ten, is taken as the rounding of the coarser one
+SAFETY = 10  # the error of the coarser precision is ten times its difference from the finer one
 
 beta = sp.Symbol("beta", positive=True)
 BETA = {beta: "weight of the connectivity loss"}
@@ -97,7 +97,7 @@ class LinearCase(Case):
         return (rational,) if self.exact else (double, extended)
 
     def _known(self, value: np.ndarray, finer: np.ndarray | None = None) -> Estimate:
-        """An exact array as the floats next to it; or float64 values, their error read off finer ones."""
+        """An exact array as its nearest floats; or float64 values with their error by finer values."""
         if finer is not None:
             error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)
             return Estimate(value, error, "float64 against extended precision")
@@ -179,5 +179,5 @@ def quartic_loss() -> LinearCase:
 
 
 def weight_decay() -> LinearCase:
-    """Decay pulls to 0 with a step that is not rescaled."""
+    """Weight decay to 0, with a step that is not rescaled."""
     return small_case(decay=0.25)

@@ -1,7 +1,7 @@
 """Case: networks of a cube around an anchor, and the region of low loss, whose size is d_epsilon, by sampling.
 
 The labels are the anchor's own outputs, so that it is a minimiser of every client's loss, and Omega is a larger cube
-around it. Nothing of the region is known in closed form: shares of cubes carry Clopper-Pearson intervals.
+around it. The region has no closed form, so shares of cubes carry Clopper-Pearson intervals.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class LowLossCube(CubeNetworks):
     # points, paths: networks drawn for a volume, and for losses along segments
     points: int = 20_000
     paths: int = 100
-    seed: int = 0  # seed of these
+    seed: int = 0  # seed of these networks
 
     def losses(self, points: np.ndarray) -> np.ndarray:
         """The mean loss of networks (N, S), (N,)."""

@@ -105,7 +105,7 @@ class LowLossRegion(Case):
             return max((float(enclosure(end).hi) for end in ends), default=0.0)
 
     def is_star(self) -> bool:
-        """Whether E_eps is one interval a coordinate and holds the anchor: a star about it."""
+        """Whether E_eps is one interval in each coordinate and holds the anchor, hence a star around the anchor."""
         with precision():
             return all(
                 len(wells) == 1 and exact_ball(place) > wells[0][0] and exact_ball(place) < wells[0][1]

@@ -41,7 +41,7 @@ def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
     """sup over alpha of the mean of |z|_2 between networks of two outputs or more.
 
     Returns:
-        An enclosure, to within TOLERANCE unless the most points are reached first; its error says how wide it is.
+        An enclosure, of width at most TOLERANCE unless the limit of points is reached first; its error is its width.
 
     Raises:
         ValueError: networks of one output, whose gap `largest_gap` finds exactly; shapes or inputs that do not fit.

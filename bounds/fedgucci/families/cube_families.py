@@ -19,7 +19,7 @@ SHARP = (
 def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
     """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
 
-    With the user's data: those alone.
+    With the user's data, only families on these data.
     """
     everyday = tuple(draw for draw in cube_families(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:
@@ -58,7 +58,7 @@ def unit_loss_families(options: Options) -> tuple[CubeFamily, ...]:
 
 
 def gap_families(options: Options) -> tuple[CubeFamily, ...]:
-    """`sharp_families` and those of `loss_families` that have several outputs: for what no loss enters."""
+    """`sharp_families` and the families of several outputs in `loss_families`, for statements without a loss."""
     return sharp_families(options) + tuple(draw for draw in loss_families(options) if draw.outputs > 1)
 
 

@@ -26,12 +26,12 @@ def _moved(case: CubeNetworks) -> CubeNetworks:
 
 
 def with_far_labels(base: CubeFamily) -> Family:
-    """The networks of another family, with such labels."""
+    """The networks of another family, with far labels."""
     return changed(base, f"{base.name}, far labels", _moved)
 
 
 def far_label_families(options: Options, **chosen) -> tuple[Family, ...]:
-    """The default families, or the user's inputs, with such labels."""
+    """The default families, or the user's inputs, with far labels."""
     return tuple(map(with_far_labels, cube_families(options, **chosen)))
 
 

@@ -140,7 +140,7 @@ class MethodTraining(Case):
 
     @cached_property
     def certificate(self) -> MethodCertificate:
-        """What is certified of the method from here on, with an empty memory."""
+        """The certificate of the method from this network on, with an empty memory."""
         name, options = named(self.kind)
         return certify_method(self.problem, self.weights, self.setup, name, options)
 

@@ -85,7 +85,7 @@ class DrawnMemory(SmallRound):
         return self.rounded(second)
 
     def library(self, method: str) -> RandomRegime:
-        """What `ntkfl.random_rounds` says; warns of nothing."""
+        """The result of `ntkfl.random_rounds`, without its warnings."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         own: dict[str, Any] = {"server_rate": self.setup.eta_global}
         options, noise = (own, self.noise) if method == "scaffold" else ({"alpha": self.pull}, 0.0)

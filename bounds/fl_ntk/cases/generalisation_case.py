@@ -21,7 +21,7 @@ from ntkfl.problem import Problem, Setup
 
 EPS = np.finfo(float).eps
 HELD_OUT = 2000
-RISK = 1e-6  # probability that the confidence interval of the population loss misses it
+RISK = 1e-6  # probability that the confidence interval misses the population loss
 CLIENTS, LOCAL_STEPS = 4, 2
 
 
@@ -165,7 +165,7 @@ def samples() -> SearchStrategy[TrainedOnSample]:
         loss=losses(),
         seed=st.integers(0, 2**16),
         delta=st.floats(0.01, 0.5),
-        held_out=st.just(100),  # enough for a loss that is far off, and quick
+        held_out=st.just(100),  # enough for a loss far from the bound, and quick
     )
 
 

@@ -36,7 +36,7 @@ class Loss:
 
     @property
     def lowest(self) -> float:
-        """The least value it takes."""
+        """The least value of the loss."""
         return min(self.floor, self.cap)
 
     @property
@@ -46,7 +46,7 @@ class Loss:
 
     @property
     def constant(self) -> bool:
-        """Whether it has one value only, `lowest`."""
+        """Whether the loss is constant, equal to `lowest`."""
         return self.slope == 0 or self.floor >= self.cap
 
 

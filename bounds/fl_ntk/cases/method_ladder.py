@@ -99,7 +99,7 @@ class MethodLadder(WidthLadder):
         _ = self.trained
 
     def plain(self) -> MethodLadder:
-        """Itself: the engine's float64 is all there is."""
+        """The ladder itself, since the engine has only float64."""
         return self
 
 

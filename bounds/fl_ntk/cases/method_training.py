@@ -80,7 +80,7 @@ class Training:
         return (labels - outputs).transpose(2, 0, 1)
 
     def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
-        """The kernel regime, which warns of nothing."""
+        """The kernel regime, without its warnings."""
         from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
 
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):

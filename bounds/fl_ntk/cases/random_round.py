@@ -160,7 +160,7 @@ class RandomRound(SmallRound):
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
 
     def library(self, server: float) -> RandomRegime:
-        """What `ntkfl.random_rounds` says, with that server step; warns of nothing."""
+        """The result of `ntkfl.random_rounds` with that server step, without its warnings."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
         drawn["shuffled"] = self.shuffled

@@ -1,4 +1,4 @@
-"""Where training and held-out samples come from: a known distribution on the sphere, or the user's data split anew."""
+"""Training and held-out samples: from a known distribution on the sphere, or the user's data split anew."""
 
 from dataclasses import dataclass, replace
 from inspect import signature

@@ -72,7 +72,7 @@ class SlidingLadder(Case):
 
     @property
     def clearance(self) -> float:
-        """Distance of all other pairs from their kinks along the flow, less the most that local steps can move them."""
+        """Distance of all other pairs from their kinks along the flow, less the largest move by local steps."""
         moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
         z = (self.weights.hidden + moved) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)

@@ -61,7 +61,7 @@ class WeightPath:
 
 @lru_cache(maxsize=2)
 def weight_path(run: FederatedRun) -> WeightPath:
-    """The run again, in balls and in weight space, client by client; kept for the statements that look at it next."""
+    """The run in balls and in weight space, client by client; cached for the statements that use it next."""
     problem, setup = run.problem, run.setup
     with precision(run.bits):
         x, y, u, signs = (BALL.convert(v) for v in (problem.x, problem.y, run.weights.hidden, run.weights.signs))

@@ -1,8 +1,9 @@
 """An a-priori certificate (fl-ntk/B.3-certificate): this network, trained by Algorithm 1, converges at this rate.
 
-Nothing here is probable or asymptotic: the theorem below is applied to the counts and norms of one given network at its
-start, as balls that carry all rounding. The weights need not be Gaussian, the rows of x need not have unit norm, ties
-w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are included.
+The certificate holds with certainty and at finite width: the theorem below is applied to the counts and norms of one
+given network at its start, as balls that carry all rounding. The weights need not be Gaussian, the rows of x need not
+have unit norm, ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are
+included.
 
 Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N. For
 R > 0 let s_ri = w_r.x_i / |x_i| at the start and, for all i and j, D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},

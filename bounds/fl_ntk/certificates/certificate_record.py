@@ -134,7 +134,7 @@ class Certificate(Trial):
 
 
 def above(value: float | None, digits: int = 6) -> str:
-    """A number with so many digits, rounded up: what is printed claims no more than what was certified."""
+    """A number with so many digits, rounded up, so that the printed claim is no stronger than the certified one."""
     return _decimal(value, digits, ROUND_CEILING)
 
 

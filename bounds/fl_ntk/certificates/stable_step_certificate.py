@@ -1,8 +1,8 @@
 """A certificate from any weights at any stable step, in the H^-1 norm or one between it and the Euclidean (X.12).
 
-As in certificate.py nothing is probable or asymptotic, the weights are exactly their floats, and ties and ragged
-clients are allowed. New here: the frozen kernel's round map is kept exactly, and only the change of the kernel is
-bounded. The norm is |S^-1 r|, in which that map contracts at any stable step (X.2, X.3).
+As in certificate.py the claim holds with certainty and at finite width, the weights are exactly their floats, and ties
+and ragged clients are allowed. New here: the frozen kernel's round map is kept exactly, and only the change of the
+kernel is bounded. The norm is |S^-1 r|, in which that map contracts at any stable step (X.2, X.3).
 
 Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
 radius R > 0, and put
@@ -55,7 +55,7 @@ def stable_step_certificate(
 ) -> StableStepCertificate:
     """Whether the theorem of this module holds for this network, at the best of the radii and norms tried.
 
-    Radii and norms are chosen in float64; the choice, and where it fails the next best, is then judged in balls.
+    Radii and norms are chosen in float64; balls then judge the choice, and, if it fails, the next best.
 
     Rows may have any norm. The default is 60 radii, log-spaced from the movement needed if E were 0. `powers` has the p
     of the norms |H^(-p/2) r| to try, each in [0, 1]; 1 is the H^-1 norm.

@@ -1,6 +1,6 @@
 """Where to look for a stable-step certificate: radii and norms tried in float64, no bound on anything.
 
-A choice made here costs time if it is bad, never soundness: what is chosen is judged in balls by
+A bad choice here costs time, never soundness: the chosen radius and norm are judged in balls by
 stable_step_certificate.py, whose theorem gives the numbers their names.
 """
 

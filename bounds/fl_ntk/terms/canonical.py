@@ -14,7 +14,8 @@ _SORTED = chain(rm_id(lambda term: isinstance(term, sp.ZeroMatrix)), flatten, so
 
 @dataclass(frozen=True)
 class Canonical:
-    """A matrix expression in this form, as its parts are: sympy's operators go through all of these again, for seconds.
+    """A matrix expression in this form, whose parts have it already; sympy's operators would spend seconds on them
+    again.
 
     No term of a sum occurs in it twice.
     """

@@ -34,7 +34,7 @@ class LimitKernel(NamedTuple):
 
 
 def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
-    """The limit kernel of a case's data; kept for what looks at the same data next, as each seed of a user's does."""
+    """The limit kernel of a case's data; cached, since all seeds of a user's data share it."""
     return _limit_kernel(case.problem)
 
 

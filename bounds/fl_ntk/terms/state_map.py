@@ -53,5 +53,5 @@ AFTER = {
 
 
 def halves(size: int) -> dict:
-    """What puts a vector of this size into the first, and into the second half of a state."""
+    """The maps that put a vector of this size into the first and into the second half of a state."""
     return {first: np.eye(2 * size)[:, :size], second: np.eye(2 * size)[:, size:]}
