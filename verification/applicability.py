@@ -23,8 +23,8 @@ class Applies(StrEnum):
     """What was found, the most useful first."""
 
     YES = "yes"
-    IDENTITY = "identity"  # an equality, or one of its kind: true, and no bound
-    VACUOUS = "vacuous"  # it applies, and says nothing that can be run, or less than a trivial bound
+    IDENTITY = "identity"  # an equality or a statement of a similar kind: true, but no bound
+    VACUOUS = "vacuous"  # it applies, but says nothing about runs that are possible, or less than a trivial bound
     OTHER_OPTIONS = "with other options"
     NO = "no"
     FAILED = "failed"

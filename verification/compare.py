@@ -178,8 +178,8 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder; its exponent's interval must reach 0 or below.
 
-    Where the right side is 0 and the left surely is not, no constant makes the claim true: one case decides. Where the
-    left side may itself be 0, the growth may be that of its error, and the claim is not refuted.
+    If the right side is 0 and the left side surely is not, no constant makes the claim true, and one case decides.
+    Where the left side may itself be 0, the growth may be that of its error, and the claim is not refuted.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

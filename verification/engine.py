@@ -109,19 +109,19 @@ def verdicts_of_claims(
                 missing = check.missing
                 if check.tally.trials or not missing:
                     verdicts.append(check.verdict(claims[place][1], missing, cases))
-    except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
+    except KeyboardInterrupt:  # during a confirmation or a stored case: the settled verdicts are kept
         interruption.taken()
     return verdicts
 
 
 def _worth(check: Check) -> tuple[bool, bool, int]:
-    """How much a look is worth: a whole one most, then one that refutes the form, then one of more trials."""
+    """The rank of a look: a whole look is best, then a look that refutes the form, then a look with more trials."""
     trials = check.tally.trials
     return not check.missing, check.tally.refuted(trials), trials
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
-    """What is told of one look: cases of earlier ones count, and until the last there may be more."""
+    """The progress message of one look: it counts the cases of earlier looks, and says whether more may follow."""
     if progress is None:
         return None
     return lambda family, done, total: progress(family, before + done, before + total + (not last))
@@ -134,7 +134,7 @@ def run_cases(
     threads: int = THREADS,
     ladders: Ladders | None = None,
 ) -> int:
-    """Give every check the cases of its families that it has not seen, each built once; how many were built."""
+    """Give every check the cases of its families that it has not seen, each built once; returns how many were built."""
     ladders = Ladders() if ladders is None else ladders
     asking: dict[tuple[AnyFamily, int], list[Check]] = {}
     for check in checks:
@@ -170,7 +170,7 @@ def run_cases(
 
 
 def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) -> list[tuple[Statement, Form]]:
-    """Every form of the statements that is among the wanted ones; None: all are."""
+    """Every form of the statements that is wanted; None: every form."""
     wanted = set(Form) if forms is None else set(forms)
     return [(statement, form) for statement in statements for form in statement.forms if form in wanted]
 

@@ -24,7 +24,7 @@ class Exponent:
         theory: the power as claimed.
         coefficient: the claimed leading coefficient; None where none is claimed.
         measured: the log-log slope with its 99% interval.
-        found: the coefficient at the three largest widths. It and `measured` are None where noise hides the slope.
+        found: the coefficient at the three largest widths. It and `measured` are None if noise hides the slope.
     """
 
     quantity: str

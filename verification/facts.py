@@ -12,16 +12,16 @@ class Standing(StrEnum):
     """How well a violation stands, best first."""
 
     CONFIRMED = "confirmed"  # redone more precisely or on other networks, or both sides enclosed in the first place
-    SEEN = "seen"  # nothing could redo it
-    FALLEN = "not confirmed"  # redone, it did not come out again, or it would cost too much to redo
+    SEEN = "seen"  # no second computation was possible
+    FALLEN = "not confirmed"  # the second computation did not repeat it, or would cost too much
 
 
 class Needed(StrEnum):
     """Whether a stored case shows that a form needs a hypothesis."""
 
     YES = "needed"  # without the hypothesis a stored case violates the claim
-    NOT_SHOWN = "not shown"  # there is a stored case, and it does not show it
-    NO_CASE = "no case"  # there is no stored case
+    NOT_SHOWN = "not shown"  # the stored case does not show the violation
+    NO_CASE = "no case"  # no stored case exists
 
 
 class Where(StrEnum):
@@ -94,5 +94,5 @@ class Witness:
 
     @property
     def shows(self) -> bool:
-        """Whether it violates the claim, and the violation stands."""
+        """Whether the case violates the claim and its violation stands."""
         return self.outcome is Outcome.VIOLATED and not self.unmet and self.fallen is None

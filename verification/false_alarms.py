@@ -18,10 +18,10 @@ BATCHES = 20  # most batches: statements of few and fixed cases alone would neve
 class FormRuns:
     """One true form on fresh cases: the runs that were judged, and how many of them were called violated or left open.
 
-    A run is one judged case; where the claim may fail, or is about a whole ladder, a run is the verdict on a batch.
-    `uncounted`: judged cases that are no runs, because they could not be evaluated, or their description is that of an
-    earlier case, as in families that are not random.
-    `errors`: batches that an exception ended. `where`: the command that replays each violation or error.
+    A run is one judged case; for a claim that may fail, or that is about a whole ladder, a run is the verdict on a
+    batch. `uncounted`: judged cases that are no runs: they could not be evaluated, or have the description of an
+    earlier case, which happens in families that are not random. `errors`: batches that an exception ended. `where`: the
+    command that replays each violation or error.
     """
 
     id: str

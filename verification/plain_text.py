@@ -96,7 +96,7 @@ def typed(text: str) -> str:
 
 
 def left_out(expression: Any) -> str:
-    """What stands in the place of a formula that is too long to be read; empty where it is not."""
+    """The text in place of a formula that is too long to read; empty: the formula is short enough."""
     length = len(plain(expression))
     return f"a formula of {length} characters, which ntkfl show --tex prints" if length > LONGEST else ""
 

@@ -49,12 +49,12 @@ class Plan:
 
     @property
     def change(self) -> str:
-        """What of the options is to be changed so that the hypothesis is met, as the command line takes it."""
+        """The options to change so that the hypothesis is met, as the command line takes them."""
         return "" if self.other is None else " ".join(option_words(changed(self.options, self.other)))
 
     @property
     def why(self) -> str:
-        """Why it cannot be tested, and what would do; nothing where it can."""
+        """Why the form cannot be tested, and which options would do; empty if it can be tested."""
         if self.unmet is None:
             return ""
         return f"{self.unmet.name}: {unmet_text(self.missed)}"
@@ -87,7 +87,7 @@ def planned(
         if cases.met(unmet, family, seed):
             continue
         known = cases.margins(family, seed).get(id(unmet))
-        if known is None:  # it cannot be computed: whoever judges the case meets the error
+        if known is None:  # it cannot be computed; judging the case reports the error
             break
         rejection = unmet.found(case, known)
         other = way_out(statement, form, options, [unmet.name], 0, seed, cases, widen=not auto_step)

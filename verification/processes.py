@@ -56,7 +56,7 @@ def verify_in_processes(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[Verdict]:
-    """As `verify_all`, over several processes; in this process where that is as fast.
+    """Like `verify_all`, over several processes; in this process if that is as fast.
 
     Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements under
     them, are checked in this one. If a process ends early (killed, or out of memory), the verdicts on its statements
@@ -94,7 +94,7 @@ class _Worker:
         self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms, files), daemon=True)
         start_server()
         self.process.start()
-        theirs.close()  # so that its end is seen when the process is gone
+        theirs.close()  # so that reading ends when the process is gone
         self.unit: Unit | None = None
         self.done = 0  # cases of the unit
         self.loaded: frozenset[str] = frozenset()  # by all units so far
@@ -105,14 +105,14 @@ class _Worker:
         return self.unit.cases if self.unit else 0
 
     def take(self, unit: Unit | None) -> None:
-        """Hand out a unit, or none: then the process ends."""
+        """Hand out a unit; without a unit left, the process ends."""
         self.unit, self.done = unit, 0
         if unit is not None:
             self.loaded |= unit.loads
         try:
             self.connection.send_bytes(json.dumps(unit.statements if unit else []).encode())
         except OSError:
-            pass  # it has ended: reading from it says so
+            pass  # the process has ended; reading from it reports this
 
 
 class _Pool:
@@ -180,7 +180,7 @@ class _Pool:
             self.progress(family, self.done, self.total)
 
     def _ended(self, worker: _Worker) -> None:
-        """A process is gone: it was told to end, or it was checking something, which then has no outcome."""
+        """A process is gone: it was told to end, or its unit has no outcome."""
         del self.workers[worker.connection]
         worker.connection.close()
         worker.process.join()
@@ -192,7 +192,7 @@ class _Pool:
                 self._start()
 
     def _give_up(self, unit: Unit, why: str, counted: int = 0) -> None:
-        """Verdicts without an outcome for what is not going to have one."""
+        """Verdicts without an outcome for the claims that will not be checked."""
         for statement, form in chosen_forms((s for s in self.statements if s.id in unit.statements), self.forms):
             check = begun(statement, form, self.options)
             check.fail(ProcessEnded(why))
@@ -200,7 +200,7 @@ class _Pool:
         self._counted(unit.cases - counted, "given up")
 
     def _stop(self) -> None:
-        """Hand out no more, and end what is being checked: its verdicts are of what was counted."""
+        """Hand out no more units and end the running checks; their verdicts are of the cases counted so far."""
         self.waiting.clear()
         for worker in self.workers.values():
             if worker.unit is None:

@@ -76,7 +76,7 @@ class Seen:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """What `to_json` wrote.
+        """The value that `to_json` wrote.
 
         Args:
             content: what `to_json` wrote.

@@ -1,4 +1,4 @@
-"""What pictures of statements are drawn of: the cases of `verify`, measured and compared, and no more."""
+"""The data of the pictures of statements: the cases of `verify`, measured and compared."""
 
 from collections.abc import Iterable
 

@@ -23,7 +23,7 @@ Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether a step is proved, and by what means; where it is not, what stands in the way."""
+    """Whether a step is proved and how; if it is not proved, the reason."""
 
     step: Step
     proved: bool
@@ -87,7 +87,7 @@ def _(step: OnBox) -> Proof:
 
 
 def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
-    """How many boxes it took to show expression >= 0; or what stands in the way."""
+    """The number of boxes that show expression >= 0, or the reason why this is not shown."""
     waiting, seen = deque([dict(box)]), 0
     while waiting:
         interruption.check()

@@ -18,7 +18,7 @@ from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
-DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search"  # said in JSON, and not read from it
+DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search"  # written to JSON, and not read from it
 Word = TypeVar("Word", bound=StrEnum)
 
 
@@ -32,7 +32,7 @@ class Side:
 
     @classmethod
     def of(cls, estimate: Estimate) -> Side:
-        """The side that an estimate of one number is.
+        """The side with the value, error and method of an estimate of one number.
 
         Args:
             estimate: an Estimate of one number.
@@ -117,12 +117,12 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The outcome as reports say it: what holds untested, for want of trials, is said to be not refuted."""
+        """The outcome in reports: a form that holds on too few trials to test its probability is called not refuted."""
         return NOT_REFUTED if self.would_exclude is not None else self.outcome.value
 
     @property
     def weakly_tested(self) -> bool:
-        """Whether a wrong formula was not told from the right one; on data that a user chose that says nothing."""
+        """Whether some mutant survived; on data that a user chose this says nothing about the check."""
         return bool(self.trials) and self.mutants_killed < self.mutants_total and not self.own_data
 
     @property

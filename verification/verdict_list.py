@@ -42,7 +42,7 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def table(verdicts: Iterable[Verdict]) -> Table:
-    """Two lines a verdict, worst first: what came out, then its title and remarks; fits 80 columns.
+    """Two lines for each verdict, worst first: the outcome, then the title and remarks; in 80 columns.
 
     Args:
         verdicts: as `verify` gives them.
@@ -123,7 +123,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
 
 
 def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """Why what is untested is so, and what to do: a line a reason, the commonest last.
+    """Why forms are untested and what to do about it: a line for each reason, the commonest last.
 
     Args:
         verdicts: as `verify` gives them.

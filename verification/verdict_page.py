@@ -142,7 +142,7 @@ def unmet_text(unmet: Unmet) -> str:
 
 
 def vacuous_text(vacuous: Vacuous | None) -> str:
-    """Why a bound says nothing that can be run, with the number; empty where it does."""
+    """Why a bound says nothing about runs that are possible, with the number; empty: it is informative."""
     if vacuous is None:
         return ""
     if vacuous.factor is not None:
@@ -166,7 +166,7 @@ def _digits(value: float, error: float) -> int:
 
 
 def answer(verdict: Verdict) -> str:
-    """What was found, without the outcome itself."""
+    """The facts found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
         first_note = next(iter(verdict.notes), "")
         reason = next((unmet_text(unmet) for unmet in verdict.unmet.values() if unmet.passes), "")

@@ -39,7 +39,8 @@ def address(statement: Told, form: Form) -> str:
 
 
 def check_script(statement: Told, form: Form) -> str | None:
-    """The script that confirms the finding without this project; None where it is not one of substance or reported.
+    """The script that confirms the finding without this project; None unless the finding is one of substance or
+    reported.
 
     Args:
         statement: the claim.
@@ -49,7 +50,7 @@ def check_script(statement: Told, form: Form) -> str | None:
 
 
 def replay_path(statement: Told, form: Form) -> str | None:
-    """The replay file of its stored case; None where it is not one of substance or reported.
+    """The replay file of the finding's stored case; None unless the finding is one of substance or reported.
 
     Args:
         statement: the claim.

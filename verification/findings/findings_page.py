@@ -107,7 +107,7 @@ def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
 
 
 def of_papers(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    """Every paper that has verdicts, with them.
+    """Every paper that has verdicts, with its verdicts.
 
     Args:
         verdicts: as `verify` gives them.
@@ -143,7 +143,7 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 
 
 def counts_as_printed(verdict: Verdict) -> bool:
-    """Whether counts of printed forms have it: as printed in a text or scan that was read, or a user's own form.
+    """Whether counts of printed forms include the form: it is printed in a text or scan that was read, or a user's own.
 
     It does not if the difference is charged to nobody.
 

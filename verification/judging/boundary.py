@@ -1,4 +1,4 @@
-"""Where a yes turns into a no along one positive number: doubling, then bisection on its logarithm."""
+"""The value of one positive number at which success turns into failure: doubling, then bisection of the logarithm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Boundary(Generic[Answer]):
-    """The hardest value that succeeded, the result there, and the next harder value that failed; None where none."""
+    """The hardest value that succeeded, its result, and the next harder value that failed; None if there is none."""
 
     value: float | None
     answer: Answer | None
@@ -30,7 +30,7 @@ def boundary(
 ) -> Boundary[Answer]:
     """The hardest value at which `ask` succeeds, to within a factor `ratio` of one at which it fails.
 
-    Where success is not monotone this is one such boundary, not the only one.
+    If success is not monotone, there may be other boundaries.
 
     `harder` is the factor towards harder values, 2 or 1/2, and `ratio` is above 1. A boundary beyond either end of the
     range is reported as None.

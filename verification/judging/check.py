@@ -68,7 +68,7 @@ class Check:
     share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
-    # out of the cases that meet a premise: cases that do not meet it excuse no failure
+    # among the cases that meet a premise; the other cases excuse no failure
     inside: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
@@ -78,10 +78,10 @@ class Check:
     # for each violating case, the sizes that it lacks and the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
-    devices: set[str | None] = field(default_factory=set)  # devices of the training engine; None: a case without it
+    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did not use it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
     doubted: bool = False  # a violation that settles the form falls when it is redone
-    # the hypotheses that the first case misses: then no other one is drawn
+    # the hypotheses that the first case misses; if there are any, no other case is drawn
     unmet: dict[str, Unmet] = field(default_factory=dict)
     points: Points = field(init=False)  # the data of a picture
     seen: Counter[AnyFamily] = field(default_factory=Counter)  # cases so far, rejected ones included
@@ -105,7 +105,7 @@ class Check:
 
     @property
     def drawn(self) -> dict[AnyFamily, int]:
-        """How many seeds of each family are drawn: none where the first case is known to be rejected."""
+        """How many seeds of each family are drawn; none if the first case is known to be rejected."""
         return {} if self.unmet else seeds_of(self.families, self.share)
 
     @property
@@ -136,7 +136,7 @@ class Check:
             return False
         if self.share < 1 and self.tally.would_exclude is not None:
             further = sum(seeds_of(self.families, min(share for share in SHARES if share > self.share)).values())
-            if self.tally.excluded_by(further) is None:  # it would confirm the probability that is claimed
+            if self.tally.excluded_by(further) is None:  # more cases would confirm the claimed probability
                 return False
         return {*self._of_mutants} <= {Outcome.VIOLATED}
 
@@ -148,7 +148,7 @@ class Check:
         return inside if inside[0] is Outcome.VIOLATED else self.tally.settle(kind, self.required)
 
     def redo(self) -> None:
-        """Redo a violation, if one settles the form; an unconfirmed one decides nothing while there are more cases."""
+        """Redo a violation that would settle the form; an unconfirmed one decides nothing while more cases follow."""
         try:
             if self.settled[0] is Outcome.VIOLATED:
                 self.doubted = self.confirmed is not None and not self.confirmed.stands
@@ -162,7 +162,7 @@ class Check:
 
     @property
     def missing(self) -> list[str]:
-        """The families of cases that are still to be drawn; none where the drawn cases decide."""
+        """The families of cases that are still to be drawn; none if the drawn cases decide."""
         if self.unmet or (self.seen >= Counter(self.drawn) and self.decided):
             return []
         return [family.name for family in self.families if self.seen[family] < family.trials]
@@ -189,7 +189,7 @@ class Check:
     def add(self, case: Any, label: dict[str, Any], margins: dict[int, float] | None = None) -> None:
         """Admit or reject a case; judge the form and its mutants on it.
 
-        No exception on the way takes the other statements down; see `fail_on`.
+        An exception ends this check and no other; see `fail_on`.
         """
         if self.error is not None:
             return
@@ -233,7 +233,7 @@ class Check:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         lacking = formula.lacking(case, constants)
         if seen.outcome is Outcome.VIOLATED and lacking:
-            self.beyond.append(lacking)  # it shows that the premise is needed, not that the statement fails
+            self.beyond.append(lacking)  # this case shows that the premise is needed, not that the statement fails
             return
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
@@ -264,7 +264,7 @@ class Check:
     def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
         """Settle what was counted; confirm a violation; run the witness and the necessity cases.
 
-        An exception on the way makes the verdict unresolved, as one on a case does.
+        An exception during this makes the verdict unresolved, as an exception on a case does.
 
         Where families are missing, since the check was interrupted, no stored case is run.
         """
@@ -347,7 +347,7 @@ class Check:
         )
 
     def _with_stored_case(self, verdict: Verdict) -> Verdict:
-        """The verdict after the stored case: a violation there decides, but on the user's data it is only said."""
+        """The verdict after the stored case: a violation there decides; on the user's data it is only mentioned."""
         shown = run_witness(self.statement, self.form)
         verdict = replace(verdict, witness=shown.witness)
         if self.own_data:
@@ -359,7 +359,7 @@ class Check:
             verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)
         if not shown.witness.shows:
             return verdict
-        assert confirmed is not None  # whoever judges a stored case confirms the violation that it shows
+        assert confirmed is not None  # judging a stored case includes confirming its violation
         too_few = self.tally.settle(verdict.kind, self.required)[1] if verdict.outcome is Outcome.UNTESTED else ()
         return replace(
             verdict,
@@ -382,7 +382,7 @@ class Check:
 
     @property
     def says_nothing(self) -> Vacuous | None:
-        """Why the bound says nothing that can be run, with the number; None where it does."""
+        """Why the bound says nothing about runs that are possible, with the number; None: it is informative."""
         if self.vacuous is not None or not self.excess or min(self.excess) < 1:
             return self.vacuous
         return Vacuous(factor=min(self.excess))
@@ -393,7 +393,7 @@ class Check:
         return ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
-        """The hypothesis that rejected most, with options that pass where such are found."""
+        """The hypothesis that rejected most cases, with options that meet it if some are found."""
         if self.unmet:
             return self.unmet
         name, _ = self.tally.rejected.most_common(1)[0]
@@ -407,12 +407,12 @@ class Check:
 
     @cached_property
     def confirmed(self) -> Confirmation | None:
-        """How well the best of the kept violations stands, once no more are added; None without any."""
+        """How well the best kept violation stands, once all are known; None: there is no violation."""
         confirmations = []
         for violation in self.violating:
             try:
                 confirmations.append(confirm(self.statement, self.form, *violation))
-            except NOT_COMPUTED as error:  # what redoes it, a network of another seed say, overflows
+            except NOT_COMPUTED as error:  # the second computation, of another seed's network for example, overflows
                 confirmations.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
             if confirmations[-1].standing is Standing.CONFIRMED:
                 break
@@ -446,7 +446,7 @@ def data_origin(options: Options) -> dict[str, Any]:
 def begun(
     statement: Statement, form: Form, options: Options, wrong: bool = True, share: float = 1.0, looks: int = 1
 ) -> Check:
-    """The check of one form on a share of its cases, without one so far; failed where no family can be made."""
+    """A new check of one form on a share of its cases; it has failed already if no family can be made."""
     try:
         return Check(statement, form, *families(statement, form, options), wrong, share, looks)
     except Exception as error:

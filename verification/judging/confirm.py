@@ -1,4 +1,4 @@
-"""A violation is redone before it is believed, with smaller errors or on other networks; else it is only seen."""
+"""A violation counts as confirmed only if smaller errors or other networks repeat it; otherwise it is only seen."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def can_be_redone(case: Any) -> bool:
-    """Whether a case can be computed more sharply, at whatever cost."""
+    """Whether a case can be computed more sharply, at any cost."""
     try:
         return case_of(case).sharper() is not None
     except TooCostly:
@@ -82,9 +82,9 @@ def _sharper(case: Any) -> Iterator[Case]:
 
 
 def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
-    """The decision of a case whose runs are enclosed; None where it does not decide.
+    """The decision of a case whose runs are enclosed; None: the case does not decide.
 
-    A side that is only measured on it decides by a wide margin alone, as its error is not proved.
+    A side that is only measured on this case decides only by a wide margin, since its error is not proved.
     """
     again = _judged(statement, form, case)
     if again is None or again.outcome not in DECIDED:

@@ -1,4 +1,4 @@
-"""Looks at growing shares of the cases, each further one where the last does not decide.
+"""Looks at growing shares of the cases; a further look follows if the last one does not decide.
 
 For a ladder the looks take a quarter, half and all of the networks of each width; for other families they take the
 squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
@@ -37,7 +37,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What reports call the family."""
+        """The name of the family in reports."""
         return self.whole.name
 
     @property

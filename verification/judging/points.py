@@ -128,7 +128,7 @@ class Points:
             self.curves[family, part] = sharpness, line
 
     def seen(self, limit: int | None = None) -> Seen:
-        """All of it as a value.
+        """All points so far, as a value.
 
         limit: how many cases of a form are kept at most: those that violate or are sharpest, and some of the others.
         """
@@ -193,7 +193,7 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
 
 
 def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The knobs that a statement names; else of those that vary, the two whose ranks go best with the ratio's."""
+    """The knobs that a statement names; otherwise the two varying knobs whose ranks correlate best with the ratio's."""
     names = dict.fromkeys(name for row in rows for name in row["knobs"])
     if statement.knobs:
         return tuple(name for name in map(str, statement.knobs) if name in names)
@@ -201,7 +201,7 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
     columns: dict[str, np.ndarray] = {}
     ratio = np.array([row["ratio"] for row in rows], float)
     if len(set(ratio[np.isfinite(ratio)].round(6 if statement.kind not in IDENTITIES else 30))) < MANY:
-        return ()  # it goes with nothing
+        return ()  # it is correlated with nothing
     for name in names:
         values = np.array([row["knobs"].get(name, np.nan) for row in rows], float)
         usable = np.isfinite(values) & np.isfinite(ratio)

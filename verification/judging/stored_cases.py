@@ -61,7 +61,7 @@ def necessity(statement: Statement, form: Form) -> dict[str, Needed]:
     """For each hypothesis of a form recorded to hold, whether a stored case shows that it is needed."""
     needs: dict[str, Needed] = {}
     if statement.forms[form].recorded is not Outcome.HOLDS:
-        return needs  # what fails anyway needs nothing
+        return needs  # for a form that fails anyway no hypothesis is needed
     for hypothesis in statement.required(form):
         build = statement.necessity.get(hypothesis.name)
         if build is None:

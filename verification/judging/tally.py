@@ -18,7 +18,7 @@ class Tally:
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)
-    failed: dict[str, str] = field(default_factory=dict)  # by case, why it could not be computed
+    failed: dict[str, str] = field(default_factory=dict)  # for each case that could not be computed, the reason
     tightness: list[float] = field(default_factory=list)
     worst: Comparison | None = None
     worst_case: dict[str, Any] | None = None
@@ -105,7 +105,7 @@ class Tally:
         return self.excluded_by(self.trials)
 
     def excluded_by(self, trials: int) -> float | None:
-        """The same of so many trials, without a failure more."""
+        """The same probability after `trials` trials, if none of the further trials fails."""
         if not self.failures_allowed:
             return None
         failures = self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED]

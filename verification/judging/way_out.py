@@ -17,7 +17,7 @@ from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search
-ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same where every step that is tried is a run
+ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same, if every tried step costs a run
 SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
 WIDEST = 2**14
 KEPT = 8  # cases that are held at once
@@ -49,7 +49,7 @@ class Cases:
         return self._cases[key]
 
     def margins(self, family: AnyFamily, seed: int) -> dict[int, float]:
-        """The margins known so far on a case, by the id of the hypothesis; whoever computes one adds it.
+        """The margins known so far on a case, by the id of the hypothesis; callers add the margins that they compute.
 
         Args:
             family: index of the family that the case is of.
@@ -85,7 +85,7 @@ def way_out(
     cases: Cases | None = None,
     widen: bool = True,
 ) -> Options | None:
-    """Other options with which one case passes, as near to the chosen ones as was found; None where none was.
+    """Options near the chosen ones with which one case passes; None: none were found.
 
     Args:
         statement: the claim.
@@ -160,7 +160,7 @@ def passing_step(
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
     for _, build in limits.values():
-        cases.of(*build(options))  # what is wrong with the data is said here; below it would pass for a failing step
+        cases.of(*build(options))  # raise errors of the data here; below they would look like a failing step
     step, name = math.inf, ""
     for hypothesis, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
         start = min(step, Setup.eta_local)
@@ -219,7 +219,7 @@ def largest_step(
         return None
     edge = boundary(ask, bool, start, harder=harder, easiest=easiest, hardest=hardest, ratio=ratio)
     if edge.value is None or edge.failed is None:
-        return edge.value  # none was found, or the hardest passes
+        return edge.value  # no step was found, or the hardest step passes
     context = Context(prec=digits, rounding=ROUND_FLOOR)
     rounded = context.create_decimal(repr(edge.value))
     candidates = (float(context.next_plus(rounded)), float(rounded))
@@ -227,7 +227,7 @@ def largest_step(
 
 
 def changed(options: Options, other: Options) -> Options:
-    """What `other` has and `options` has not; all the rest left out.
+    """The fields in which `other` differs from `options`; all other fields are left out.
 
     Args:
         options: the chosen ones.
@@ -246,7 +246,7 @@ def _met(hypothesis: Hypothesis, build: Build, options: Options, cases: Cases) -
 
 
 def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases, widen: bool) -> Options | None:
-    """The options with one of those changed that a user may meet the hypothesis with."""
+    """The options, each time with one option changed by which a user may meet the hypothesis."""
     case = cases.of(*build(options))
     setup = getattr(case, "setup", Setup())
     for name in hypothesis.eased_by:
@@ -270,7 +270,7 @@ def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases,
 def _wider(
     hypothesis: Hypothesis, options: Options, build: Build, width: int, widest: float, cases: Cases
 ) -> Options | None:
-    """With the first doubled width that meets the hypothesis, none whose runs take more than a second or so."""
+    """The options with the first doubled width that meets the hypothesis, while runs take about a second at most."""
     while (width := 2 * width) <= min(WIDEST, widest):
         interruption.check()
         if _met(hypothesis, build, replace(options, width=width), cases):

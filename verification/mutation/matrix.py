@@ -94,7 +94,7 @@ def _sign(node, term, flipped) -> Mutant:
 
 
 class Fate(StrEnum):
-    """What became of a mutant; only those that claim more than the form are wrong, and counted."""
+    """The fate of a mutant; only mutants that claim more than the form are wrong, and are counted."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -258,4 +258,4 @@ def _ratio(kind: Kind, before: Estimate, after: Estimate) -> float:
         growth = along[-1] / along[0] if along[0] > 0 and np.isfinite(along[0]) else np.nan
         return 1.0 if abs(growth - 1) < SAME_GROWTH else float(growth)
     largest = float(np.max(ratio))
-    return largest if largest != 1 else 1 - 1e-9  # it differs somewhere, downwards
+    return largest if largest != 1 else 1 - 1e-9  # the mutant claims more somewhere

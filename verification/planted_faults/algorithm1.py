@@ -19,7 +19,7 @@ from verification.planted_faults.planting import Fault
 
 @around
 def _by_samples(right: Any, self: Any, share: float) -> Any:
-    """The server weighs the clients by their numbers of samples, not all alike."""
+    """The server weights the clients by their numbers of samples instead of equally."""
     real = self.local_gram.diagonal(axis1=1, axis2=2) > 0
     sizes = real.sum(axis=1)
     weight = np.repeat(sizes / sizes.mean(), real.shape[1])

@@ -1,4 +1,4 @@
-"""A fault in place of a function of the library, wherever it was imported, and out again."""
+"""Replaces a function of the library by a fault in every module that imported it, and restores it."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ def planted(function: str, fault: Fault) -> Iterator[None]:
         fault: makes the wrong function out of the right one.
 
     Raises:
-        ModuleNotFoundError, AttributeError: there is no such function. TypeError: what has the name is none.
+        ModuleNotFoundError, AttributeError: there is no such function. TypeError: the name is not that of a function.
     """
     module_name, _, path = function.partition(":")
     *classes, name = path.split(".")

@@ -57,7 +57,7 @@ def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> A
 
 
 def _weights(kind: str, of: str) -> Fault:
-    """Clients are weighted in one way where they should be weighted in the other."""
+    """The weights of this kind are those of the other: by size in place of equal ones, or the reverse."""
     return changed(lambda weights: weights | {kind: weights[of]})
 
 

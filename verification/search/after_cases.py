@@ -1,4 +1,4 @@
-"""The short search for a counterexample that follows the cases of a user's own statement, where these all held."""
+"""The short search for a counterexample to a user's own statement whose cases all held."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -17,7 +17,7 @@ from ntkfl.problem import Problem, Setup, Weights
 MOST = 24  # most coordinates; with more of them a simplex makes no progress in the evaluations allowed
 SPREAD = 0.3  # edge of the first simplex
 LEAST = 1e-6  # an ascent that gains less in a turn is at its end
-GOOD = 0.1  # a step among the discrete neighbours that gains more is not counted: it is the way up
+GOOD = 0.1  # a discrete step that gains more than this does not count against the limit
 MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
 

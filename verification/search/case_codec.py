@@ -51,7 +51,8 @@ def decode(content: Any) -> Any:
     """The case, or part of one, that was encoded, bit for bit.
 
     Raises:
-        ValueError: what no `encode` writes, a class this project does not have, or values that it refuses.
+        ValueError: text that `encode` never writes, a class that this project does not have, or values that a class
+        refuses.
     """
     if not isinstance(content, dict):
         if content is None or isinstance(content, bool | str | int):
@@ -144,7 +145,7 @@ def _class(name: str) -> Any:
 
 
 def _module(name: str) -> ModuleType:
-    """The module of this name. Files outlive its move to another folder, in which it keeps its last name.
+    """The module of this name. Old files stay readable if a module moves to another folder under its last name.
 
     Raises:
         ImportError: no module of this project has that last name, or more than one has.

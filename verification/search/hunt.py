@@ -31,7 +31,7 @@ CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
 ALIKE = 0.02  # cases whose scores differ by less count as one among them
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
 
-Progress = Callable[[str], None]  # told each stage of a search as it begins
+Progress = Callable[[str], None]  # called with each stage of a search as it begins
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Attack:
 
     @property
     def untested(self) -> str | None:
-        """Why nothing was tested: no case was admitted; None where one was."""
+        """Why nothing was tested: no case was admitted; None: some case was."""
         if self.admitted:
             return None
         if not self.rejected:
@@ -90,7 +90,7 @@ class Attack:
 
     @property
     def missed(self) -> bool:
-        """Whether nothing was found where the record says that something is to be found."""
+        """Whether no violation was found although the form is recorded violated."""
         return self.found is None and self.statement.forms[self.form].recorded is Outcome.VIOLATED
 
 
@@ -143,7 +143,7 @@ def attack(
     try:
         with interruption.released():
             for k, (strategy, sharing) in enumerate(families, 1):
-                end = began + seconds * k / len(families)  # time that a family leaves goes to the next
+                end = began + seconds * k / len(families)  # the next family may use the time that a family leaves
                 hunt.deadline = end - OWN_CASES * (end - time.process_time())
                 hunt.family(sharing[0].name, strategy, share, seed)
                 hunt.deadline = end
@@ -233,7 +233,7 @@ class Hunt:
                 warnings.simplefilter("ignore", HypothesisWarning)
                 find(strategy, violated, settings=_settings(examples), random=Random(seed))
         except (NoSuchExample, _OutOfTime, HypothesisException):
-            pass  # what was found until then is kept in `violations`
+            pass  # the violations so far are kept in `violations`
         if self.violations:
             return
         self.deadline = end
@@ -278,7 +278,7 @@ class Hunt:
         return seen
 
     def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
-        """Score a case and keep the books; a violation is passed on only when it stands."""
+        """Score a case and record it; a violation is passed on only if it stands."""
         interruption.check()
         seen = (judged or look)(self.statement, self.form, case)
         searching = self.first is None  # cases that are evaluated for shrinking do not count

@@ -18,12 +18,12 @@ from verification.judging.confirm import Confirmation, can_be_redone, confirm
 from verification.verdict import Standing
 
 NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
-UNMET = -100.0  # admitted cases have higher scores, others lower ones
+UNMET = -100.0  # scores of admitted cases are above this number, scores of other cases below it
 HIGHEST = 50.0
 FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is carried on, and largest score by it
 # networks after which a case far from a violation is left, and the score that counts as far
 GLANCE, NEARLY = 4, np.log(0.5)
-LOOKS = (16, 100, 400)  # further networks, while it is not clear whether the claim fails too often
+LOOKS = (16, 100, 400)  # numbers of further networks, drawn until it is clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
 SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals in a search, some miss by chance
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks, so that all together err as seldom as one
@@ -93,7 +93,7 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
 
 
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
-    """Whether the claim fails too often on fresh networks too, and how often it does.
+    """Whether the claim fails too often on fresh networks too, and the share on which it fails.
 
     A case that fails is judged again at higher precision where that is possible, since the failure may be rounding.
     """
@@ -222,7 +222,7 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
         if seen.comparison is None:
             unmet = max(unmet, seen, key=lambda redrawn: redrawn.score)
             if seed == first + 4 and not ratios:
-                break  # five networks in a row: the rest would not do either
+                break  # after five networks in a row without a value, the others are not tried
             continue
         failures += seen.violated
         ratios.append(seen.comparison.tightness)

@@ -65,7 +65,7 @@ def _runs(case: FederatedRun) -> Iterator[FederatedRun]:
 
 
 def _rounder_labels(case: FederatedRun) -> Iterator[FederatedRun]:
-    """Round labels; where they are not, a round residual. Not the other way: one would undo the other for ever."""
+    """Round labels; if labels cannot be round, a round residual. Never both in turn: each would undo the other."""
     y, outputs = case.problem.y, initial_outputs(case)
     candidates = [_rounded(y, 1), _rounded(y, 2)]
     if not np.array_equal(y, candidates[1]):
@@ -102,7 +102,7 @@ def _without_feature(case: FederatedRun, j: int) -> Iterator[FederatedRun]:
 
 
 def _problems(problem: Problem) -> Iterator[Problem]:
-    """A sample less, or one client."""
+    """One sample fewer, or a single client."""
     for i in range(problem.n) if problem.n > 1 else ():
         kept = np.arange(problem.n) != i
         _, owner = np.unique(problem.owner[kept], return_inverse=True)
@@ -143,7 +143,7 @@ def _fields(case: Any) -> Iterator[Any]:
             case _:
                 continue
         for option in options:
-            with suppress(ValueError):  # a case that is refused is no simpler case
+            with suppress(ValueError):  # the case's class refuses these values
                 yield replace(case, **{field.name: option})
 
 

@@ -1,4 +1,4 @@
-"""What may be checked apart: statements that share cases belong together, so that every case is built once."""
+"""Units of work for processes: statements that share cases are in one unit, so that every case is built once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 
 
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
-    """The place of the unit that a process is handed: the first that loads nothing anew, or nothing others have."""
+    """The place of the unit to hand out: the first that loads nothing new, or nothing that others have loaded."""
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
     return [*known, *free, 0][0]

@@ -21,7 +21,7 @@ from ntkfl.interruption import Interruption
 from verification.engine import verify_all
 from verification.verdict import Verdict
 
-# the signal that stands for a terminal's Ctrl-C here: SIGINT reaches all processes at once, and is ignored
+# this signal replaces a terminal's Ctrl-C: SIGINT reaches all processes at once, and workers ignore it
 STOP = signal.SIGUSR1
 
 
@@ -78,7 +78,7 @@ def serve(
             say("ready")
             while unit := json.loads(connection.recv_bytes()):
                 verdicts = _checked(unit, options, forms, progress, interrupts)
-                interrupts.counted = False  # a STOP that comes with the next unit is for that one
+                interrupts.counted = False  # a STOP that arrives with the next unit is meant for the next unit
                 say("verdicts", [verdict.to_json() for verdict in verdicts])
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # nobody is left to check for
