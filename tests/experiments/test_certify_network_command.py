@@ -110,12 +110,12 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     early = run(*file, "--eta-local", "0.4", "--every", 40)
     assert early.exit_code == 1, early.output
     (further,) = re.findall("  to train on: ntkfl (.*)", early.stdout)
-    found = run(*shlex.split(further), "--json", tmp_path / "found.json")
-    record = json.loads((tmp_path / "found.json").read_text())
-    assert found.exit_code == 0 and record["round"] > 0, found.output
-    assert f"my net.npz after round {record['round']}" in found.stdout
+    further_run = run(*shlex.split(further), "--json", tmp_path / "further_run.json")
+    record = json.loads((tmp_path / "further_run.json").read_text())
+    assert further_run.exit_code == 0 and record["round"] > 0, further_run.output
+    assert f"my net.npz after round {record['round']}" in further_run.stdout
     again = run(*shlex.split(record["replay"])[1:])
-    assert again.exit_code == 0 and again.stdout.splitlines()[:2] == found.stdout.splitlines()[:2]
+    assert again.exit_code == 0 and again.stdout.splitlines()[:2] == further_run.stdout.splitlines()[:2]
     np.savez(tmp_path / "my net.npz", **{name: value for name, value in params.items() if name != "layer2.weight"})
     refused = run(*file)
     assert refused.exit_code == 2 and "params have no 'layer2.weight'" in " ".join(refused.output.split())

@@ -172,9 +172,9 @@ def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(
     regime = kernel_regime(problem, *given, **how, matrix_free=dtype)
     assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == dtype
     for name, (ask, factor) in QUESTIONS.items():
-        expected, found = ask(whole), ask(regime)
-        assert np.shape(found) == np.shape(expected), name
-        np.testing.assert_allclose(found, expected, rtol=0, atol=factor * close * np.abs(expected).max(), err_msg=name)
+        expected, answer = ask(whole), ask(regime)
+        assert np.shape(answer) == np.shape(expected), name
+        np.testing.assert_allclose(answer, expected, rtol=0, atol=factor * close * np.abs(expected).max(), err_msg=name)
     refused = refusals(method, options, how)
     estimates = {
         "rate_estimate": (lambda: regime.rate_estimate, lambda: whole.rate),

@@ -68,8 +68,8 @@ def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
     few = exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES], **along)
     assert few.outcome is Outcome.UNTESTED and few.settled_by == ("seed",)
     assert exponent("c", "s", -0.5, SIZES, SAMPLES, **along).outcome is Outcome.HOLDS
-    each = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell a size of its own
-    assert each.settled_by == ("seed",)
+    distinct = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell a size of its own
+    assert distinct.settled_by == ("seed",)
     endless = [*SAMPLES[:-1], np.append(SAMPLES[-1], np.inf)]
     answer = exponent("c", "s", -0.5, SIZES, endless, **along)
     assert answer.outcome is Outcome.UNRESOLVED and answer.settled_by == ()
