@@ -27,7 +27,7 @@ from ntkfl.limit.regime import Kernel
 from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, require_size
 from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def random_rounds(
             noise), or a file of yours whose linear round brings its `server`.
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
-        batch_size: samples a local step, at most; None: all of the client's.
+        batch_size: samples a local step; a client that has no more takes all of its own. None: all of the client's.
         shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
             order. For fl-ntk, fedavg and fedavgm; exact for clients of up to some twelve samples.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
@@ -347,9 +347,9 @@ def random_rounds(
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown one, or come with a
             participation; a schedule that is empty or has a value that is no step. A method whose server remembers the
             noise, whose clients train one after the other, or do more than plain steps. A participation outside (0, 1],
-            a batch_size below 1, a noise that is negative or not finite. Shuffled passes without a batch_size, with
-            another method, in batches that do not divide a client's samples, or with too many orders to be counted.
-            More samples than the moments have memory for; `sampled_rounds` takes them.
+            a batch_size below 1 or above every client's samples, a noise that is negative or not finite. Shuffled
+            passes without a batch_size, with another method, in batches that do not divide a client's samples, or with
+            too many orders to be counted. More samples than the moments have memory for; `sampled_rounds` takes them.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -518,25 +518,35 @@ def _of_one_round(
     given: tuple[int, ...] = (),
 ) -> RandomRegime:
     """Random rounds that are all alike: what `random_of_method` makes its rounds of."""
-    from ntkfl.training.engine.local_plan import LocalWork, cohort_size
+    from ntkfl.training.engine.local_plan import cohort_size
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 
     regime, options = _server_step_in_options(regime, method, options)
     cohort = len(given) or cohort_size(regime.problem.n_clients, participation)
-    LocalWork(batch_size=batch_size)  # it says what a batch size may be
+    if batch_size is not None:
+        _require_batches(batch_size, int(np.bincount(regime.problem.owner).max()))
     if not (is_number(noise) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
-    built, blocks = build(method, HalfSquares("sum"), **options), replace(regime.blocks, cohort=cohort, given=given)
+    blocks = replace(regime.blocks, cohort=cohort, given=given)
     if shuffled:
         if batch_size is None:
             raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
         blocks = shuffled_blocks(blocks, batch_size)
-    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)
-    module = module_of(method)
+    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # it says why a method is not linear
+    module, built = module_of(method), build(method, HalfSquares("sum"), **options)
     if hasattr(module, "drawn"):
         return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))
     return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
+
+
+def _require_batches(batch_size: int, largest: int) -> None:
+    require_size("batch_size", batch_size)
+    if batch_size > largest:
+        raise ValueError(
+            f"batch_size is {batch_size}, and no client has so many samples: the largest has {largest}, so that no "
+            "batch would be drawn. Take no more than that, or leave batch_size out"
+        )
 
 
 def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:

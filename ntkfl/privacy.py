@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil, isfinite
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,7 @@ from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.memory import require
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, require_size
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
@@ -41,6 +42,8 @@ SEED = 0  # seed of those runs
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
+MOST = 1e6  # epsilons are looked for up to this, and down to its inverse
+TWICE = 70  # steps that double a number
 LEAST = 0.01  # smallest noise multiplier that is tried: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
 
@@ -68,12 +71,11 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     Source: https://arxiv.org/abs/1805.06530, https://arxiv.org/abs/1808.00087 (Theorem 27);
     docs/proofs/random_rounds.md#privacy-of-drawn-clients.
     """
-    if not (epsilon > 0 and isfinite(epsilon)):
-        raise ValueError(f"epsilon is {epsilon}; it must be a positive number")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie between 0 and 1")
-    if rounds < 1:
-        raise ValueError(f"rounds is {rounds}; it must be 1 or more")
+    if not (isinstance(epsilon, Real) and 0 < epsilon < float("inf")):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive number")
+    if not (isinstance(delta, Real) and 0 < delta < 1):
+        raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1")
+    require_size("rounds", rounds)
     cohort = clients if cohort is None else cohort
     if not 1 <= cohort <= clients:
         raise ValueError(f"the cohort is {cohort} of {clients} clients; it must be from 1 to all of them")
@@ -222,8 +224,8 @@ class DrawnDisplacements:
 
 
 def _require_chance(clipped: float) -> None:
-    if not 0 < clipped < 1:
-        raise ValueError(f"clipped is {clipped}; it is a chance and must lie between 0 and 1")
+    if not (isinstance(clipped, Real) and 0 < clipped < 1):
+        raise ValueError(f"clipped is {clipped!r}; it is a chance and must lie between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,9 @@ class PrivateRounds:
     displacements: Clipping
     eta_global: tuple[float, ...] = ()
 
-    def plan(self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED) -> Plan:
+    def plan(
+        self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED, clip: float | None = None
+    ) -> Plan:
         """Training for these rounds within a budget.
 
         Args:
@@ -273,36 +277,78 @@ class PrivateRounds:
             delta: the budget's delta, in (0, 1).
             rounds: T.
             clipped: the largest chance that any clip is active; default 0.01.
+            clip: the norm S; default: the least that is known to be inactive but for that chance.
 
         Raises:
-            ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); as
-                `noise_multiplier`.
+            ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a clip that may be
+                active, since no exact moments are known then; as `noise_multiplier`.
         """
-        if not 1 <= rounds < len(self.square):
+        plan = self._plan(epsilon, delta, rounds, clipped, _checked_clip(clip))
+        if plan is None:
+            assert clip is not None
+            raise _active(clip, clipped, self._plan(epsilon, delta, rounds, clipped))
+        return plan
+
+    def _plan(
+        self, epsilon: float, delta: float, rounds: int, clipped: float, clip: float | None = None
+    ) -> Plan | None:
+        """None where this clip may be active."""
+        require_size("rounds", rounds)
+        if not rounds < len(self.square):
             raise ValueError(f"rounds is {rounds}; it must be from 1 to {len(self.square) - 1}, which were computed")
         _require_chance(clipped)
         clients, cohort = self.regime.problem.n_clients, self.regime.noise.cohort
         multiplier = noise_multiplier(epsilon, delta, rounds, clients, cohort)
         ratio = multiplier / cohort
-        clip = self.displacements.clip(rounds, ratio, clipped)
+        least = self.displacements.clip(rounds, ratio, clipped)
+        if clip is None:
+            clip = least
+        elif clip < least:
+            return None
         noise = ratio * clip
         square = self.square[rounds] + noise**2 * self.gain[rounds] if isfinite(clip) else float("inf")
         moved = self.displacements.moved(rounds, ratio, clipped)
         return Plan(rounds, multiplier, clip, noise, float(square), moved)
 
-    def plans(self, epsilon: float, delta: float, clipped: float = CLIPPED) -> tuple[Plan, ...]:
+    def plans(
+        self, epsilon: float, delta: float, clipped: float = CLIPPED, clip: float | None = None
+    ) -> tuple[Plan, ...]:
         """Plans for about sixty numbers of rounds, evenly spaced on a logarithmic scale.
 
         Args:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             clipped: largest chance that any displacement of the whole training is clipped; default `CLIPPED`.
+            clip: the norm S; rounds in which it may be active are left out. Default: the least one, as in `plan`.
 
         Raises:
-            ValueError: as `plan`.
+            ValueError: as `plan`, but for a clip that may be active.
         """
         counts = sorted({int(t) for t in np.geomspace(1, len(self.square) - 1, num=60).round()})
-        return tuple(self.plan(epsilon, delta, t, clipped) for t in counts)
+        plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in counts)
+        return tuple(plan for plan in plans if plan is not None)
+
+
+def _checked_clip(clip: float | None) -> float | None:
+    if clip is not None and not (isinstance(clip, Real) and 0 < clip < float("inf")):
+        raise ValueError(f"clip is {clip!r}; it is a norm and must be a positive number")
+    return clip
+
+
+def _active(clip: float, clipped: float, least: Plan | None) -> ValueError:
+    """The refusal of a clip that may be active, with the plan whose clip would do."""
+    assert least is not None
+    rounds = f"{least.rounds} round" + "s" * (least.rounds > 1)
+    would = (
+        f"in {rounds} it must be {least.clip:.3g} or more"
+        if isfinite(least.clip)
+        else f"in {rounds} no clip is known to be inactive, since the noise may move an update by {least.moved:.3g} "
+        "times the clip: take fewer rounds or a larger epsilon"
+    )
+    return ValueError(
+        f"clip is {clip:g}; with a chance above {clipped:g} it may clip an update, and the exact moments are those of "
+        f"rounds that clip nothing: {would}"
+    )
 
 
 def private_rounds(
@@ -352,8 +398,7 @@ def _private_rounds(
     participation: float = 1.0,
     clipped: float = CLIPPED,
 ) -> PrivateRounds:
-    if rounds < 1:
-        raise ValueError(f"rounds is {rounds}; it must be 1 or more")
+    require_size("rounds", rounds)
     _require_chance(clipped)
     drawn: dict[str, Any] = {"eta_global": eta_global, "participation": participation}
     regime, problem = random_of_method(base, method, options, **drawn), base.problem
@@ -507,6 +552,8 @@ def private_settings(
     Raises:
         ValueError: as `private_rounds`; a Gram matrix with no stable server rate; a share outside (0, 1].
     """
+    if not len(local_steps):
+        raise ValueError("local_steps is empty; name at least one number of local steps")
     for fall in falls:
         if not 0 < fall <= 1:
             raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of it")
@@ -529,7 +576,11 @@ def private_settings(
 
 
 def best_choices(
-    settings: Sequence[PrivateRounds], epsilon: float, delta: float, clipped: float = CLIPPED
+    settings: Sequence[PrivateRounds],
+    epsilon: float,
+    delta: float,
+    clipped: float = CLIPPED,
+    clip: float | None = None,
 ) -> list[Choice]:
     """For every number of local steps the least mean square within a budget, best first.
 
@@ -540,17 +591,66 @@ def best_choices(
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
         clipped: chance that any clip is active, at most; default 0.01.
+        clip: the norm S, the same in all settings; those in which it may be active are left out. Default: the least of
+            each setting that is known to be inactive.
 
     Raises:
-        ValueError: as `noise_multiplier`.
+        ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.
     """
+    if not settings:
+        raise ValueError("settings is empty; it must be those of private_settings")
     best: dict[int, Choice] = {}
     for setting in settings:
+        plans = setting.plans(epsilon, delta, clipped, clip)
+        if not plans:
+            continue
         setup, mean = setting.regime.setup, setting.regime.mean.round
-        plan = min(setting.plans(epsilon, delta, clipped), key=lambda plan: plan.mean_square)
+        plan = min(plans, key=lambda plan: plan.mean_square)
         rates = setting.eta_global or (mean.server_rate or 1.0,)
         last = rates[min(plan.rounds, len(rates)) - 1]
         choice = Choice(setup.local_steps, setup.eta_local, rates[0], plan, last)
         if choice.local_steps not in best or plan.mean_square < best[choice.local_steps].plan.mean_square:
             best[choice.local_steps] = choice
+    if not best:
+        assert clip is not None
+        least = (plan for setting in settings for plan in setting.plans(epsilon, delta, clipped))
+        raise _active(clip, clipped, min(least, key=lambda plan: plan.clip))
     return sorted(best.values(), key=lambda choice: choice.plan.mean_square)
+
+
+def least_epsilon(
+    settings: Sequence[PrivateRounds], delta: float, clipped: float = CLIPPED, clip: float | None = None
+) -> float:
+    """The least epsilon, up to one percent, at which a training in these settings lowers the expected error.
+
+    More noise never helps, so that the search halves an interval. It is infinite where even epsilon = 1e5 does not do.
+
+    Args:
+        settings: settings from `private_settings`.
+        delta: the budget's delta, in (0, 1).
+        clipped: chance that any clip is active, at most; default 0.01.
+        clip: as `best_choices`; default: the least of each setting.
+
+    Raises:
+        ValueError: as `best_choices`, but for a clip that may be active, which no epsilon changes above.
+    """
+    before = float(min(setting.square[0] for setting in settings))
+
+    def helps(step: int) -> bool:
+        plans = (plan for setting in settings for plan in setting.plans(FINER**step, delta, clipped, clip))
+        return any(plan.mean_square < before for plan in plans)
+
+    low = high = 0  # epsilon = 1: extreme ones cost the accountant most
+    while not helps(high):
+        interruption.check()
+        low, high = high, high + max(high, TWICE)
+        if FINER**high > MOST:
+            return float("inf")
+    while helps(low) and FINER**low > 1 / MOST:
+        interruption.check()
+        low, high = low + min(low, -TWICE), low
+    while high - low > 1:
+        interruption.check()
+        middle = (low + high) // 2
+        low, high = (low, middle) if helps(middle) else (middle, high)
+    return float(FINER**high)

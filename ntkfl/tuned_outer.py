@@ -135,10 +135,14 @@ def tune_outer(
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """
     drawn = drawn or Drawn()
+    for name, given in (("outer", outer), ("local_steps", local_steps)):
+        if not len(given):
+            raise ValueError(f"{name} is empty; name at least one to try")
     for name in outer:
         if name not in OUTER:
             raise ValueError(
-                f"there is no outer optimizer {name!r}.{did_you_mean(name, OUTER)} There are {', '.join(OUTER)}"
+                f"there is no outer optimizer {name!r}.{did_you_mean(name, OUTER)} There are {', '.join(OUTER)}: exact "
+                "losses are known where the server combines displacements by numbers that do not depend on them"
             )
     base, choices = algorithm1_limit(problem, Setup(), gram), []
     for steps in local_steps:
@@ -198,6 +202,7 @@ def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samp
         require_size("rounds", rounds)
         return rounds
     assert samples is not None
+    require_size("samples", samples)
     sizes = np.bincount(problem.owner)
     a_round = drawn.participation * steps * np.minimum(sizes, drawn.batch_size or sizes.max()).sum()
     if samples < a_round:

@@ -28,10 +28,24 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
-def test_a_budget_that_allows_no_gain_is_said_and_has_its_status():
-    result = run(*SMALL, "--epsilon", 0.01)
+def test_a_budget_that_allows_no_gain_is_said_with_the_least_that_does_and_has_its_status(tmp_path):
+    file = tmp_path / "a.json"
+    result = run(*SMALL, "--epsilon", 0.01, "--json", file)
     assert result.exit_code == 1
     assert "no training within epsilon = 0.01, delta = 1e-05 lowers the mean square error 1" in result.stdout
+    least = json.loads(file.read_text())["least_epsilon"]
+    assert f"epsilon = {least:.3g} is the least that does" in result.stdout
+    assert run(*SMALL, "--epsilon", least).exit_code == 0 and run(*SMALL, "--epsilon", least / 1.02).exit_code == 1
+
+
+def test_a_clip_is_taken_where_it_is_inactive_and_refused_where_it_never_is():
+    result = run(*SMALL, "--epsilon", 30, "--clip", 2)
+    assert result.exit_code == 0, result.output
+    problem = data.BUILT_IN["digits"](n=16, clients=8)
+    choices = best_choices(private_settings(problem, local_steps=(1, 4), rounds=8), 30.0, 1e-5, clip=2.0)
+    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
+    result = run(*SMALL, "--epsilon", 30, "--clip", 1e-6)
+    assert result.exit_code == 2 and "clip is 1e-06; with a chance above 0.01 it may clip an update" in result.stderr
 
 
 def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(tmp_path):
@@ -54,6 +68,8 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
     ("words", "message"),
     [
         (("--epsilon", 0), "epsilon is 0.0; it must be a positive number"),
+        (("--clip", 0), "clip is 0.0; it is a norm and must be a positive number"),
+        (("--participation", 0), "participation is 0; it must lie in (0, 1]"),
         (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
         (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
         (("--falls", "much"), "--falls is 'much'; it must be numbers, such as 1,0.1"),

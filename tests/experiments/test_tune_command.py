@@ -40,6 +40,8 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
         (("--samples", 5), "a round of K = 1 takes 8 samples; the budget is 5"),
         (("--samples", 9, "--rounds", 2), "--rounds and --samples are both given; give one of them"),
         (("--rounds", 2, "--batch-size", 0), "batch_size is 0; it must be a positive integer"),
+        (("--rounds", 2, "--batch-size", 9), "batch_size is 9, and no client has so many samples: the largest has 4"),
+        (("--rounds", 2, "--participation", 0), "participation is 0; it must lie in (0, 1]"),
         (("--rounds", 2, "--noise", -1), "noise is -1"),
         (("--rounds", 2, "--steps", "many"), "--steps is 'many'; it must be whole numbers"),
         (("--eta-local", 0.1), "--eta-local is not for this command"),

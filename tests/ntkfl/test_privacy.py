@@ -11,7 +11,7 @@ from linear_methods import ragged
 from scipy.stats import norm
 
 from ntkfl import Problem, Setup, gram, privacy, random_rounds
-from ntkfl.privacy import best_choices, noise_multiplier, private_rounds, private_settings
+from ntkfl.privacy import best_choices, least_epsilon, noise_multiplier, private_rounds, private_settings
 
 
 def even(clients=6, samples=2, d=18, seed=0, outputs=None):
@@ -36,7 +36,10 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
         ({"epsilon": 0.0}, "epsilon is 0.0; it must be a positive number"),
         ({"epsilon": float("nan")}, "epsilon is nan; it must be a positive number"),
         ({"delta": 1.0}, "delta is 1.0; it must lie between 0 and 1"),
-        ({"rounds": 0}, "rounds is 0; it must be 1 or more"),
+        ({"epsilon": "2"}, "epsilon is '2'; it must be a positive number"),
+        ({"delta": None}, "delta is None; it must lie between 0 and 1"),
+        ({"rounds": 0}, "rounds is 0; it must be a positive integer"),
+        ({"rounds": 2.5}, "rounds is 2.5; it must be a positive integer"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(changed, message):
@@ -127,8 +130,16 @@ def test_what_private_rounds_cannot_be_is_refused():
     unequal, setup = ragged((1, 3, 2)), Setup(eta_local=0.2, local_steps=2)
     with pytest.raises(ValueError, match="fedavg weighs clients by their samples, which differ here"):
         private_rounds(unequal, setup, None, "fedavg")
-    with pytest.raises(ValueError, match="rounds is 0; it must be 1 or more"):
+    with pytest.raises(ValueError, match="rounds is 0; it must be a positive integer"):
         private_rounds(even(), setup, rounds=0)
+    with pytest.raises(ValueError, match=r"participation is 0; it must lie in \(0, 1\]"):
+        private_rounds(even(), setup, participation=0)
+    with pytest.raises(ValueError, match=r"moon has no exact linear limit: its loss compares directions"):
+        private_rounds(even(), setup, method="moon")
+    with pytest.raises(ValueError, match="local_steps is empty"):
+        private_settings(even(), local_steps=())
+    with pytest.raises(ValueError, match="settings is empty"):
+        best_choices([], 1.0, 1e-5)
     done = private_rounds(even(), setup, rounds=3)
     with pytest.raises(ValueError, match="rounds is 4; it must be from 1 to 3, which were computed"):
         done.plan(1.0, 1e-5, 4)
@@ -165,6 +176,48 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
 def test_noise_that_would_clip_everything_has_no_finite_plan():
     done = private_rounds(even(), Setup(eta_local=0.4, local_steps=2), rounds=50)
     assert done.plan(0.01, 1e-5, 50).mean_square == np.inf and done.plan(0.01, 1e-5, 1).mean_square < np.inf
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_a_clip_that_may_be_active_is_refused_with_the_least_that_is_not(participation):
+    problem, setup, chance = even(), Setup(eta_local=0.4, local_steps=2), 0.05
+    done = private_rounds(problem, setup, rounds=6, participation=participation, clipped=chance)
+    least = done.plan(60.0, 1e-3, 4, chance)
+    assert done.plan(60.0, 1e-3, 4, chance, least.clip) == least
+    wide = done.plan(60.0, 1e-3, 4, chance, 2 * least.clip)  # twice the clip: twice the noise
+    added = [plan.mean_square - done.square[4] for plan in (least, wide)]
+    assert wide.noise == pytest.approx(2 * least.noise) and added[1] == pytest.approx(4 * added[0])
+    with pytest.raises(
+        ValueError, match=rf"with a chance above 0\.05 it may clip .*: in 4 rounds it must be {least.clip:.3g} or more"
+    ):
+        done.plan(60.0, 1e-3, 4, chance, 0.99 * least.clip)
+    with pytest.raises(ValueError, match=r"in 6 rounds no clip is known to be inactive, since the noise may move"):
+        done.plan(0.5, 1e-3, 6, chance, 100.0)
+    for clip in (0.0, -1.0, float("nan"), "1"):
+        with pytest.raises(ValueError, match=r"clip is .*; it is a norm and must be a positive number"):
+            done.plan(60.0, 1e-3, 4, chance, clip)
+    every = done.plans(60.0, 1e-3, chance)
+    clip = float(np.median([plan.clip for plan in every]))
+    inactive = [plan.rounds for plan in every if plan.clip <= clip]
+    assert [plan.rounds for plan in done.plans(60.0, 1e-3, chance, clip)] == inactive and len(inactive) < len(every)
+    (best,) = best_choices([done], 60.0, 1e-3, chance, clip)
+    assert best.plan == min(done.plans(60.0, 1e-3, chance, clip), key=lambda plan: plan.mean_square)
+    lowest = min(plan.clip for plan in every)
+    with pytest.raises(ValueError, match=rf"rounds? it must be {lowest:.3g} or more"):
+        best_choices([done], 60.0, 1e-3, chance, lowest / 2)
+
+
+@pytest.mark.parametrize("participation", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_the_least_epsilon_that_helps_does_and_a_smaller_one_does_not(participation):
+    tried = private_settings(even(), local_steps=(1, 3), rounds=6, participation=participation)
+    before = tried[0].square[0]
+    least = least_epsilon(tried, 1e-5)
+    assert best_choices(tried, least, 1e-5)[0].plan.mean_square < before
+    assert best_choices(tried, least / 1.02, 1e-5)[0].plan.mean_square >= before
+    if participation == 1:
+        wider = least_epsilon(tried, 1e-5, clip=5.0)
+        assert wider > least and best_choices(tried, wider, 1e-5, clip=5.0)[0].plan.mean_square < before
+        assert least_epsilon(tried, 1e-5, clip=1e-9) == np.inf
 
 
 def told(epsilon, one, other, sigma):

@@ -97,7 +97,7 @@ def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
 )
 @quietly
 def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, sizes, data, eta, seed):
-    cohort, batch = data.draw(st.integers(1, len(sizes))), data.draw(st.sampled_from([None, 1, 2]))
+    cohort, batch = data.draw(st.integers(1, len(sizes))), data.draw(st.sampled_from([None, 1, 2][: 1 + max(sizes)]))
     problem = ragged(sizes, seed=seed, repeated=seed % 3 == 0)
     setup = Setup(eta_local=eta, local_steps=2 if sum(sizes) < 7 else 1)
     regime = random_rounds(problem, setup, None, method, options, participation=cohort / len(sizes), batch_size=batch)
@@ -618,7 +618,14 @@ def refuses(*arguments, **options):
     [
         ("fedavg", {}, {"participation": 0.0}, r"participation is 0; it must lie in \(0, 1\]"),
         ("fedavg", {}, {"participation": float("nan")}, r"participation is nan; it must lie in \(0, 1\]"),
+        ("fedavg", {}, {"participation": "all"}, "participation is 'all'; it must be a number"),
         ("fedavg", {}, {"batch_size": 0}, "batch_size is 0; it must be a positive integer"),
+        ("fedavg", {}, {"batch_size": 1.5}, "batch_size is 1.5; it must be a positive integer"),
+        ("fedavg", {}, {"batch_size": 3}, "batch_size is 3, and no client has so many samples: the largest has 2"),
+        ("scaffold", {}, {"batch_size": 3}, "batch_size is 3, and no client has so many samples: the largest has 2"),
+        ("feddyn", {"alpha": 1.0}, {"noise": 0.1}, "noise is 0.1; the server of feddyn sums up the means it gets"),
+        ("fedadam", {}, {"noise": 0.1}, "fedadam has no exact linear limit: its server divides by roots"),
+        ("fedlc", {}, {"noise": 0.1}, "fedlc has no exact linear limit: "),
         ("cyclic", {}, {"participation": 0.5}, "cyclic has no exact second moments here: its clients train one after"),
         ("moon", {}, {"participation": 0.5}, "moon has no exact linear limit"),
         ("fedprox", {"mu": -1.0}, {"participation": 0.5}, "mu is -1; it must be 0 or more"),

@@ -113,6 +113,12 @@ def test_a_budget_of_samples_gives_rounds():
     [
         ({}, "rounds is None and samples is None; give one of them, the budget"),
         ({"rounds": 3, "samples": 9}, "rounds is 3 and samples is 9; give one of them, the budget"),
+        ({"samples": 9.5}, "samples is 9.5; it must be a positive integer"),
+        ({"rounds": 3, "outer": ()}, "outer is empty; name at least one to try"),
+        ({"rounds": 3, "local_steps": ()}, "local_steps is empty; name at least one to try"),
+        ({"rounds": 3, "outer": ("adam",)}, "exact losses are known where the server combines displacements by numb"),
+        ({"rounds": 3, "drawn": Drawn(batch_size=9)}, "batch_size is 9, and no client has so many samples"),
+        ({"rounds": 3, "drawn": Drawn(noise=-1.0)}, "noise is -1.0; it is a standard deviation"),
         ({"rounds": 0}, "rounds is 0; it must be a positive integer"),
         ({"samples": 20, "local_steps": (4,)}, "a round of K = 4 takes 28 samples; the budget is 20"),
         ({"rounds": 3, "local_steps": (0,)}, "local_steps is 0; it must be a positive integer"),

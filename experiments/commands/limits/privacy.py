@@ -3,7 +3,7 @@
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,6 +48,9 @@ def privacy(
     ] = "1",
     participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
+    clip: Annotated[
+        float | None, typer.Option(help="the norm at which updates are clipped; the least that does unless given")
+    ] = None,
     json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the error against epsilon, .png or .svg")] = None,
 ) -> None:
@@ -55,7 +58,8 @@ def privacy(
 
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
     takes their plain mean and adds noise. The clipping norm is as small as is known to do: with the chance --clipped at
-    most any update is clipped at all, and while none is, mean and variance of the residual are exact.
+    most any update is clipped at all, and while none is, mean and variance of the residual are exact. Rounds in which
+    --clip may be active are left out; if that are all, the least norm that does is said.
     --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
     dp-accounting. With --participation a round draws clients without replacement, which the budget counts; the clip is
     then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6 for each
@@ -74,7 +78,7 @@ def privacy(
             options = replace(options, clients=options.n or SAMPLES)
         problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
-        from ntkfl.privacy import best_choices, private_settings
+        from ntkfl.privacy import best_choices, least_epsilon, private_settings
 
         with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
             settings = private_settings(
@@ -87,21 +91,31 @@ def privacy(
                 clipped=clipped,
                 progress=lambda label: typer.echo(f"running {label}", err=True),
             )
-            choices = best_choices(settings, epsilon, delta, clipped)
+            choices = best_choices(settings, epsilon, delta, clipped, clip)
             of = "" if network == TWO_LAYER else f"{network}, "
             before = float(settings[0].square[0])
-            _print(choices, before, epsilon, delta, of + setting(problem, options.setup(seed=options.seed)))
+            gains = choices[0].plan.mean_square < before
+            reachable = None if gains else least_epsilon(settings, delta, clipped, clip)
+            _print(choices, before, epsilon, delta, reachable, of + setting(problem, options.setup(seed=options.seed)))
             _print_longest(settings, epsilon, delta, clipped)
             if draw and kind is not None:
-                draw(_picture(settings, before, epsilon, delta, clipped, kind))
+                draw(_picture(settings, before, epsilon, delta, clipped, clip, kind))
         if write:
-            content = {"epsilon": epsilon, "delta": delta, "clipped": clipped, "mean_square_at_the_start": before}
+            content: dict[str, Any] = {
+                "epsilon": epsilon,
+                "delta": delta,
+                "clipped": clipped,
+                "mean_square_at_the_start": before,
+            }
+            content["least_epsilon"] = reachable if reachable is not None and isfinite(reachable) else None
             write(as_json(content | {"choices": [choice.to_dict() for choice in choices]}))
-    if choices[0].plan.mean_square >= before:
+    if not gains:
         raise typer.Exit(NO_GAIN)
 
 
-def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float, said: str) -> None:
+def _print(
+    choices: "list[Choice]", before: float, epsilon: float, delta: float, reachable: float | None, said: str
+) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
 
@@ -109,9 +123,10 @@ def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float,
     typer.echo(
         f"training within epsilon = {epsilon:g}, delta = {delta:g} brings the mean square error from {before:.3g} to "
         f"{best.mean_square:.3g}, in expectation"
-        if best.mean_square < before
+        if reachable is None
         else f"no training within epsilon = {epsilon:g}, delta = {delta:g} lowers the mean square error {before:.3g}, "
-        "in expectation: the noise outweighs it"
+        "in expectation: the noise outweighs it; "
+        + (f"epsilon = {reachable:.3g} is the least that does" if isfinite(reachable) else "no epsilon does")
     )
     typer.echo(f"  setting: {said}\n")
     columns = ["K", "eta_local", "server rate", "rounds", "clip", "noise a weight", "mean square error"]
@@ -140,27 +155,34 @@ def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float
 
 
 def _picture(
-    settings: "list[PrivateRounds]", before: float, epsilon: float, delta: float, clipped: float, kind: str
+    settings: "list[PrivateRounds]",
+    before: float,
+    epsilon: float,
+    delta: float,
+    clipped: float,
+    clip: float | None,
+    kind: str,
 ) -> bytes:
     """The error against epsilon, a line for each number of local steps."""
     import numpy as np
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
-    from ntkfl.privacy import best_choices
 
     grid = np.geomspace(*SHOWN, num=POINTS)
-    lines: dict[int, list[float]] = {}
-    for spent in grid:
-        for choice in best_choices(settings, float(spent), delta, clipped):
-            lines.setdefault(choice.local_steps, []).append(choice.plan.mean_square)
+    lines: dict[int, np.ndarray] = {}
+    for tried in settings:
+        plans = [tried.plans(float(spent), delta, clipped, clip) for spent in grid]
+        least = [min((plan.mean_square for plan in of_budget), default=np.inf) for of_budget in plans]
+        count = tried.regime.setup.local_steps
+        lines[count] = np.minimum(lines.get(count, np.inf), least)
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     for count, values in sorted(lines.items()):
         axes.plot(grid, values, "o-", label=f"K = {count}")
     axes.axhline(before, color="black", linestyle=":", label="without training")
     axes.axvline(epsilon, color="grey", linewidth=0.8)
-    lowest = min(min(values) for values in lines.values())
+    lowest = min(float(values.min()) for values in lines.values())
     axes.set(xscale="log", yscale="log", xlabel=f"epsilon, at delta = {delta:g}", ylabel="expected mean square error")
     if isfinite(lowest):
         axes.set_ylim(0.7 * lowest, 3 * before)
