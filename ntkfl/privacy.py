@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import ceil, isfinite
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +32,7 @@ from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, require_size
+from ntkfl.ranges import is_number
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
@@ -71,9 +71,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     Source: https://arxiv.org/abs/1805.06530, https://arxiv.org/abs/1808.00087 (Theorem 27);
     docs/proofs/random_rounds.md#privacy-of-drawn-clients.
     """
-    if not (isinstance(epsilon, Real) and 0 < epsilon < float("inf")):
+    if not (is_number(epsilon) and 0 < epsilon < float("inf")):
         raise ValueError(f"epsilon is {epsilon!r}; it must be a positive number")
-    if not (isinstance(delta, Real) and 0 < delta < 1):
+    if not (is_number(delta) and 0 < delta < 1):
         raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1")
     require_size("rounds", rounds)
     cohort = clients if cohort is None else cohort
@@ -224,7 +224,7 @@ class DrawnDisplacements:
 
 
 def _require_chance(clipped: float) -> None:
-    if not (isinstance(clipped, Real) and 0 < clipped < 1):
+    if not (is_number(clipped) and 0 < clipped < 1):
         raise ValueError(f"clipped is {clipped!r}; it is a chance and must lie between 0 and 1")
 
 
@@ -330,7 +330,7 @@ class PrivateRounds:
 
 
 def _checked_clip(clip: float | None) -> float | None:
-    if clip is not None and not (isinstance(clip, Real) and 0 < clip < float("inf")):
+    if clip is not None and not (is_number(clip) and 0 < clip < float("inf")):
         raise ValueError(f"clip is {clip!r}; it is a norm and must be a positive number")
     return clip
 
