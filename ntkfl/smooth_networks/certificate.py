@@ -240,7 +240,7 @@ def certify_layers(
         curvature=curvature,
     )
     if start.least_root == 0:
-        judged: Window | str = at.singular()
+        judged: Window | str = at.singular(problem)
     elif step is None:
         judged = largest_step(start, float(residual.hi), visits, HALVINGS)
     else:

@@ -73,8 +73,16 @@ class Checkpoint:
         widths = [len(layer.weight) for layer in self.layers if not layer.stands_in]
         return min(widths[:-1], default=widths[-1])
 
-    def singular(self) -> str:
-        """Why there is no certificate where J J' may be singular: the samples that weigh most in its null vector."""
+    def singular(self, problem: Problem) -> str:
+        """Why there is no certificate where J J' may be singular: one input with two labels, or dependent samples."""
+        same = np.unique(problem.x, axis=0, return_inverse=True)[1].reshape(-1)
+        first = np.unique(same, return_index=True)[1][same]
+        other = np.flatnonzero((problem.y != problem.y[first]).reshape(problem.n, -1).any(axis=1))
+        if len(other):
+            i, j = int(first[other[0]]), int(other[0])
+            return (
+                f"samples {i} and {j} are equal, and their labels are {problem.y[i]} and {problem.y[j]}: none fits both"
+            )
         value = self.kernel.value
         lowest = np.abs(np.linalg.eigh((value + value.T) / 2)[1][:, 0])
         samples = np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])

@@ -328,6 +328,12 @@ def _why_not(part: nn.Module) -> str:
 
     if isinstance(part, nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d | nn.AdaptiveMaxPool2d):
         return "a maximum has a kink wherever two of its pixels are equal; "
+    if isinstance(part, nn.modules.batchnorm._NormBase):
+        return "what it gives for one sample depends on the others of its batch; "
+    if isinstance(part, nn.modules.dropout._DropoutNd):
+        return "what it gives is random, or it does nothing: replace it by Identity; "
+    if isinstance(part, nn.MultiheadAttention):
+        return "it multiplies its inputs with each other; "
     return ""
 
 

@@ -215,7 +215,7 @@ def certify_rounds(
     weights = _shares(shares, problem.n_clients)
     at = Checkpoint.of(layers_of(network, params, problem.d), problem, memory)
     if at.least_root == 0:
-        start: RoundStart | MethodStart | str = at.singular()
+        start: RoundStart | MethodStart | str = at.singular(problem)
     elif chosen is None or averages:
         start = round_start(at, problem, setup, weights)
     else:

@@ -5,7 +5,9 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
+from torch import nn
 from typer.testing import CliRunner
 
 from experiments.command_line import app
@@ -271,6 +273,9 @@ def test_files_that_are_no_networks_are_refused(files):
     save_file({"0.weight": network.hidden}, folder / "half.safetensors")
     both = {"hidden": network.hidden, "readout": network.readout}
     save_file(both | {"bias": np.zeros(3)}, folder / "bias.safetensors")
+    torch.save(nn.MultiheadAttention(4, 1).state_dict(), folder / "attention.pt")
+    attention = run(*ANY, "--data", folder / "data.npz", "--weights", folder / "attention.pt")
+    assert attention.exit_code == 2 and "it is a layer of attention, no two-layer network" in attention.stderr
     for name, message in {
         "damaged": "damaged, or no safetensors file",
         "half": "is no two-layer network",

@@ -31,6 +31,8 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
         ValueError: other arrays, or arrays that fit no reading or several.
     """
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    if any("in_proj" in name for name in arrays):
+        raise ValueError(f"{where} has {given}: it is a layer of attention, no two-layer network")
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
     vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):

@@ -9,7 +9,7 @@ import torch
 from small_networks import hessians, jacobian, module, near, nearest_fit, outputs, residual, trained
 from torch import nn
 
-from ntkfl import Problem, certify_network
+from ntkfl import Problem, Setup, certify_network, certify_rounds
 from ntkfl.memory import TooLittleMemory
 from ntkfl.networks import wide
 from ntkfl.smooth_networks import checkpoint
@@ -267,8 +267,11 @@ def test_samples_that_depend_on_each_other_are_named():
     x = problem.x.copy()
     x[3] = x[1]
     certificate = certify_network(net, None, Problem(x, problem.y))
-    assert not certificate.certified and certificate.why.endswith("most of all those of samples 1 and 3")
-    assert certificate.needed_residual is None
+    assert not certificate.certified and certificate.needed_residual is None
+    apart = f"samples 1 and 3 are equal, and their labels are {problem.y[1]} and {problem.y[3]}: none fits both"
+    assert certificate.why == apart and certify_rounds(net, None, Problem(x, problem.y), Setup()).why == apart
+    alike = certify_network(net, None, Problem(x, np.ones(5)))
+    assert not alike.certified and alike.why.endswith("most of all those of samples 1 and 3")
 
 
 def linear(*sizes):
@@ -332,9 +335,15 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
             nn.Sequential(linear(4, 3), nn.LeakyReLU(), linear(3, 1)),
             "layer 1 is LeakyReLU.* covers Linear, ntkfl.training.Residual",
         ),
-        (nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)), r"layer 1 is BatchNorm1d"),
-        (nn.Sequential(linear(4, 3), nn.Sequential(nn.Dropout(0.1))), r"layer 1.0 is Dropout"),
-        (nn.Sequential(nn.MultiheadAttention(4, 1)), r"layer 0 is MultiheadAttention; the certificate covers"),
+        (
+            nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)),
+            r"layer 1 is BatchNorm1d.* depends on the others",
+        ),
+        (nn.Sequential(linear(4, 3), nn.Sequential(nn.Dropout(0.1))), r"layer 1.0 is Dropout.* is random, .* Identity"),
+        (
+            nn.Sequential(nn.MultiheadAttention(4, 1)),
+            r"layer 0 is MultiheadAttention; it multiplies its inputs .* covers",
+        ),
         (nn.Sequential(linear(4, 3), nn.GELU("tanh")), r"layer 1 is GELU\(approximate='tanh'\)"),
         (nn.Sequential(linear(4, 3), nn.Softplus(2.0)), r"layer 1 is Softplus"),
         (
