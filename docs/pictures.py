@@ -65,7 +65,7 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
 
 
 def front() -> bytes:
-    """The README's picture: one panel for each form of a theorem, one of which fails."""
+    """The README's picture: one panel for each form of a lemma; the one that fails is a scan's alone."""
     forms = read()[FRONT_OF]
     return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms)), "svg", FRONT_OF))
 

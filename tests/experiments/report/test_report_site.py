@@ -3,6 +3,7 @@
 import posixpath
 import re
 from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -200,11 +201,15 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
     }
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
     page = built(VerdictFile((*changed.values(), as_recorded[-1]), {}))["index.html"].decode()
-    listed = re.findall(r"<li><strong>([^<]*)</strong> \((\d+)\): (.*?)</li>", page, re.DOTALL)
+    listed = re.findall(r"<li><strong>([^<]*)</strong> \((\d+)\): (.*?)</ul>", page, re.DOTALL)
     caveats = {name: (int(count), re.findall(r"<a [^>]*>([^<]*)</a>", items)) for name, count, items in listed}
     undecided = [changed.pop("Undecided").id, changed.pop("Undecided too").id]
     wanted = {name: (1, [verdict.id]) for name, verdict in changed.items()} | {"Undecided": (2, undecided)}
     assert {name: caveats.get(name) for name in wanted} == wanted
+    beside = dict(pair for *_, items in listed for pair in re.findall(r"<a [^>]*>([^<]*)</a>([^<]*)</li>", items))
+    assert {i: unescape(said).endswith(prose(get(i).title)) for i, said in beside.items()} == dict.fromkeys(
+        beside, True
+    )
 
 
 def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
