@@ -5,7 +5,9 @@
 
 from typing import TYPE_CHECKING
 
-from ntkfl.imports import lazy_names
+from ntkfl.imports import lazy_names, warn_of_other_folders
+
+warn_of_other_folders("verification")
 
 if TYPE_CHECKING:
     from bounds.brought import load as load

@@ -1,6 +1,7 @@
 """How this project's packages are imported: names when they are first used, and no other folder of the same name."""
 
 import ast
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +30,26 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
 def refuse_other_folders(*packages: str) -> None:
     """Raise an ImportError that names the user's own folder which is imported in place of one of our packages."""
     for package in packages:
-        ours = Path(__file__).parents[1] / package
-        spec = find_spec(package)
-        places = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or []]
-        if spec is not None and ours.resolve() not in places:
-            theirs = places[0] if places else spec.origin
-            raise ImportError(
-                f"{theirs} is imported as {package!r}, the name of a package of ntkfl ({ours}): rename it, or take the "
-                "folder that it is in from sys.path, where a script's own folder and those of PYTHONPATH come first"
-            )
+        if said := _other_folder(package):
+            raise ImportError(said)
+
+
+def warn_of_other_folders(*packages: str) -> None:
+    """Warn of a user's own folder that is imported in place of a package of ours which this process may not need."""
+    for package in packages:
+        if said := _other_folder(package):
+            warnings.warn(said, stacklevel=3)
+
+
+def _other_folder(package: str) -> str:
+    """The message that another folder is imported under this name; empty if ours is, or none."""
+    ours = Path(__file__).parents[1] / package
+    spec = find_spec(package)
+    places = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or []]
+    if spec is None or ours.resolve() in places:
+        return ""
+    theirs = places[0] if places else spec.origin
+    return (
+        f"{theirs} is imported as {package!r}, the name of a package of ntkfl ({ours}): rename it, or take the "
+        "folder that it is in from sys.path, where a script's own folder and those of PYTHONPATH come first"
+    )

@@ -25,6 +25,17 @@ def test_a_users_folder_in_front_of_ours_is_named(package, code, tmp_path):
     assert done.returncode == 1 and said in done.stderr, done.stderr
 
 
+def test_bounds_warns_of_a_users_folder_in_front_of_verification(tmp_path):
+    (tmp_path / "verification").mkdir()
+    (tmp_path / "verification" / "__init__.py").touch()
+    begin = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import bounds"
+    done = subprocess.run([sys.executable, "-c", begin], capture_output=True, text=True)
+    said = f"UserWarning: {tmp_path / 'verification'} is imported as 'verification', the name of a package of ntkfl"
+    assert done.returncode == 0 and said in done.stderr, done.stderr
+    ours = subprocess.run([sys.executable, "-c", "import bounds, verification"], capture_output=True, text=True)
+    assert ours.returncode == 0 and not ours.stderr, ours.stderr
+
+
 def test_a_folder_without_code_is_no_package_and_ours_are_let_through(tmp_path, monkeypatch):
     (tmp_path / "bounds").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
