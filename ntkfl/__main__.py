@@ -1,4 +1,4 @@
-"""`ntkfl` and `python -m ntkfl`: the command line, whose handlers of signals stand before its imports."""
+"""`ntkfl` and `python -m ntkfl`: the command line, which sets its signal handlers before it imports the rest."""
 
 from importlib import import_module
 

@@ -1,6 +1,6 @@
-"""Algorithm 1 (FedAvg on a two-layer ReLU network) at a finite width: one result, several ways to it.
+"""Algorithm 1 (FedAvg on a two-layer ReLU network) at a finite width, in several implementations.
 
-`simulation.simulate` chooses; whatever it chooses, the trajectory is the same to rounding. Entries are
+`simulation.simulate` chooses one; all give the same trajectory up to rounding. Entries are
 samples x neurons x K x T.
 
 - `neurons`: all clients at once, every pre-activation held. With movements, or below 2^21 samples x neurons.

@@ -75,7 +75,7 @@ def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, track
     """The share of entries up to which rounds use `SwitchTracking`; else, how many clients are trained together."""
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
-    tracked = tracked and samples <= setup.width  # so that Gram matrices are not what takes the memory
+    tracked = tracked and samples <= setup.width  # so that Gram matrices take little of the memory
     share = worthwhile_share(samples, d, setup.local_steps, x.itemsize) if tracked else 0.0
     if memory is None or share <= 0:
         return share, clients_at_once(*space, memory)
@@ -132,7 +132,7 @@ class ClientProducts:
         chunks, step = len(network.weights), max(1, PIECE // (self.size * x.shape[1] * LANES * x.itemsize))
         self.pieces = [slice(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
 
-    # What takes memory or a second to compile is made when the first round goes this way.
+    # Large arrays and slow compilations are made when the first round goes this way.
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -18,7 +18,7 @@ LANES = 64
 
 
 class CompiledNeurons:
-    """What `neurons.Neurons` does, with the same arguments; results differ in rounding, as sums have other orders."""
+    """Like `neurons.Neurons`, with the same arguments; results differ in rounding, since sums have other orders."""
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
         self.passes = passes()

@@ -9,7 +9,7 @@ R = TypeVar("R")
 
 
 def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
-    """As `functools.cache`, but one thread compiles while the others wait for its result."""
+    """Like `functools.cache`, but one thread compiles while other threads wait for its result."""
     cached, compiling = cache(compile_them), Lock()
 
     @wraps(cached)

@@ -50,7 +50,7 @@ def numbers_held(samples: int, d: int) -> int:
 def in_groups(x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The clients by groups, (groups, size, c, d) and (groups, size, c).
 
-    The last group is filled up with clients of zero rows, which do nothing.
+    The last group is filled up with clients of zero rows, which change nothing.
     """
     missing = ((0, -len(x) % size), (0, 0))
     x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)

@@ -18,7 +18,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 class NeuronKinds:
-    """Neurons that must have moved alike, a partition that only ever gets finer; at the start by their signs.
+    """A partition of the neurons into kinds that have moved alike; it begins with the signs and only gets finer.
 
     A step moves neuron r by a_r times a sum over the samples it is active on. So the movement of a kind is computed
     once for all its neurons, and a kind is split when the patterns of its neurons differ.
@@ -56,7 +56,7 @@ class Undecided(ArithmeticError):
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A kind of number: how to make an array of it, take roots and maxima, decide signs, and read an Estimate off.
+    """A kind of number: how to make arrays of it, take roots and maxima, decide signs, and convert it to an Estimate.
 
     `total`: sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and float signs (m,).
     """

@@ -1,4 +1,4 @@
-"""What a run of Algorithm 1 takes of memory, in bytes."""
+"""The memory of a run of Algorithm 1, in bytes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What `switch_tracking` does to each neuron and sample, compiled: one pass over an array that is in cache."""
+"""The compiled passes of `switch_tracking` over neurons and samples, each over an array that is in cache."""
 
 from collections.abc import Callable
 from typing import NamedTuple

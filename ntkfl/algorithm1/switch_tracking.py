@@ -52,7 +52,7 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
 def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
     """Bytes that tracking holds for samples (N, c, d), and bytes more where all pairs are entries."""
     samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
-    sums = (PIECES + 16) * samples  # of the pieces, and what else is held of each sample
+    sums = (PIECES + 16) * samples  # bytes of the pieces, and of other data of each sample
     growing = 3  # while a piece's array is copied to one of twice its size
     return samples * width / 8 + 8 * (grams + sums), growing * samples * width * near_entry(x.dtype.name).itemsize
 
@@ -90,12 +90,12 @@ class SwitchTracking:
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns stay
         self.reach: np.ndarray | None = None  # expected of the next round
-        self.crowding = 0.0  # the share of entries over the mean reach, where it was too large last
+        self.crowding = 0.0  # the last share of entries over mean reach that was too large
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
         """Fill in the outputs before and after each local step and add up the changes.
 
-        Returns False and adds nothing where products are faster or the run overflows; numpy warns of an overflow.
+        Returns False and adds nothing if products are faster or the run overflows; numpy warns of an overflow.
         """
         still = self.linearised or len(outputs) == 1
         nowhere = np.zeros_like(self.labels)

@@ -1,4 +1,4 @@
-"""An adversary: it looks for an order, batches and weights that a certified network should not survive."""
+"""An adversary: it searches for an order, batches and weights that contradict a certificate."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ DEPTH = 30  # rounds of one run
 DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
 MODELS = 3  # in a mean
 NEAREST = 10  # kinks that a run may aim at
-CLEAR = 1e6  # times the rounding: distances whose ratio can be told
+CLEAR = 1e6  # least distance, in units of its rounding, whose ratio to another is trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class _Search:
         return float(np.sqrt((self.network.pull(w) ** 2).sum()))
 
     def _first_aim(self) -> Score:
-        """A kink half of the time, one of those nearest to W*; else the distance or the residual."""
+        """The aim of a run: in half of them one of the kinks nearest to W*, else the distance or the residual."""
         choice = self.rng.integers(4)
         if choice < 2:
             r, i = self.kinks[self.rng.integers(len(self.kinks))]
@@ -182,7 +182,7 @@ class _Search:
         return self.distance if choice == 2 else self.residual
 
     def _round(self, w: np.ndarray, score: Score) -> np.ndarray:
-        """One round more: a step, or a mean of models that have each made a few."""
+        """One further round: a step, or the mean of models that have each made a few steps."""
         if self.rng.random() < 0.8 and self.server == 1:
             batch, after = self._step(w, score, ())
             self.order += [] if batch is None else [_alone(batch)]
@@ -205,7 +205,7 @@ class _Search:
         return after
 
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
-        """The best step found, by drawing batches and then changing the best; None where no step moves anything.
+        """The best step found, by drawing batches and then changing the best; None if no step moves any weight.
 
         done: the steps of the current model since the last round; the last one may break a claim.
         """
@@ -233,7 +233,7 @@ class _Search:
         return np.sort(rng.choice(n, size, replace=False)), shape, float(rng.choice([1.0, 1.0, 0.5, 0.05]))
 
     def _changed(self, samples: np.ndarray, shape: np.ndarray, share: float) -> Choice:
-        """One sample less, one more, or other weights."""
+        """A changed batch: one sample fewer, one sample more, or other weights."""
         rng, flipped = self.rng, int(self.rng.integers(len(self.network.x)))
         if flipped in samples and len(samples) > 1:
             keep = samples != flipped

@@ -1,4 +1,4 @@
-"""`certify_any_order` and its certificate: what is proved, with step limits, or what is in the way."""
+"""`certify_any_order` and its certificate: the claim with its step limits, or the reason why nothing is proved."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
@@ -213,7 +213,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def residual_name(self) -> str:
-        """What `residual` is of: the labels, or what minimises another loss."""
+        """The targets of `residual`: the labels, or the minimisers of another loss."""
         return super().residual_name if self.loss.name == "squares" else "from f to its minimisers"
 
     @property
@@ -467,7 +467,7 @@ class _Kept:
     above: np.ndarray | float = 0.0
 
     def distance(self, left: Estimate) -> Estimate:
-        """The distance of the outputs to what minimises the loss, from targets less outputs."""
+        """The distance of the outputs to the minimisers of the loss, from targets less outputs."""
         shape, span = left.value.shape, [np.broadcast_to(end, self.shape) for end in (self.below, self.above)]
         change = np.clip(-left.value, *(end.reshape(shape) for end in span))
         size = np.abs(left.value) + np.abs(change)
@@ -580,5 +580,5 @@ def residuals(neurons: Pass) -> Estimate:
 
 
 def _limit(bound: float) -> float:
-    """2 / |J|^2, rounded down; 0 for a bound that is no positive number."""
+    """2 / |J|^2, rounded down; 0 if the bound of |J| is no positive number."""
     return float(np.nextafter(2 / bound, 0)) if bound > 0 else 0.0

@@ -150,7 +150,7 @@ class ConstraintRows:
         return np.einsum("pk,pk->k", h, columns), rest, size, long
 
     def target(self, scale: float = 1.0) -> tuple[Float[np.ndarray, " p"], float]:
-        """What C (W* - W0) must be, and a bound on the norm of its error.
+        """The required value of C (W* - W0), and a bound on the norm of its error.
 
         With a scale s below 1 the labels are f + s (y - f) in place of y, f the outputs at W0: nearer to the outputs.
         """

@@ -37,7 +37,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
             nearest = rows.nearest(scale)
         except Dependent as error:
             return Grown(dependent(rows, error.vector), rows, None, -np.inf, failing)
-        except (ValueError, FloatingPointError) as error:  # a NaN or an overflow: nothing is known
+        except (ValueError, FloatingPointError) as error:  # a NaN or an overflow: no bound is known
             return Grown(f"the system for W* could not be solved in float64: {error}", rows, None, -np.inf, failing)
         distance = float(nearest.distance.hi)
         if not np.isfinite(distance):

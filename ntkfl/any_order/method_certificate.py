@@ -53,7 +53,7 @@ from ntkfl.ranges import require_number
 if TYPE_CHECKING:
     from ntkfl.training.method import Method
 
-HALVINGS = 20  # shares of the residual to try, where it is too large
+HALVINGS = 20  # shares of the residual to try if the residual is too large
 ROOM = 4e-9  # a rate nearer to 1 is hidden by the rounding of bounds
 SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as parts of the way from the spectral radius to 1
 
@@ -302,7 +302,7 @@ def certify_method(
         residual = Estimate(left.value.reshape(-1), left.error.reshape(-1), left.method)
         start = Estimate(np.append(residual.value, kept), np.append(residual.error, 0 * kept), residual.method)
         norms = state_norms(maps, kernel, start)
-    except (ValueError, ArithmeticError) as error:  # a NaN, an overflow, 1 / 0, a singular matrix: nothing is known
+    except (ValueError, ArithmeticError) as error:  # a NaN, an overflow, 1 / 0, a singular matrix: no bound is known
         norms = f"the round could not be enclosed in float64: {error}"
     if isinstance(norms, str):
         return answer(norms, left.norm(), **known)
@@ -410,7 +410,7 @@ def _guessed(maps: RoundMatrices, kernel: np.ndarray, start: np.ndarray, s: np.n
 def enclosed_norm(
     maps: RoundMatrices, kernel: Estimate, start: Estimate, s: Float[np.ndarray, "s s"]
 ) -> StateNorm | str:
-    """What any float64 matrix S proves; or why it proves nothing.
+    """The certificate by any float64 matrix S, or the reason why S proves nothing.
 
     Source: docs/proofs/any_method.md#the-certificate-from-numbers.
     """

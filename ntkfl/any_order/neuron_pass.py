@@ -1,4 +1,4 @@
-"""What passes over the neurons find: patterns, sums of outputs, sums of pairs of patterns, and pairs near kinks."""
+"""Passes over the neurons: patterns, sums of outputs, sums of pairs of patterns, and pairs near kinks."""
 
 from __future__ import annotations
 

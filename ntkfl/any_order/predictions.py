@@ -16,7 +16,7 @@ OPEN = "open"
 
 
 def settled(outputs: Estimate) -> np.ndarray:
-    """The sign (one output, (k,) or (k, 1)) or the class ((k, C)) that is sure, or "open", (k,)."""
+    """The certain sign (one output, (k,) or (k, 1)) or class ((k, C)), or "open" if none is certain, (k,)."""
     answer = np.full(len(outputs.value), OPEN, object)
     if outputs.value.size == len(answer):
         answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
@@ -54,7 +54,7 @@ class FinalAnswers(ABC):
 
     @property
     def residual_name(self) -> str:
-        """What `residual` is of."""
+        """The targets of `residual`."""
         return "|y - f|"
 
 

@@ -8,7 +8,7 @@ RATIO, MOST = 1.2, 100  # the factor between labels' distances that are tried, a
 
 
 def reach(certificate: AnyOrderCertificate) -> Grown | None:
-    """What would be certified, were the labels as near the outputs as that takes: f + s (y - f), s at most 1.
+    """The certificate for labels moved towards the outputs, f + s (y - f), with the largest s at most 1 that certifies.
 
     s is known to a factor 1.2: the next larger fails, though one larger still may not. Its A and W* are returned; the
     distance of W* is the largest that certifies. None where no s above 1e-8 would do, or where no W* exists.

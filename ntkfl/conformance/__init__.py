@@ -37,7 +37,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """No value, but an error that says the new name of what was renamed."""
+    """Raises an error that gives the new name of a renamed attribute."""
     if name == "Case":
         raise ImportError("ntkfl.conformance has no Case; it is ConformanceCase")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

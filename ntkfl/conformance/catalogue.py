@@ -39,7 +39,7 @@ class KitCase:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """What must be returned; the other names of `expected` are compared where they are."""
+        """The names that an adapter must return; other names of `expected` are compared if it returns them."""
         return (*self.case.results, *(("client_models",) if "client_models" in self.expected else ()))
 
 
@@ -188,7 +188,7 @@ def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
     """The case of these options; those not given have the method's defaults, and all stand in the case."""
-    known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
+    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has those of other methods
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
     noise, full = "noise" in chosen, f"{method}/{name}"

@@ -10,7 +10,7 @@ from ntkfl.conformance.case import ConformanceCase
 from ntkfl.conformance.catalogue import KitCase, Trajectory, loops_of
 
 TOLERANCE = 1e-10  # relative to the largest number of the round, if that is above 1; for float64
-MARGIN = 16  # times what rounding to float32 does to the plain loop
+MARGIN = 16  # multiple of the change of the plain loop by rounding to float32
 
 
 @dataclass(frozen=True)

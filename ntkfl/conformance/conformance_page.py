@@ -43,13 +43,13 @@ def as_json(result: Conformance) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Conformance:
-    """What `as_json` wrote.
+    """The result that `as_json` wrote.
 
     Args:
         content: JSON of `as_json`.
 
     Raises:
-        KeyError, TypeError, ValueError: it did not write this.
+        KeyError, TypeError, ValueError: `as_json` did not write this.
     """
     methods = [
         method | {"in_part": [(part["variant"], part["cases"]) for part in method["in_part"]]}
@@ -93,7 +93,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
 
 
 def summary(result: Conformance) -> str:
-    """One line: how many methods are what.
+    """One line: the number of methods with each verdict.
 
     Args:
         result: what was measured of an implementation.
@@ -196,7 +196,7 @@ def _counted(verdict: MethodVerdict) -> str:
 
 
 def _tally(outcomes: Iterable[Outcome]) -> str:
-    """How many there are of each: "2 equal, 1 differs"."""
+    """The number of methods with each verdict: "2 equal, 1 differs"."""
     counts = Counter(outcomes)
     words = {outcome: outcome.value for outcome in Outcome}
     words[Outcome.DIFFERS] = "differ" if counts[Outcome.DIFFERS] > 1 else "differs"

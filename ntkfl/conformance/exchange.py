@@ -25,7 +25,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 PAUSE = 0.005  # seconds between two looks
 LIMIT = 60.0  # seconds that an adapter has for a case
 LOADING = 120.0  # seconds that an adapter has at least to be loaded: frameworks take long to import
-HANGS = 2  # after so many of one method, its other cases are not run
+HANGS = 2  # after so many hangs of one method, its other cases are not run
 
 
 class AdapterError(ValueError):
@@ -34,7 +34,7 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its."""
+    """The answer to one case: arrays by name, or the reason for none: the adapter left the case out, or failed."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
@@ -118,7 +118,7 @@ class _Process:
                 self.said.append(chunk)
 
     def end(self) -> None:
-        """Kill it and all that it started in its session."""
+        """Kill the process and all processes of its session."""
         self.ended = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.popen.pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ def _loaded(process: _Process, folder: Path, limit: float, peer: Peer) -> None:
     """Wait until the adapter is loaded.
 
     Raises:
-        AdapterError: it is not, and why.
+        AdapterError: the adapter cannot be used; the message says why.
     """
     if not _there(process, folder / START, limit):
         why = process.how() if process.ended else f"it was not loaded within {limit:g} s"
@@ -211,5 +211,5 @@ def _words(content: dict[str, object], key: str) -> str:
 
 
 def _line(text: str, length: int) -> str:
-    """One line of it that a terminal takes for nothing but text."""
+    """One line of the text, without characters that a terminal would interpret."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:length]

@@ -76,7 +76,7 @@ def mean_move(case: ConformanceCase, w: np.ndarray, t: int, added: Added = nothi
 
 
 def uniform_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
-    """The mean of the moves of the cohort of round t, all clients counting alike."""
+    """The mean of the moves of the cohort of round t, with equal weights."""
     clients = case.cohort(t)
     return sum(train(case, w, t, i) - w for i in clients) / len(clients)
 
@@ -187,7 +187,7 @@ def with_momentum(case: ConformanceCase, mean: Any, momentum: float, nesterov: b
 
 
 def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """Algorithm 1 of FL-NTK: all clients count alike."""
+    """Algorithm 1 of FL-NTK: all clients have equal weight."""
     w = case.start
     for t in range(case.rounds):
         move = uniform_move(case, w, t)

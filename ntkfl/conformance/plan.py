@@ -1,4 +1,4 @@
-"""A case from numbers: data, a first model, and who trains on what, drawn as the training engine draws it."""
+"""A case from numbers: data, a first model, and each client's samples and batches, drawn as the engine draws them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 @dataclass(frozen=True)
 class Setting:
-    """What clients train on, and how; every round multiplies the rate by `decay`."""
+    """The clients' samples and training; every round multiplies the rate by `decay`."""
 
     problem: Problem
     rate: float

@@ -31,7 +31,7 @@ def document(path: Path) -> dict[str, Any]:
     """A small JSON object.
 
     Raises:
-        Refused: it is none.
+        Refused: the file is no small JSON object.
     """
     try:
         if path.stat().st_size > LARGEST_JSON:

@@ -30,7 +30,7 @@ def run(case: ConformanceCase) -> States:
 
 
 def flat(w: Mapping[str, Tensor]) -> np.ndarray:
-    """All of its parameters as one vector."""
+    """All parameters of the model as one vector."""
     return np.concatenate([value.numpy().ravel() for value in w.values()])
 
 
@@ -183,7 +183,7 @@ def fed_rod(case: ConformanceCase, gamma: float = 1.0) -> States:
 
 
 def clients_rows(case: ConformanceCase, kept: dict[int, W]) -> np.ndarray:
-    """What clients keep, a row each; zeros for those that have not taken part."""
+    """The clients' states, one row for each client; zeros for clients that have not taken part."""
     flats = {i: flat(value) for i, value in kept.items()}
     nothing = np.zeros_like(next(iter(flats.values())))
     return np.stack([flats.get(i, nothing) for i in range(case.population)])

@@ -26,7 +26,7 @@ class Variant:
     """A known way to differ.
 
     Args:
-        name: what reports call it.
+        name: its name in reports.
         says: the change, in words.
         changes: pairs of a line of the plain loop and the line in its place, without indentation; nearly always one.
         methods: the methods whose loop is changed; default (): every method whose loop has these lines.

@@ -83,7 +83,7 @@ def _precision(values: Trajectory) -> str:
 
 
 class Outcome(StrEnum):
-    """What was seen of a case, or of a method as a whole."""
+    """The finding on a case, or on a method as a whole."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -138,7 +138,7 @@ class Conformance:
 
     @property
     def conforms(self) -> bool:
-        """Whether nothing differs or failed, and something is equal."""
+        """Whether some case is equal and no case differs or failed."""
         outcomes = {method.outcome for method in self.methods}
         return Outcome.EQUAL in outcomes and outcomes <= {Outcome.EQUAL, Outcome.LEFT_OUT}
 
@@ -196,7 +196,7 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
 
 
 _TOLD = (Outcome.EQUAL, Outcome.DIFFERS)  # there are values of every round
-_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # what differs says more than a failure
+_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # a difference says more than a failure
 
 
 def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:

@@ -127,7 +127,7 @@ def align_group(
 
 
 def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None) -> Estimate:
-    """What describes each hidden unit, as a row of (h, p).
+    """The numbers that describe each hidden unit, one row of (h, p) for each.
 
     Args:
         network: a network with h hidden units, l inputs and C outputs.
@@ -173,7 +173,7 @@ def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
     """The order of so many units; ValueError unless it is a permutation of their numbers.
 
     Args:
-        name: what messages call the order.
+        name: name of the order in messages.
         order: numbers of units.
         units: how many units there are.
 
@@ -208,7 +208,7 @@ def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
 
 
 def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
-    """The order in which the rows are nearest to the target's, or the one given where that is not beyond rounding.
+    """The order in which the rows are nearest to the target's, or the given order if it is equal up to rounding.
 
     The sum of squared distances is smallest where that of inner products is largest.
     """

@@ -128,7 +128,7 @@ def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) 
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
         drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
-    drops = np.where(np.isnan(drops), -np.inf, drops)  # nothing is known at an end that may classify no sample
+    drops = np.where(np.isnan(drops), -np.inf, drops)  # an end that may classify no sample correctly gives no bound
     side, piece = np.unravel_index(np.argmax(drops), drops.shape)
     return float(drops[side, piece]), float(sides[side, piece])
 

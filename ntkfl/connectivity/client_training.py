@@ -28,7 +28,7 @@ def trained_clients(
 
 
 def _trained(x: np.ndarray, y: np.ndarray, setup: Setup, hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """How far one client moves the hidden weights, (m, d)."""
+    """The move of the hidden weights by one client, (m, d)."""
     root, gram, z0 = np.sqrt(len(signs)), x @ x.T, x @ hidden.T
     coefficients, z = np.zeros_like(z0), z0
     for _ in range(setup.local_steps):

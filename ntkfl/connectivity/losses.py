@@ -51,7 +51,7 @@ def named_loss(name: str) -> Loss:
         name: "squared", "absolute", "logistic" or "cross-entropy".
 
     Raises:
-        ValueError: there is no such loss.
+        ValueError: an unknown name of a loss.
     """
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}; it is one of {', '.join(LOSSES)}")

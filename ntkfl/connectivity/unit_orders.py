@@ -21,7 +21,7 @@ class LeastBarrier:
 
     Args:
         permutation: (h,), of the second network's units.
-        barrier: with it.
+        barrier: the barrier with this order.
         tried: how many orders were evaluated.
         proved: whether every order was, so that `barrier` encloses the smallest of all; otherwise it bounds that from
             above only.

@@ -1,4 +1,4 @@
-"""Which column or array of a user's file is what: inputs, labels, owners; by the names that people give them."""
+"""Finds inputs, labels and owners among the columns or arrays of a user's file, by the usual names."""
 
 import warnings
 from collections.abc import Sequence

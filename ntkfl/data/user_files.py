@@ -16,7 +16,8 @@ from ntkfl.data.words import labels_of, owners_of
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
 ROLES = {"x": INPUTS, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
-NOTES = logging.getLogger(__name__)  # says which column or array was taken as what; the command line prints it
+# names the columns or arrays that were taken as x, y and owner; the command line prints these messages
+NOTES = logging.getLogger(__name__)
 
 
 def is_data_file(spec: str) -> bool:

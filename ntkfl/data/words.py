@@ -90,7 +90,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
     """Whether all words are names.
 
     Raises:
-        ValueError: there are names, and words that are missing.
+        ValueError: names beside missing values.
     """
     named = [is_name(word) for word in words]
     if not any(named):

@@ -33,7 +33,7 @@ class Planned:
         return self.size
 
     def shuffle_repeat_batch(self, wanted: Any) -> Iterator[dict[str, np.ndarray]]:
-        """What fedjax asks a client's data for; the order is the case's."""
+        """The interface of fedjax to a client's data; the order of samples is that of the case."""
         return ({"x": batch.x, "y": batch.y} for batch in self.batches)
 
 

@@ -101,7 +101,7 @@ def clients(case: Any, address: str) -> Iterator[None]:
 
 
 def main() -> None:
-    """Be one client."""
+    """Run one client."""
     path, folder, client, address = sys.argv[1:]
     spec = importlib.util.spec_from_file_location("conformance_case", path)
     assert spec is not None and spec.loader is not None

@@ -37,7 +37,7 @@ class Cohort:
         self.nodes = nodes
 
     def get_node_ids(self) -> list[int]:
-        """All of them."""
+        """All nodes."""
         return self.nodes
 
 
@@ -106,7 +106,7 @@ def run(case: Any) -> Any:
 
 
 def noise_of(case: Any, number: int) -> Any:
-    """What Flower calls to add its noise: here with the case's numbers, where Flower draws its own."""
+    """Replaces Flower's addition of noise: it takes the case's random numbers, since Flower would draw its own."""
 
     def add(arrays: list[np.ndarray], deviation: float) -> None:
         for array, part in zip(arrays, case.tensors(case.noise[number]).values(), strict=True):
@@ -121,5 +121,5 @@ def to_record(tensors: dict[str, np.ndarray]) -> Any:
 
 
 def to_tensors(record: Any) -> dict[str, np.ndarray]:
-    """What such a record holds."""
+    """The arrays in a record of Flower."""
     return {name: array.numpy() for name, array in record.items()}

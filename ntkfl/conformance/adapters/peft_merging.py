@@ -21,7 +21,7 @@ COMBINATIONS = {"fedit": "linear", "flora": "cat", "flexlora": "svd"}
 def run(case: Any) -> Any:
     """The model after every round."""
     torch.set_default_dtype(torch.float64)
-    warnings.filterwarnings("ignore")  # density 1 is said to prune nothing
+    warnings.filterwarnings("ignore")  # peft takes density 1 as no pruning
     if case.method in COMBINATIONS:
         return adapters(case)
     if case.method in ("ties", "task-arithmetic"):

@@ -48,7 +48,7 @@ def _is_npz(path: Path) -> bool:
 
 def _of_npz(path: Path) -> dict[str, np.ndarray]:
     with npz_archive(path, "hidden=..., readout=...") as archive:
-        ours = [name for name in OURS if name in archive.files]  # beside ours may stand anything
+        ours = [name for name in OURS if name in archive.files]  # other entries of the file may be of any kind
         return {name: array_of(archive, name, path) for name in (ours if set(ours) & set(OURS[:2]) else archive.files)}
 
 
@@ -57,7 +57,7 @@ def _of_safetensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors.torch import load  # numpy has no bfloat16
 
     try:
-        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # it has no order
+        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # such a file has no order
     except (SafetensorError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged, or no safetensors file of real numbers: {error}") from error
 
@@ -91,7 +91,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
 
 def _is_layer(state: Mapping[str, Any]) -> bool:
-    """Whether these are one matrix, and at most one vector: no network, but a layer of one."""
+    """Whether the arrays are one matrix and at most one vector: a single layer, not a network."""
     ranks = sorted(getattr(value, "ndim", 0) for value in state.values())
     return ranks in ([2], [1, 2])
 

@@ -109,7 +109,7 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # floats cannot tell it from the point before
+        if len(rows) > 1 and low <= rows[-1][1]:  # in floats it equals the point before
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))

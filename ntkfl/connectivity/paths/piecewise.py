@@ -104,7 +104,7 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     slope = local[1:] * np.arange(1, len(local))
     roots: np.ndarray = np.empty(0)
     if slope.any():
-        seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # less cannot be told from rounding
+        seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # a smaller gap is within rounding
         scaled = np.asarray(np.where(seen, slope, 0) / np.abs(slope).max(), float)
         roots = polyroots(np.trim_zeros(scaled, "b"))
     points = np.real(roots).astype(LONG)
@@ -112,4 +112,4 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     if bend.any():
         rate = _horner(bend, points)
         points = points - _horner(slope, points) / np.where(rate == 0, np.inf, rate)
-    return middle + half * np.clip(points, -1, 1)  # a point moved to an end costs nothing: the end is a candidate
+    return middle + half * np.clip(points, -1, 1)  # a point moved to an end is no loss, since the end is a candidate
