@@ -354,7 +354,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
     """The first round in which a size is at most the target.
 
     Raises:
-        ValueError: more rounds are needed, or `at_most` is 0.
+        ValueError: more rounds are needed, `at_most` is negative, or a size is not finite.
     """
     if at_most < 0:
         raise ValueError(f"at_most is {at_most}; it must be 0 or more")
@@ -362,6 +362,8 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
         interruption.check()
         if size <= target:
             return t
+        if not size < float("inf"):
+            raise ValueError(f"the {what} passes the largest float64 in round {t}; smaller steps may do")
     raise ValueError(
         f"the {what} does not fall to {target:.6g} within {at_most} rounds: {size:.6g} is left, and the rate in the "
         f"long run is {rate():.9g} a round"

@@ -109,6 +109,8 @@ def tiles_of(
 
     dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide() else "float32")
     hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
+    if not held_elsewhere and dtype == "float32":
+        hint = "memmap=FILE keeps the tiles on the disk"
     require(f"the rounds with {dtype} tiles", lambda n: needs(dtype, n), hint=hint, n=n)
     if cluster is not None:
         return DaskTiles.on(cluster, kernel, problem.x, dtype)
@@ -289,6 +291,16 @@ class MatrixFreeRegime(LinearRegime):
         if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
             return None
         return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
+
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        if self.round.response is None and not np.isfinite(values).all():
+            below, setup = self.step_limits.eta_local, self.setup
+            would = f"eta_local < {below:.6g} lets clients contract" if below > 0 else "smaller steps may do"
+            raise OverflowError(
+                f"the run overflows float64: {self.method} grows at eta_local = {setup.eta_local:g} with "
+                f"{setup.local_steps} local steps; {would}"
+            )
+        return super()._finite(values)
 
     def residual_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
         """r(t) with a bound of what tiles and rounding have done to each entry, of the shape of `residual`.

@@ -334,6 +334,43 @@ def test_steps_beyond_the_limit_are_warned_of():
         kernel_regime(problem, Setup(eta_local=9.0, local_steps=2), None, "fedavg", matrix_free=True)
 
 
+@pytest.mark.parametrize(("method", "options"), [("scaffold", {}), ("feddyn", {"alpha": 0.5}), ("cyclic", {})])
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(method, options):
+    regime = kernel_regime(
+        ragged([4, 9, 5]), Setup(eta_local=9.0, local_steps=3), None, method, options, matrix_free=True
+    )
+    below = f"{regime.step_limits.eta_local:.6g}"
+    with pytest.raises(
+        OverflowError, match=rf"{method} grows at eta_local = 9 .*; eta_local < {below} lets clients contr"
+    ):
+        regime.outputs(3000)
+    with pytest.raises(ValueError, match=r"the residual norm passes the largest float64 in round \d+; smaller steps"):
+        regime.rounds_to(0.1)
+
+
+def test_duplicates_and_parallel_samples_are_allowed_and_samples_that_fit_no_memory_are_offered_the_disk(monkeypatch):
+    problem = ragged([6, 4, 10])
+    x = np.concatenate([problem.x[:10], 2.5 * problem.x[:9], -problem.x[:1]])
+    problem = replace(problem, x=x)
+    whole, regime = (kernel_regime(problem, STEPS, method="fedavg", matrix_free=free) for free in (False, True))
+    estimate = regime.residual_estimate(9)
+    assert (np.abs(estimate.value - whole.residual(9)) <= estimate.error + 1e-13).all() and estimate.error.max() < 1e-9
+    assert regime.outermost[0].lo <= 0 and np.isnan(regime.rate)
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available", lambda: 5000.0)
+    with pytest.raises(memory.TooLittleMemory, match=r"n up to \d+ would fit; memmap=FILE keeps the tiles on the disk"):
+        kernel_regime(problem, STEPS, matrix_free="float32")
+
+
+def test_more_than_a_thousand_label_columns_are_as_with_the_matrix():
+    problem = ragged([5, 7])
+    problem = replace(problem, y=np.random.default_rng(0).uniform(-1, 1, (problem.n, 1200)))
+    whole, regime = (kernel_regime(problem, STEPS, method="fedavg", matrix_free=free) for free in (False, True))
+    estimate = regime.residual_estimate(9)
+    assert (np.abs(estimate.value - whole.residual(9)) <= estimate.error + 1e-13).all() and estimate.error.max() < 1e-9
+
+
 def skew(x, z):
     return np.outer(x[:, 0], np.ones(len(x if z is None else z))) + 9
 
