@@ -60,7 +60,8 @@ class ScheduledRegime(RandomRegime):
             return after - mean @ second @ mean.T
 
         drawn = None if all(regime.noise.nothing_drawn for regime in cycle) else noise
-        return StateMoments(mean, drawn, bool(last.mean.unreachable.shape[1]), self.period)
+        rests = bool(self.absent) or bool(last.mean.unreachable.shape[1])
+        return StateMoments(mean, drawn, rests, self.period)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows:

@@ -797,3 +797,18 @@ def test_exact_moments_that_do_not_fit_the_memory_offer_the_estimate(monkeypatch
     monkeypatch.setattr("ntkfl.memory.available", lambda: 6e5)
     with pytest.raises(ValueError, match=f"the covariance of random rounds takes .* {offered}"):
         regime.root_mean_square(3)
+
+
+@pytest.mark.parametrize(("seed", "method", "cohorts"), [(4, "fedavgm", [[0, 1], [1]]), (1, "scaffold", [[0], [1]])])
+def test_a_client_that_never_takes_part_leaves_neither_no_residual_nor_an_infinite_one(seed, method, cohorts):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 14))
+    x = rng.standard_normal((n, 6))
+    owner = np.append([0, 1, 2], rng.integers(0, 3, n - 3))
+    problem = Problem(x / np.linalg.norm(x, axis=1)[:, None], rng.standard_normal(n), owner)
+    rounds = random_rounds(problem, Setup(eta_local=0.2, local_steps=2), None, method, cohorts=cohorts, batch_size=1)
+    earlier, later = rounds.root_mean_square([2500, 3000])
+    assert earlier == pytest.approx(later, rel=1e-4) and later > 0.1
+    assert not rounds.mean_square.stable and not rounds.mean_square.grows
+    with pytest.raises(ValueError, match="what the mean square tends to is not known"):
+        rounds.stationary_mean_square()
