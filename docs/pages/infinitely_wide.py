@@ -273,15 +273,14 @@ plt.show()
 #
 # So small a matrix gains nothing: a cluster is for tiles that one machine does not hold.
 #
-# All 60,000 images, 100 clients of two label shards, float32 tiles, three rounds of SCAFFOLD and momentum .9 in one run, on two
-# workers of this machine with a thread each: 19 minutes on the clock beside some fifteen other programs on two cores. Held
-# against the rounds of the one process above (`python docs/sixty_thousand.py apart`), SCAFFOLD's residuals and coefficients are
-# the same bits, momentum's residuals differ by 2.8e-16 at most: that process multiplied forty columns at a time, this one
-# twenty. The workers took 88 and 93 s of processor, most of it for the tiles, and 4.7 GB each; the process that asks took 44 s.
-# It and the scheduler each had 7.3 to 7.9 GB for a moment, because every worker's tiles were sent there when they were built.
-# That is mended: nothing as large as the tiles of 2048 rows leaves a worker any more. The mended code was not run at this
-# size. With 20,000 images, whose tiles take .86 GB, the same two methods and workers, the process that asks had 1.1 GB
-# with its samples and imports and the scheduler .23 GB; the workers had .94 and .88 GB and took 13 s of processor each.
+# All 60,000 images, 100 clients of two label shards, float32 tiles, three rounds of SCAFFOLD and momentum .9 in one run, on
+# two workers of this machine with a thread each: 9 minutes on the clock beside some ten other programs on two cores. Held
+# against the rounds of the one process above (`python docs/sixty_thousand.py apart`), SCAFFOLD's residuals and coefficients
+# are the same bits, momentum's residuals differ by 2.8e-16 at most: that process multiplied forty columns at a time, this
+# one twenty. The workers took 75 and 78 s of processor, most of it for the tiles, and 4.7 and 4.8 GB; the process that asks
+# took 28 s and 2.7 GB, with its samples and imports; the scheduler had .5 GB. Nothing as large as the tiles of 2048 rows
+# leaves a worker. With 20,000 images, whose tiles take .86 GB, the process that asks had 1.1 GB, the scheduler .23 GB, and
+# the workers .94 and .88 GB and 13 s of processor each.
 #
 # ## A million images
 #
@@ -391,8 +390,8 @@ against_the_limit(
 # - Nystrom is the honest choice where outputs count, with its number of landmarks said.
 #
 # At 60,000 images, where it would be used, against ten exact rounds of FedAvg (100 clients, iid, 5 local steps, `eta_local`
-# .0217; float32 tiles from a file, no bounds; 115 s of processor), the distance over $|y|$ and the largest difference of all
-# 600,000 outputs:
+# .0217; `docs/sixty_thousand.py kernels`, 254 s of processor for these kernels), the distance over $|y|$ and the largest
+# difference of all 600,000 outputs:
 #
 # | kernel | off after round 1 | 10 | largest, 1 | 10 | training accuracy, 1 | 10 | test accuracy, 1 | 10 |
 # |---|---|---|---|---|---|---|---|---|
