@@ -66,6 +66,7 @@ def _data_lines(problem: "Problem") -> list[str]:
     """Rows, features, labels, clients, and the rows' norms."""
     import numpy as np
 
+    from ntkfl.messages import number_of
     from ntkfl.problem import UNIT_TOLERANCE
 
     values, counts = np.unique(problem.y, return_counts=True)
@@ -76,7 +77,8 @@ def _data_lines(problem: "Problem") -> list[str]:
     norms = np.linalg.norm(problem.x, axis=1)
     unit = problem.unit_deviation <= UNIT_TOLERANCE
     rows = "rows of norm 1" if unit else f"rows of norm {norms.min():.3g} to {norms.max():.3g}"
-    clients = f"{problem.n_clients} clients of {sizes.min()} to {sizes.max()} rows"
+    each = f"{sizes.min()} to {sizes.max()} rows" if sizes.min() < sizes.max() else number_of(int(sizes.max()), "row")
+    clients = f"{number_of(problem.n_clients, 'client')} of {each}"
     text = f"{problem.name}: {problem.n} rows, {problem.d} features; labels: {labels}; {clients}; {rows}"
     large = [f"more than {LARGE} rows: this may take minutes"] if problem.n > LARGE else []
     return [*_wrapped(text), *large, ""]

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from bounds import Form, Options, Outcome, get
 from experiments.command_line import app
-from experiments.commands.check import _next, _statement_lines
+from experiments.commands.check import _data_lines, _next, _statement_lines
+from ntkfl import data
 from verification.applicability import Applies
 from verification.engine import verify
 from verification.first_look import first_look
@@ -74,7 +75,7 @@ def test_the_command_is_one_screen(options, monkeypatch):
     done = CliRunner().invoke(app, ["check", options.data, "--width", "64", "--rounds", "3"])
     lines = done.stdout.splitlines()
     assert done.exit_code == 0 and len(lines) <= 40 and max(map(len, lines[:-4])) <= 100, done.output
-    assert lines[0].startswith("mine.npz: 12 rows, 4 features; labels: ") and "3 clients of 4 to 4 rows" in done.stdout
+    assert lines[0].startswith("mine.npz: 12 rows, 4 features; labels: ") and "3 clients of 4 rows" in done.stdout
     assert "lambda_min" in done.stdout and sum(line.startswith("  ntkfl ") for line in lines) == 3
     missing = CliRunner().invoke(app, ["check", "nowhere.csv"])
     assert missing.exit_code == 2 and "nowhere.csv" in missing.stderr
@@ -91,3 +92,10 @@ def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
         whole.left_out == first_screen.left_out
         and len(whole.looked) == len(first_screen.looked) + first_screen.identities
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "clients", "said"), [(6, 6, "6 clients of 1 row;"), (6, 3, "3 clients of 2 rows;"), (6, 1, "1 client of 6")]
+)
+def test_clients_of_one_size_are_said_once(n, clients, said):
+    assert said in " ".join(" ".join(_data_lines(data.sphere(n, seed=0, clients=clients))).split())
