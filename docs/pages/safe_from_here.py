@@ -71,7 +71,8 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 
 # %% [markdown]
 # Not certified: the proof does not apply yet, because the network does not fit its data closely enough. The second
-# sentence estimates which residual would do. Train on, and ask again:
+# sentence estimates which residual would do. The last line is a command that trains the file's network on, by
+# Algorithm 1, until it certifies. Here PyTorch has trained on:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.svg --attack 300
