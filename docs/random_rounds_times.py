@@ -1,0 +1,150 @@
+"""Write the table of times of random rounds in performance.md: `python docs/random_rounds_times.py`.
+
+random_rounds_times.json has a row for each question. This measures rows that are named, one after the other, each in a
+process of its own, and keeps each as soon as it is there:
+
+    python docs/random_rounds_times.py --measure "scaffold 500 rate" "nesterov 200 stationary"
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ntkfl
+from ntkfl.exact_dynamics import random_of_method
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.random_regime import RandomRegime
+
+HERE = Path(__file__).parent
+ROWS, PAGE = HERE / "random_rounds_times.json", HERE / "performance.md"
+SIZES = 200, 500, 2000
+CLIENTS, FEATURES, STEPS, NOISE = 10, 32, 5, 0.01
+ROUND, RUNS = 20, 100  # of the estimates
+HALF = {"participation": 0.5}
+IN_TURN = {"cohorts": [range(5), range(5, CLIENTS)]}
+WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "fedavg": ("FedAvg", "fedavg", {}, HALF),
+    "fedavg-batches": ("FedAvg, batches of 4", "fedavg", {}, HALF | {"batch_size": 4}),
+    "in-turn-batches": ("FedAvg, two cohorts in turn, batches of 4", "fedavg", {}, IN_TURN | {"batch_size": 4}),
+    "fedavgm": ("FedAvgM", "fedavgm", {"momentum": 0.5}, HALF),
+    "nesterov": ("Nesterov", "fedavgm", {"momentum": 0.5, "nesterov": True}, HALF),
+    "scaffold": ("SCAFFOLD", "scaffold", {}, HALF),
+    "scaffold-batches": ("SCAFFOLD, batches of 4", "scaffold", {}, HALF | {"batch_size": 4}),
+    "feddyn": ("FedDyn", "feddyn", {"alpha": 1.0}, HALF),
+}
+QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {  # the noise, and what is asked
+    "rate": (0.0, lambda regime: regime.rate),
+    "stationary": (NOISE, lambda regime: regime.stationary_mean_square()),
+    "sampled": (0.0, lambda regime: float(regime.sampled(ROUND, runs=RUNS).mean_square.value[0])),
+}
+POINT = "way", "n", "question"
+COLUMNS = [f"{n}: {question}" for n in SIZES for question in QUESTIONS]
+HEAD = "| rounds | " + " | ".join(COLUMNS) + " |"
+
+Row = dict[str, Any]
+
+
+def point(words: str) -> Row:
+    """What "WAY N QUESTION" names.
+
+    Raises:
+        ValueError: another form.
+    """
+    try:
+        way, n, question = words.split()
+        if way not in WAYS or question not in QUESTIONS:
+            raise ValueError(f"there are {', '.join(WAYS)}, and {', '.join(QUESTIONS)}")
+        return {"way": way, "n": int(n), "question": question}
+    except ValueError as error:
+        raise ValueError(f"{words!r} is no row ({error}); write it like 'scaffold 500 rate'") from None
+
+
+def measured(of: Row) -> Row:
+    """The answer at this point, the seconds of processor for it, and the process's peak memory in GB.
+
+    Steps are half of those at which a client alone contracts. The Gram matrix and its clients' blocks are decomposed
+    before.
+    """
+    _, method, options, drawn = WAYS[of["way"]]
+    noise, ask = QUESTIONS[of["question"]]
+    for n in (5 * CLIENTS, of["n"]):  # the first one imports what is needed
+        base = algorithm1_limit(ntkfl.data.sphere(n=n, d=FEATURES, clients=CLIENTS), ntkfl.Setup())
+        base = base.at(ntkfl.Setup(eta_local=0.5 * base.step_limits.eta_local, local_steps=STEPS))
+        begun = time.process_time()
+        value = ask(random_of_method(base, method, options, noise=noise, **drawn))
+    seconds, memory = time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return of | {"value": value if math.isfinite(value) else None, "seconds": round(seconds, 3), "gb": round(memory, 3)}
+
+
+def kept() -> list[Row]:
+    """The rows that were measured."""
+    return json.loads(ROWS.read_text(encoding="utf-8"))
+
+
+def keep(row: Row) -> None:
+    """Add the row, in place of one of the same point."""
+    rows = [other for other in kept() if any(other[name] != row[name] for name in POINT)]
+    lines = [json.dumps(other) for other in sorted([*rows, row], key=order)]
+    ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+def order(row: Row) -> tuple[int, ...]:
+    """The place of a row in the table."""
+    return list(WAYS).index(row["way"]), row["n"], list(QUESTIONS).index(row["question"])
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """The lines of the table below its head: seconds, and nothing where they were not measured."""
+    by_point = {tuple(row[name] for name in POINT): row for row in rows}
+
+    def cell(way: str, n: int, question: str) -> str:
+        row = by_point.get((way, n, question))
+        return "" if row is None else shown(row["seconds"]) + ("" if row["value"] is not None else " (grows)")
+
+    return [
+        f"| {title} | " + " | ".join(cell(way, n, question) for n in SIZES for question in QUESTIONS) + " |"
+        for way, (title, *_) in WAYS.items()
+    ]
+
+
+def shown(seconds: float) -> str:
+    """Seconds with two digits, all of them from 10 on, without a zero before the point."""
+    return f"{seconds:.0f}" if seconds >= 9.95 else f"{seconds:.2g}".removeprefix("0")
+
+
+def written(page: str, rows: Sequence[Row]) -> str:
+    """The page with the table of these rows.
+
+    Raises:
+        ValueError: it has no such table.
+    """
+    lines = page.split("\n")
+    first = lines.index(HEAD) + 2
+    last = next(k for k in range(first, len(lines)) if not lines[k].startswith("|"))
+    lines[first:last] = table(rows)
+    return "\n".join(lines)
+
+
+def main(words: Iterable[str]) -> None:
+    """Measure these rows, or write the page."""
+    points = [point(word) for word in words]
+    for wanted in points:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+            row = alone.submit(measured, wanted).result()
+        keep(row)
+        print(row, flush=True)
+    if not points:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'WAY N QUESTION'")
+    main(parser.parse_args().measure)
