@@ -21,8 +21,8 @@ from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
-MOST_ROUNDS = 100_000  # that are counted for one method
-MOST_RUN = 1000  # that are run to count them, where no matrix gives them
+MOST_ROUNDS = 100_000  # most rounds that are counted for one method
+MOST_RUN = 1000  # most rounds that are run to count rounds, if no matrix gives their number
 LEAST_ROUNDS, FARTHER = 64, 2  # times the fewest rounds so far, after which a setting is not worth an exact count
 SAMPLED = 1000  # samples on which steps are searched for where every setting is run, round by round
 WHOLE, SOME = 150, 60  # samples up to which steps are searched for on all with their matrix; on how many of more
@@ -250,7 +250,7 @@ def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
 
 
 def _rows(problem: Problem, count: int) -> np.ndarray:
-    """About so many samples, drawn, of each client the same share, and at least one."""
+    """About so many drawn samples: the same share of each client's, and at least one."""
     rng, share = np.random.default_rng(0), count / problem.n
     chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.clients()]
     return np.sort(np.concatenate(chosen))

@@ -25,7 +25,7 @@ def proposed(
     high: Float[np.ndarray, "n C"],
     names: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "n C"]:
-    """Targets t with low <= t <= high, (n, C), that nearly a least change of the weights reaches.
+    """Targets t with low <= t <= high, (n, C), reached by nearly the least change of the weights.
 
     `names` of the samples are for messages.
 
@@ -54,7 +54,7 @@ def proposed(
 def nearest_in_box(
     kernel: Float[np.ndarray, "p p"], low: Float[np.ndarray, " p"], high: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " p"]:
-    """About the u with low <= u <= high of least u'K^-1 u, (p,); where K is singular in float64, of least |u|."""
+    """Nearly the u with low <= u <= high of least u'K^-1 u, (p,); if K is singular in float64, of least |u|."""
     best = np.clip(0.0, low, high)
     try:
         factor = scipy.linalg.cho_factor(kernel)
@@ -69,7 +69,7 @@ def nearest_in_box(
             wanted = np.where(side > 0, low, high)[tied]
             try:
                 pull[tied] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(kernel[np.ix_(tied, tied)]), wanted)
-            except np.linalg.LinAlgError:  # by rounding a part may be singular where the whole is not
+            except np.linalg.LinAlgError:  # by rounding a block may be singular although the whole matrix is not
                 return best
         change = kernel @ pull
         inside = np.clip(change, low, high)

@@ -32,7 +32,7 @@ def nothing(w: np.ndarray) -> float:
 
 
 def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
-    """Where client i ends in round t: SGD from w with momentum, `added(w)` added to each gradient."""
+    """The model of client i after round t: SGD from w with momentum, `added(w)` added to each gradient."""
     rate = case.rates[t]
     velocity = np.zeros_like(w)
     for x, y, _, _ in case.batches(t, i):
@@ -156,7 +156,7 @@ def diloco_adam_w(
 def adam_w(
     case: ConformanceCase, w: np.ndarray, t: int, i: int, kept: Any, first: float, second: float, epsilon: float
 ) -> np.ndarray:
-    """Where worker i ends in round t: AdamW (Loshchilov and Hutter 2019) from w; the case's momentum has no part in it.
+    """The model of worker i after round t: AdamW (Loshchilov and Hutter 2019) from w, without the case's momentum.
 
     Weight decay is decoupled and scaled by the rate.
     """

@@ -20,7 +20,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
-REPLICATES = 8  # independent repetitions, from whose spread the error is known
+REPLICATES = 8  # independent repetitions, whose spread gives the error
 MOST_PATTERNS = 48  # most patterns of a replicate: where more are distinct, as many draws are taken as they come
 LEVEL = 0.99
 
@@ -47,7 +47,7 @@ class KinkLayer:
 
     sample: int  # i
     patterns: Float[np.ndarray, "rows n"]  # 1{w.x_j >= 0} of the rows, (rows, n), with 1 for j = i
-    replicate: np.ndarray  # which repetition a row belongs to, (rows,)
+    replicate: np.ndarray  # the repetition of each row, (rows,)
     start: np.ndarray  # z(0), (rows, 2, 2, starts)
     # weight of each start, (rows, 2, 2, 1), so that a sum over all starts of a replicate is m^(-1/2)'s coefficient in
     # the mean over neurons

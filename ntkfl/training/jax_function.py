@@ -15,9 +15,9 @@ Arrays = tuple[jax.Array, ...]
 
 
 class Call:
-    """A JAX function from arrays to a tuple of arrays, on a processor, with those that are derived from it.
+    """A JAX function from arrays to a tuple of arrays, on a processor, with its derivatives and batched forms.
 
-    What is derived is kept, so that each is compiled once for each shape.
+    Derived functions are kept, so that each is compiled once for each shape.
     """
 
     def __init__(self, function: Callable[..., Arrays]) -> None:
@@ -34,7 +34,7 @@ class Call:
         return jax.jit(self.function)
 
     def mapped(self, axes: tuple[int | None, ...]) -> Call:
-        """Over one more axis, which comes first in every result; None: an array that is shared."""
+        """The function mapped over one more axis, which comes first in every result; None: an array that is shared."""
         return self._kept(("mapped", axes), lambda: jax.vmap(self.function, axes))
 
     def pullback(self, wanted: tuple[bool, ...]) -> Call:
@@ -112,7 +112,7 @@ class _Applied(torch.autograd.Function):
 
 
 def _like(cotangent: jax.Array, output: jax.Array) -> Any:
-    """JAX wants the cotangent of what is no real number to be of a type of its own."""
+    """The cotangent as JAX wants it: arrays that are not of real numbers have a type of cotangents of their own."""
     real = jax.numpy.issubdtype(output.dtype, jax.numpy.inexact)
     return cotangent if real else jax.numpy.zeros(output.shape, float0)
 

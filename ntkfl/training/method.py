@@ -151,7 +151,7 @@ class LocalRule:
         Args:
             gradient: the gradient rule's.
             params: the client's parameters.
-            step: what else it may look at.
+            step: the other data of the step.
         """
         return gradient
 
@@ -163,7 +163,7 @@ class LocalRule:
             before: the parameters before the steps on the batch.
             params: the parameters after them.
             batch: the samples.
-            step: what else the rule may use; `step.client` is the client's state.
+            step: the other data of the step; `step.client` is the client's state.
 
         Returns: the parameters, and the client's new state.
         """
@@ -220,7 +220,7 @@ class ServerRule:
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
-        """The state with what takes the model's or the data's shape: class anchors in feature space, say.
+        """The state with entries whose shape depends on model or data, such as class anchors in feature space.
 
         Args:
             state: as of `initial`.

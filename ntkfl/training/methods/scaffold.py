@@ -16,7 +16,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-HUGE = 2.0**100  # a step that is no larger, nor its inverse, by which outputs can be divided
+HUGE = 2.0**100  # outputs can be divided by a step up to this size and down to its inverse
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
@@ -118,7 +118,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     walked = float(mean_length)
 
     def again(residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        return taken(residual, memory, image / (server_rate * walked))  # whose move was g k / N times beta
+        return taken(residual, memory, image / (server_rate * walked))  # the move was g k / N times beta
 
     part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
 
@@ -130,7 +130,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
     ) -> tuple[float, float]:
         largest, old = float(later.max()), float(np.linalg.norm(memory))
-        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # at least its norm
+        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # at least the norm of the drift
         met = errors.response * float(np.linalg.norm(residual))
         met += (errors.blocks * walked**3 / 4 + (errors.rounded + 12 * UNIT) * largest) * drift
         met += largest * (errors.product / clients + errors.blocks + errors.rounded * float(values.max())) * old
@@ -138,7 +138,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return (met + rounding) / walked, 8 * UNIT * float(np.linalg.norm(move))
 
     feedback = Feedback(outer, 1 / clients, response, wobble, slips, ahead=server_rate * walked, passed=later / walked)
-    spared = again if 1 / HUGE < server_rate * walked < HUGE else None  # within which the quotient is exact enough
+    spared = again if 1 / HUGE < server_rate * walked < HUGE else None  # in this range the quotient is exact enough
     return LinearRound(step, 1, outer=outer, feedback=feedback, again=spared)
 
 
