@@ -102,7 +102,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def amount(value: float, error: float) -> str:
-    """A number with as many digits as its error leaves standing, so that no margin is rounded away."""
+    """A number with all digits that its error allows, so that no margin is rounded away."""
     if error == 0:
         return f"{value:.17g}"
     half = f"{error:.2g}" if 1e-3 <= error < 1e4 else f"{error:.1e}"  # 0.75, not 7.5e-01
@@ -153,7 +153,7 @@ def vacuous_text(vacuous: Vacuous | None) -> str:
 
 
 def elsewhere_text(verdict: Verdict) -> str:
-    """Where a form fails that holds on the user's data; empty where nowhere is known."""
+    """The known cases where a form fails that holds on the user's data; empty if there are none."""
     place = verdict.elsewhere
     if place is None:
         return ""

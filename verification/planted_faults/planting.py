@@ -43,7 +43,7 @@ def planted(function: str, fault: Fault) -> Iterator[None]:
         _exchange(right, wrong)
         yield
     finally:
-        _exchange(wrong, right)  # also where a module was first imported meanwhile
+        _exchange(wrong, right)  # also in modules that were first imported meanwhile
         _forget()
 
 
