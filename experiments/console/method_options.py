@@ -18,7 +18,8 @@ def methods_with_options(typed: Sequence[str], options: Mapping[str, Any]) -> li
     """Each method with its options; separate options belong to a single method.
 
     Raises:
-        ValueError: an option without "="; options beside several methods; a method that stands there twice alike.
+        ValueError: an option without "="; options beside several methods; a method that is given twice with the same
+        options.
     """
     if options and len(typed) > 1:
         raise ValueError(

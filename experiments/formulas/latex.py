@@ -72,7 +72,7 @@ def _typed(parts: list[str], ends: str = "") -> str:
 
 
 def _group(parts: list[str], end: str) -> str:
-    """What stands between the bracket that comes first and its end."""
+    """The parts between the bracket that comes first and its closing bracket."""
     parts.pop(0)
     inside = _typed(parts, end)
     parts[:1] = []
@@ -80,7 +80,7 @@ def _group(parts: list[str], end: str) -> str:
 
 
 def _script(parts: list[str]) -> str:
-    """What follows _ or ^: one part, or what stands in braces."""
+    """The index after _ or ^: one part, or the parts in braces."""
     if parts[0] == "{":
         return _group(parts, "}")
     part = parts.pop(0)

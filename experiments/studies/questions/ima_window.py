@@ -17,12 +17,12 @@ from ntkfl.estimate import Estimate, Rigour
 
 # rounds of one run; runs of a cell; distance of the first model from the optimum
 ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0
-SETTLED = 0.01  # how near the exact moment is to the closed form where the start is forgotten by the end
+SETTLED = 0.01  # relative difference from the closed form at which a cell counts as having forgotten its start
 SOURCE = "averaging/I11"
 
 
 def measure(point: Point) -> Measured:
-    """The root mean square over runs of the model sent out at the end; the same exactly, and far from the start."""
+    """The root mean square of the model sent out at the end: over runs, exactly, and in the limit of many rounds."""
     rho, window = point["rho"], point["window"]
     start = round(point["start"] * ROUNDS)
     rng = np.random.default_rng((point[SEED], window, start, int(np.float64(rho).view(np.uint64))))
@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """How many of the last models the model sent out after this many rounds is the mean of."""
+    """The number of last models whose mean is sent out after this many rounds."""
     return min(window, number + 1) if number >= start else 1
 
 
