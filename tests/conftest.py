@@ -1,4 +1,4 @@
-"""What no test may leave behind, and what none may depend on: the precision of balls, the clock, chance."""
+"""Keeps tests from leaving a changed precision of balls behind, and from depending on the clock or on chance."""
 
 import gc
 from collections import Counter

@@ -140,7 +140,7 @@ def test_with_one_local_step_nothing_remains_at_the_limit(case, rounds):
 
 
 def test_with_more_local_steps_something_remains_for_a_while():
-    """It vanishes again as both maps forget y: the printed bound fails at intermediate T only."""
+    """B_3 vanishes again as both maps forget y: the printed bound fails at intermediate T only."""
     x = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
     case = KernelCase(Problem(x, np.array([1.0, 0.5])), Setup(eta_local=0.4, local_steps=3))
     one, late = (float(remaining_norm_at_limit(case, rounds).value) for rounds in (1, 60))

@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_as_by_the_simulator():
 
 @pytest.mark.parametrize("linearised", [False, True])
 def test_local_flips_are_counted_from_the_weights(linearised):
-    """By replaying a round of each client from the weights that it starts with, neuron by neuron."""
+    """The counts by replaying each client's round from its first weights, neuron by neuron."""
     run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
     start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
     for t in range(SETUP.rounds):

@@ -1,4 +1,4 @@
-"""Verdicts and a study for reports: on every form of every statement, without running a case."""
+"""Made-up verdicts on every form of every statement, and a study, for reports; no case is run."""
 
 from functools import cache
 
@@ -48,7 +48,7 @@ def a_verdict(identifier, form, **changed) -> Verdict:
 
 
 def all_verdicts(**changed) -> tuple[Verdict, ...]:
-    """One of every form."""
+    """One verdict on every form."""
     return tuple(a_verdict(i, form, **changed) for i, s in catalogue().items() for form in s.forms)
 
 

@@ -46,7 +46,7 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
 
 
 def cell(point, swapped=False, noise=0.05):
-    """Losses that fall to 2^-k of the k-th candidate; two change places in training."""
+    """Losses that fall to 2^-k for the k-th candidate; two candidates change places in training."""
     place = ["average", "momentum", "nesterov"].index(point["outer"]) + 3 * (point["local_steps"] == 4)
     batches = point["tuned_for"] == "batches"
     known = 2.0 ** -(place if batches else place - 8)

@@ -291,7 +291,7 @@ def moved(layers, point):
 
 
 def test_a_kink_is_reached_when_it_can_be():
-    """The first layer's neurons: at |z| / |(x, bias)|, neither earlier nor later."""
+    """The first layer's neurons reach their kinks at the distance |z| / |(x, bias)|, neither earlier nor later."""
     layers = network(0, [3, 4, 1], ["relu"])
     x = np.random.default_rng(0).standard_normal((1, 3))
     z = x @ layers[0].weight.T / np.sqrt(3) + 0.3 * layers[0].bias
