@@ -77,8 +77,8 @@ def _data_lines(problem: "Problem") -> list[str]:
     norms = np.linalg.norm(problem.x, axis=1)
     unit = problem.unit_deviation <= UNIT_TOLERANCE
     rows = "rows of norm 1" if unit else f"rows of norm {norms.min():.3g} to {norms.max():.3g}"
-    each = f"{sizes.min()} to {sizes.max()} rows" if sizes.min() < sizes.max() else number_of(int(sizes.max()), "row")
-    clients = f"{number_of(problem.n_clients, 'client')} of {each}"
+    size = f"{sizes.min()} to {sizes.max()} rows" if sizes.min() < sizes.max() else number_of(int(sizes.max()), "row")
+    clients = f"{number_of(problem.n_clients, 'client')} of {size}"
     text = f"{problem.name}: {problem.n} rows, {problem.d} features; labels: {labels}; {clients}; {rows}"
     large = [f"more than {LARGE} rows: this may take minutes"] if problem.n > LARGE else []
     return [*_wrapped(text), *large, ""]
