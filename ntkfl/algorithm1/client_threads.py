@@ -67,7 +67,7 @@ def run(
 
 
 def numbers_held(samples: int, d: int, dtype: str) -> float:
-    """How many numbers for a neuron the `Room` of a client has; a pattern is a byte."""
+    """The number of numbers that the `Room` of a client has for a neuron; a pattern is a byte."""
     return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
 
 

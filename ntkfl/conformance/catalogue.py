@@ -1,4 +1,4 @@
-"""The cases of the kit, a method after the other: how it is trained, with which options, and its limits."""
+"""The cases of the kit, method by method: how the method is trained, its options, and its limit cases."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ SETTINGS = {
     "logistic": Setting(Problem("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
     "network": Setting(Problem("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
-INNER_ADAM_W = {  # which has no momentum
+INNER_ADAM_W = {  # the inner optimizer has no momentum
     "quadratics": replace(SETTINGS["quadratics"], weight_decay=0.1),
     "logistic": replace(SETTINGS["logistic"], rate=0.05, momentum=0.0, clip=0.5),
     "network": replace(SETTINGS["network"], rate=0.03, momentum=0.0, weight_decay=0.2),
@@ -233,7 +233,7 @@ NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 @dataclass(frozen=True)
 class Limit:
-    """What must hold exactly of some methods, with these options, for some rounds: `says` it, `equals` computes it."""
+    """A limit case of some methods with these options: `says` states what holds exactly, `equals` computes it."""
 
     name: str
     says: str
