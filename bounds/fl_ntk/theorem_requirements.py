@@ -12,7 +12,7 @@ from ntkfl import gram, interruption
 from ntkfl.problem import Problem
 
 SETTLED = 1e-9  # relative change at which the iteration for the width with B.8 ends
-MOST_TURNS = 1000  # most turns of the iteration; as b(m) grows as the root of ln m, a handful is usual
+MOST_TURNS = 1000  # most turns of the iteration; b(m) grows only as the root of ln m, so that a handful is usual
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ntkfl import data
 from ntkfl.problem import Problem, Setup
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
-RATE = 1.2  # rate of the server, where the method has one
+RATE = 1.2  # rate of the server, for methods that have one
 WINDOW = 3  # models whose mean IMA sends out
 RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
 WIDTHS = "widths 2^8..2^13"

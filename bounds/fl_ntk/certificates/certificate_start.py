@@ -13,7 +13,7 @@ from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights
 
-LOUD = 0.05  # rounding that is this part of the residual is worth a sum in balls
+LOUD = 0.05  # share of the residual from which its rounding makes a sum in balls worthwhile
 IN_BALLS_UP_TO = 10**8  # products: some ten seconds
 SMALLEST_WEIGHTS = 1e-130  # share of the largest weight; counts.UNDERFLOW is far below its rounding
 BYTES_OF_A_PAIR = 3000  # bytes a pair of samples, in the balls of all matrices that are held together; measured
@@ -101,12 +101,12 @@ def length(vector: list[arb]) -> arb:
 
 
 def low(estimate: Estimate) -> arb:
-    """Its lower end, as a ball."""
+    """The ball's lower end, as a ball."""
     return ball(float(estimate.lo))
 
 
 def high(estimate: Estimate) -> arb:
-    """Its upper end, as a ball."""
+    """The ball's upper end, as a ball."""
     return ball(float(estimate.hi))
 
 
