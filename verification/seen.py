@@ -12,7 +12,7 @@ COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_erro
 
 @dataclass(frozen=True)
 class Curve:
-    """Values along something: `along` is "size" (of a ladder), "round" or "entry" (of an array, the ratio there).
+    """Values along one axis: `along` is "size" (of a ladder), "round" or "entry" (of an array, with the ratio there).
 
     claimed: the claimed power of the size. part: part of the claim. error: empty where none is known.
     """

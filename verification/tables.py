@@ -1,4 +1,4 @@
-"""Tables for terminals, all of one look, and rows of tables in Markdown."""
+"""Tables for terminals, all in one layout, and rows of tables in Markdown."""
 
 from collections.abc import Collection, Iterable
 

@@ -110,7 +110,7 @@ def amount(value: float, error: float) -> str:
 
 
 def ratio_text(ratio: float, digits: int = 4) -> str:
-    """A ratio to so many digits; where these would make it 1, its distance from 1."""
+    """A ratio to so many digits; if these would round it to 1, its distance from 1."""
     text = f"{ratio:.{digits}g}"
     return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
 
@@ -202,7 +202,7 @@ def _violation(verdict: Verdict) -> str:
 
 
 def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
-    """The symbols of all formulas with their meanings, in alphabetical order; those without one last, together."""
+    """The symbols of all formulas with their meanings, in alphabetical order; those without meanings last, together."""
     used: set[Any] = set()
     for formula in statement.forms.values():
         premises = [side for pair in (formula.premise or {}).items() for side in pair]

@@ -32,7 +32,7 @@ class PlantedFault:
 
 
 def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:
-    """A fault in one of the ways of computing a run: the statement that notices it runs its cases in all ways.
+    """A fault in one implementation of a run; the statement that notices it runs its cases by all implementations.
 
     Args:
         name: what is wrong.
@@ -109,4 +109,4 @@ def _scaled(result: Any, factor: float) -> Any:
     if isinstance(result, tuple):
         parts = [_scaled(part, factor) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    return factor * np.asarray(result)[()]  # a number stays one
+    return factor * np.asarray(result)[()]  # a number stays a number

@@ -22,7 +22,7 @@ def _half_the_pull(right: Any, self: Any, *given: Any) -> Any:
 
 
 def _kept(right: Callable[..., Any]) -> Callable[..., Any]:
-    """The velocities of the round before, where a client of the same shape had some."""
+    """The velocities of the round before, if a client of the same shape had some."""
     held: dict[Any, Any] = {}
 
     def wrong(self: Any, params: Any) -> Any:
