@@ -26,7 +26,7 @@ from ntkfl.problem import Problem, Setup
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SPHERE, SIZES, FEATURES, TEST_POINTS = "sphere", (4, 5, 7), 8, 20
-RATE = 1.2  # rate of the server, where the method has one
+RATE = 1.2  # rate of the server, for methods that have one
 METHODS = tuple(variants(RATE, len(SIZES)))
 SOURCE = "fl-ntk/method-widths; docs/proofs/linear_methods.md#state-maps"
 QUANTITIES = {
@@ -60,7 +60,7 @@ def limit(method: str, name: str = SPHERE) -> LinearRegime:
 
 
 def measure(point: Point) -> Measured:
-    """How far the outputs of one trained network, at any round, and its predictions, at the last, are off the limit."""
+    """Distances of one trained network from the limit: of its outputs, at any round, and of its last predictions."""
     import torch  # slow to load
 
     name, width, given = point["method"], point["width"], problem(point[DATA])
