@@ -1,4 +1,4 @@
-"""Narrow networks: what is observed encloses the same run in balls, also where float64 rounds both orders alike."""
+"""Narrow networks: observed values enclose the run in balls, also if float64 rounds both orders of a sum alike."""
 
 import numpy as np
 import pytest

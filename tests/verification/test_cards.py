@@ -18,7 +18,7 @@ COMMANDS += (["cite", "fl-ntk/B.12"], ["cite", "fedprox"])
 
 @pytest.fixture
 def fresh_reading():
-    """`kept` reads again, in the test and after it."""
+    """Lets `kept` read its file again, in the test and after it."""
     kept_cards.kept.cache_clear()
     yield
     kept_cards.kept.cache_clear()

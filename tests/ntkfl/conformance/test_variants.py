@@ -9,7 +9,7 @@ from ntkfl.conformance import Variant, cases, methods, split_loops, variants_of
 from ntkfl.conformance.comparing import allowed
 from ntkfl.conformance.variants import catalogue, followed
 
-OF_CLIENTS = ("client_models", "client_heads")  # states of the clients alone; some variants change nothing else
+OF_CLIENTS = ("client_models", "client_heads")  # states of the clients, which are all that some variants change
 each_method = pytest.mark.parametrize(
     "method", [pytest.param(m, marks=pytest.mark.slow) if m in split_loops.LOOPS else m for m in methods()]
 )
@@ -26,7 +26,7 @@ def path(case, changed):
 
 
 def apart(first, second, case, precision):
-    """Whether the two differ on the case by more than either's precision allows."""
+    """Whether two results differ on the case by more than the precision of either allows."""
     with np.errstate(invalid="ignore"):
         return not (np.abs(first - second).max(axis=1) <= 2 * allowed(case, precision)).all()
 

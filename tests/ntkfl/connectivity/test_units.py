@@ -58,7 +58,7 @@ class Attention(nn.Module):
 
 
 def masked(x, weights):
-    """Half of the hidden units are left out by a constant."""
+    """A network in which a constant leaves out half of the hidden units."""
     mask = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64)
     return (torch.relu(x.flatten(1) @ weights["in"]) * mask) @ weights["out"]
 
