@@ -78,8 +78,8 @@ plt.show()
 # | momentum .9 at the server | .693 | .799 | .869 | .876 | | 50 s for 200 rounds |
 # | SCAFFOLD | .691 | .748 | .829 | .845 | | 82 s for 200 rounds |
 #
-# FedAvg's accuracies are proved: they are off by at most .0017 after 1000 rounds, .0001 up to 300. Momentum at the server
-# reaches in 100 rounds what FedAvg reaches in 1000.
+# FedAvg's accuracies are proved: they are off by at most .0017 after 1000 rounds, .0001 up to 300. Momentum at the
+# server reaches in 100 rounds the accuracy that FedAvg reaches in 1000.
 #
 # What a round takes, by the method: the same sizes, float32 tiles, ten columns, one thread, error bounds included; mean of ten
 # rounds, in seconds of processor. The build took 2.6 s and the clients' blocks .2 s, .75 GB in all. Beside some fifteen other
@@ -387,7 +387,7 @@ against_the_limit(
 #   network.
 # - Random features are 784 a neuron, and for the same number of them the outputs are farther off. Yet 256 neurons, off by
 #   .061, come nearer in accuracy than 1000 landmarks, off by .046. One draw of landmarks and neurons each.
-# - Nystrom is the honest choice where outputs count, with its number of landmarks said.
+# - If the outputs matter, take Nystrom, and state its number of landmarks.
 #
 # At 60,000 images, where it would be used, against ten exact rounds of FedAvg (100 clients, iid, 5 local steps, `eta_local`
 # .0217; `docs/sixty_thousand.py kernels`, 254 s of processor for these kernels), the distance over $|y|$ and the largest
