@@ -18,6 +18,7 @@ from experiments.studies.drawing import COLORS
 from verification.compare import IDENTITIES, SEVERITY
 from verification.intervals import lower_limit, upper_limit
 from verification.seen import STORED, Curve, Seen
+from verification.verdict_list import READ_AS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,9 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     """Titles and drawing functions: a panel for each form, the ratio against what it varies with, the failures."""
     panels: list[tuple[str, Draw]] = []
     for form, form_seen in seen.items():
-        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, form_seen)}"
+        claim = statement.forms[form]
+        recorded = " ".join(filter(None, (claim.recorded.value, READ_AS.get(claim.nature))))
+        head = f"{form.value} (recorded: {recorded})\n{sharpest(statement, form_seen)}"
         sides = partial(_sides, statement, form, form_seen, styles)
         panels.append((head, partial(_exponents, statement, form_seen, styles) if form_seen.exponents else sides))
     main = main_form(statement, seen)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bounds import Claim, Form, Statement, catalogue
+from bounds import Claim, Form, Nature, Statement, catalogue
 from bounds.papers import slug
 from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
@@ -32,6 +32,7 @@ FORM_TITLES = {
     Form.REPAIRED: "Repaired",
     Form.NEW: "New, in no paper",
 }
+UNCHARGED_TITLES: dict[Nature | None, str] = {Nature.SCAN: "As a scan reads", Nature.REPORTED: "As reported"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class FormPart:
     form: Form
     finding: Finding | None
     verdict: Verdict | None
+
+    @property
+    def title(self) -> str:
+        """What the form is; a stated form that only a scan or a report has is not called printed."""
+        title = FORM_TITLES[self.form]
+        return UNCHARGED_TITLES.get(self.claim.nature, title) if self.form is Form.STATED else title
 
     @property
     def shown(self) -> Shown | None:

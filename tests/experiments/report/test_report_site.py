@@ -11,7 +11,7 @@ import pytest
 from html_tree import tree
 from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run, whole_site
 
-from bounds import Form, Outcome, catalogue, get
+from bounds import Form, Nature, Outcome, catalogue, get
 from experiments.formulas.prose import prose
 from experiments.report.front_page import headline
 from experiments.report.outcomes import LOOKS
@@ -323,3 +323,15 @@ def test_a_statement_has_the_picture_of_the_cases_that_its_verdicts_kept():
     assert b"from seed 77" in picture
     assert b'src="../statements/fl-ntk-b-12.svg"' in site[address("fl-ntk/B.12")]
     assert b"<figure" not in site[address("fl-ntk/A.1")]
+
+
+def test_a_form_that_only_a_scan_or_a_report_has_is_not_called_printed(pages):
+    stated = {name: statement.forms.get(Form.STATED) for name, statement in catalogue().items()}
+    natures = {name: claim.nature for name, claim in stated.items() if claim is not None}
+    unprinted = {name: nature for name, nature in natures.items() if nature in (Nature.SCAN, Nature.REPORTED)}
+    assert unprinted["fl-ntk/B.12"] is Nature.SCAN
+    for name, nature in unprinted.items():
+        headings = [node.text() for node in pages[address(name)].all("h2")]
+        said = {Nature.SCAN: "As a scan reads", Nature.REPORTED: "As reported"}[nature]
+        assert any(heading.startswith(said) for heading in headings), (name, headings)
+        assert not any(heading.startswith("As printed") for heading in headings), (name, headings)
