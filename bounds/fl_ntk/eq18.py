@@ -81,7 +81,7 @@ STATEMENTS = (
                 reading="sqrt(m) in the denominator comes alike in both lines of (18) and in the bound on e(t)",
                 note=AT_PRINTED_STEP,
                 consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny "
-                "step the extra term is below 2e-6 of rho lambda |r|; at practical steps it is the dominant term",
+                "step the extra term is below 2e-6 of rho lambda |r|; at practical steps it is what one sees",
             ),
             Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         },
