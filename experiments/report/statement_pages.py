@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bounds import Claim, Form, Nature, Statement, catalogue
+from bounds import Claim, Form, Statement, catalogue
 from bounds.papers import slug
 from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
@@ -13,6 +13,7 @@ from verification.findings.findings_page import Finding
 from verification.plain_text import case_text
 from verification.seen import Seen
 from verification.verdict import Verdict
+from verification.verdict_list import READ_AS
 from verification.verdict_page import (
     amount,
     answer,
@@ -32,7 +33,6 @@ FORM_TITLES = {
     Form.REPAIRED: "Repaired",
     Form.NEW: "New, in no paper",
 }
-UNCHARGED_TITLES: dict[Nature | None, str] = {Nature.SCAN: "As a scan reads", Nature.REPORTED: "As reported"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class FormPart:
     @property
     def title(self) -> str:
         """What the form is; a stated form that only a scan or a report has is not called printed."""
-        title = FORM_TITLES[self.form]
-        return UNCHARGED_TITLES.get(self.claim.nature, title) if self.form is Form.STATED else title
+        read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
+        return read_as.capitalize() if read_as else FORM_TITLES[self.form]
 
     @property
     def shown(self) -> Shown | None:
