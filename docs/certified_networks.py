@@ -7,7 +7,6 @@ rows that are named, one after the other, each in a process of its own, and keep
 """
 
 import argparse
-import json
 import math
 import multiprocessing
 import resource
@@ -16,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from pathlib import Path
-from typing import Any
+
+import stored_rows
+from stored_rows import Row
 
 from experiments.studies.questions.certificate_reach import TEST, images, measure, parts
 
@@ -31,8 +32,6 @@ HEADS = (
     "final classes | s | GB |",
     "| images | n | network | readout | 256 neurons | 1024 | 4096 |",
 )
-
-Row = dict[str, Any]
 
 
 def point(words: str) -> Row:
@@ -61,14 +60,12 @@ def measured(of: Row) -> Row:
 
 def kept() -> list[Row]:
     """The rows that were measured."""
-    return json.loads(ROWS.read_text(encoding="utf-8"))
+    return stored_rows.kept(ROWS)
 
 
 def keep(row: Row) -> None:
     """Add the row, in place of one of the same point."""
-    rows = [other for other in kept() if any(other[name] != row[name] for name in POINT)]
-    lines = [json.dumps(other) for other in sorted([*rows, row], key=order)]
-    ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple:

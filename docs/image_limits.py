@@ -15,12 +15,13 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
+import stored_rows
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from stored_rows import Row
 
 from experiments.pictures import as_bytes, themed
 from experiments.studies.drawing import STYLE
@@ -41,8 +42,6 @@ HEADS = (
     "| images | method | width | step | round | moved | off the limit | linearisation off the limit "
     "| network off its linearisation |",
 )
-
-Row = dict[str, Any]
 
 
 def point(words: str) -> Row:
@@ -85,14 +84,12 @@ def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None) -> dict[str, li
 
 def kept() -> list[Row]:
     """The rows that were measured."""
-    return json.loads(ROWS.read_text(encoding="utf-8")) if ROWS.exists() else []
+    return stored_rows.kept(ROWS) if ROWS.exists() else []
 
 
 def keep(row: Row) -> None:
     """Add the row, in place of one of the same point."""
-    rows = [other for other in kept() if any(other[name] != row[name] for name in POINT)]
-    lines = [json.dumps(other) for other in sorted([*rows, row], key=order)]
-    ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple:

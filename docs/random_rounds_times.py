@@ -7,7 +7,6 @@ process of its own, and keeps each as soon as it is there:
 """
 
 import argparse
-import json
 import math
 import multiprocessing
 import resource
@@ -16,6 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import stored_rows
+from stored_rows import Row
 
 import ntkfl
 from ntkfl.exact_dynamics import random_of_method
@@ -47,8 +49,6 @@ QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {  # the n
 POINT = "way", "n", "question"
 COLUMNS = [f"{n}: {question}" for n in SIZES for question in QUESTIONS]
 HEAD = "| rounds | " + " | ".join(COLUMNS) + " |"
-
-Row = dict[str, Any]
 
 
 def point(words: str) -> Row:
@@ -85,14 +85,12 @@ def measured(of: Row) -> Row:
 
 def kept() -> list[Row]:
     """The rows that were measured."""
-    return json.loads(ROWS.read_text(encoding="utf-8"))
+    return stored_rows.kept(ROWS)
 
 
 def keep(row: Row) -> None:
     """Add the row, in place of one of the same point."""
-    rows = [other for other in kept() if any(other[name] != row[name] for name in POINT)]
-    lines = [json.dumps(other) for other in sorted([*rows, row], key=order)]
-    ROWS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
 def order(row: Row) -> tuple[int, ...]:
