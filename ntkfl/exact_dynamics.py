@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
@@ -407,6 +408,7 @@ def sampled_rounds(
 
     Raises:
         ValueError: as `random_rounds`; fewer than 2 runs.
+        TypeError: a keyword that `random_rounds` does not have.
         OverflowError: a run passes the largest float64.
 
     Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
@@ -417,6 +419,10 @@ def sampled_rounds(
         >>> rounds.mean_square.value.shape
         (2,)
     """
+    known = [name for name, of in signature(random_rounds).parameters.items() if of.kind is of.KEYWORD_ONLY]
+    for name in drawn:
+        if name not in known:
+            raise TypeError(f"sampled_rounds has no argument {name!r}; what is drawn is said by {', '.join(known)}")
     regime = algorithm1_limit(problem, setup, gram)
     chosen = random_of_method(regime, method or unnamed_method(problem), options or {}, **drawn)
     return chosen.sampled(rounds, runs, seed, initial_outputs)

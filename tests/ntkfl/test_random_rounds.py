@@ -780,6 +780,9 @@ def test_losses_without_exact_variance_or_runs_are_refused(monkeypatch):
         regime.sampled(3, runs=1)
     with pytest.raises(ValueError, match="level is 0; it must be positive"):
         regime.chance_above(0, 3)
+    for unknown in ("particpation", "given"):  # the second is an argument of what it calls
+        with pytest.raises(TypeError, match=f"sampled_rounds has no argument '{unknown}'; .* participation, "):
+            sampled_rounds(ragged((4, 2)), Setup(), [3], **{unknown: (0,)})
 
 
 def test_exact_moments_that_do_not_fit_the_memory_offer_the_estimate(monkeypatch):
