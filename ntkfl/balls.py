@@ -16,10 +16,10 @@ from flint import arb, arb_mat
 
 from ntkfl.estimate import Estimate, NotFinite, Rigour
 
-PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
+PRECISION = 128  # bits; enough that the rounding of a right side never decides a comparison
 
 _CHANGING = threading.Lock()
-_asked: dict[int, list[int]] = {}  # by thread, the precisions of its blocks, the innermost last
+_asked: dict[int, list[int]] = {}  # the precisions of each thread's open blocks, the innermost last
 _outside: list[int] = []  # the precision before the first block, while there is one
 
 
@@ -98,7 +98,7 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
     if not scale > 0:
-        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0, or a remainder by the radii
+        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0, but for the radii
     middle = (middle + middle.T) / (2 * scale)
     shift = np.linalg.eigvalsh(middle)[-1] * (1 + 1e-6)
     v = np.linalg.solve(shift * np.eye(len(middle)) - middle, np.ones(len(middle)))

@@ -1,4 +1,4 @@
-"""JAX in float64 during one computation of ours: the rest of a program keeps the precision that it has set."""
+"""JAX in float64 during a computation of this package; the rest of the program keeps the precision that it has set."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def jax_in_float64() -> Iterator[None]:
-    """Within it JAX computes in float64; JAX is not imported if it is not installed."""
+    """A block in which JAX computes in float64; a process that has not imported JAX does not import it here."""
     if "jax" not in sys.modules:
         yield
         return
@@ -23,7 +23,7 @@ def jax_in_float64() -> Iterator[None]:
 
 
 def in_float64(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A function, perhaps a user's, within which JAX computes in float64."""
+    """The same function, with JAX in float64 while it runs."""
 
     @wraps(function)
     def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:

@@ -19,12 +19,12 @@ from ntkfl.problem import real_array
 class NotFinite(ArithmeticError, ValueError):
     """A computation without a value: an overflow, a division by something that may be 0, a root of a negative number.
 
-    It is a ValueError too, since such a value may have been given.
+    It is a ValueError too, since the caller may have given such a value.
     """
 
 
 class Rigour(IntEnum):
-    """How far an error bound may be trusted; of several the largest counts."""
+    """How far an error bound may be trusted; a result of several numbers has the largest of theirs."""
 
     EXACT = 0  # no error: an input, a count
     ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
@@ -47,8 +47,7 @@ class Estimate:
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
         method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders", "Clopper-Pearson
             95%", ...; for people to read: no decision depends on it.
-        rigour: how far the error may be trusted. Where nothing is said it is measured; the classmethod `exact` sets it
-            to exact.
+        rigour: how far the error may be trusted; default measured. `Estimate.exact` sets it to exact.
 
     Raises:
         NotFinite: a NaN value or error. ValueError: a negative error, or shapes that do not agree.
@@ -67,7 +66,7 @@ class Estimate:
         value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
-        if np.isnan(value).any() if value.ndim else value != value:  # most are single numbers: told without a reduction
+        if np.isnan(value).any() if value.ndim else value != value:  # most values are single numbers
             raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
             kind = NotFinite if np.isnan(error).any() else ValueError
@@ -145,7 +144,7 @@ class Estimate:
 
     @classmethod
     def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
-        """Estimates of one shape, or exact numbers, side by side along a new axis: known no better than any of them.
+        """Estimates of one shape, or exact numbers, stacked along a new axis; the largest rigour counts.
 
         Args:
             parts: Estimates of one shape, or exact numbers.
@@ -197,15 +196,15 @@ class Estimate:
         return self * self
 
     def sqrt(self) -> Estimate:
-        """The square root, elementwise, in its shape, of what is not negative.
+        """The square root, elementwise, in its shape; an enclosure that reaches below 0 is cut off at 0.
 
         Raises:
-            ValueError: it surely is.
+            ValueError: an enclosure lies below 0.
         """
         return self._with(self, *rounding.root(self.value, self.lo, self.hi))
 
     def log(self) -> Estimate:
-        """The logarithm, in its shape, of what is positive; an enclosure that reaches 0 has no lower end."""
+        """The logarithm, elementwise, in its shape; where an enclosure reaches 0 the logarithm has no lower end."""
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:
@@ -246,7 +245,7 @@ class Estimate:
         return -(-self).max(axis)
 
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
-        """What was computed of both: known no better than either."""
+        """A result computed from both; the larger rigour counts."""
         known = dict.fromkeys(estimate.method for estimate in (self, other) if estimate.rigour is not Rigour.EXACT)
         method = "; ".join(known) or "rounding bound"
         return Estimate(value, error, method, max(self.rigour, other.rigour, Rigour.ENCLOSED))
@@ -268,13 +267,13 @@ def _estimate(operand: Operand) -> Estimate:
 
 
 def _plain(name: str, given) -> np.ndarray:
-    """A copy in float64, since the caller may go on writing; unusual numbers are checked closely."""
+    """A copy in float64, since the caller may change the array later; unusual types are checked."""
     usual = isinstance(given, int | float) or (type(given) is np.ndarray and given.dtype.kind == "f")
     return np.array(given if usual else real_array(name, given), float)
 
 
 def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:
-    if not value.ndim:  # the same for single numbers, which most are, several times faster
+    if not value.ndim:  # single numbers are most common, and without arrays several times faster
         sum_ = float(value) + float(error)
         end = np.array(value if error == 0 else outward if isnan(sum_) else nextafter(sum_, outward))
         end.flags.writeable = False

@@ -123,9 +123,10 @@ def kernel_regime(
 
     Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
-    convex `loss` is exact too, by a recursion in place of a matrix. It also has a bound that needs no round run; the
-    warning then is about steps that the bound does not cover. Every regime is asked the same questions, those of
-    `KernelRegime`. A question without an answer is an AttributeError, which says why, and which regime has an answer.
+    convex `loss` is exact too, by a recursion in place of a matrix. It also has a bound, for which no round is run; the
+    warning is then about steps that this bound does not cover. Every regime is asked the same questions, those of
+    `KernelRegime`. A question that a regime cannot answer raises an AttributeError, which says why and which regime
+    can.
 
     Args:
         problem: data; labels may have several outputs.
@@ -163,7 +164,7 @@ def kernel_regime(
             take, a loss together with another method, momentum, steps or window. With matrix_free: a matrix for `gram`,
             a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a
             worker).
-        ClusterStopped: a cluster that is lost, or has no workers or others' code.
+        ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
 
@@ -201,7 +202,7 @@ def base_regime(
     memmap: Path | None = None,
     cluster: "Client | None" = None,
 ) -> KernelRegime:
-    """Algorithm 1 with the whole Gram matrix, or with tiles that give products and blocks alone.
+    """The regime of Algorithm 1, with the whole Gram matrix, or with tiles, which give only products and blocks.
 
     Raises:
         ValueError: as `kernel_regime`; a moving window has no tiles.
@@ -231,13 +232,13 @@ def of_method(
     step_factors: Sequence[float] | None = None,
     blocks: Blocks | None = None,
 ) -> LinearRegime:
-    """The regime of another method with the same data, Gram matrix and steps; the decomposition is used again.
+    """The regime of another method with the same data, Gram matrix and steps; both share the decomposition.
 
     `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
     mean over the draws of clients. `blocks` says how a round is composed where its steps are not those of `regime`.
 
     Raises:
-        ValueError: as `kernel_regime`. It warns of nothing.
+        ValueError: as `kernel_regime`. Nothing warns of unstable steps.
     """
     from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
     from ntkfl.training.methods import module_of
@@ -248,7 +249,7 @@ def of_method(
     regime, options = _server_step_in_options(regime, method, options)
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
-    factors = SGD(factors=tuple(step_factors or ())).factors  # it says what they may be
+    factors = SGD(factors=tuple(step_factors or ())).factors  # SGD checks them
     if blocks is None:
         blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     of_one_round = linear_round(method, blocks, momentum, options)
@@ -273,7 +274,7 @@ def of_method(
 def _server_step_in_options(
     regime: KernelRegime, method: str, options: Mapping[str, Any]
 ) -> tuple[KernelRegime, dict[str, Any]]:
-    """The regime at eta_global 1, and the options with that step; what is decomposed is used again."""
+    """The regime at eta_global 1, and the options with its eta_global as server_rate; the decomposition is shared."""
     from ntkfl.training.methods import with_eta_global
 
     own = with_eta_global(method, options, regime.setup.eta_global)
@@ -289,7 +290,7 @@ def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], win
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 
-    # it says which methods it excludes
+    # for its refusal of methods that have no window
     averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)
     return WindowedRegime.of(regime, window)
 
@@ -333,14 +334,15 @@ def random_rounds(
             noise), or a file of yours whose linear round brings its `server`.
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
-        batch_size: samples a local step; a client that has no more takes all of its own. None: all of the client's.
+        batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
         shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
             order. For fl-ntk, fedavg and fedavgm; exact for clients of up to some twelve samples.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
-            displacement, independently in every round, as differentially private training does; 0. It needs each
-            displacement to be below the norm at which private training clips; default 0.
-        eta_local: a schedule in place of the setup's, by round, the last one for all that follow.
-        eta_global: likewise; default the setup's.
+            displacement, independently in every round, as differentially private training does; default 0. That
+            training also clips displacements: its moments are these only while every displacement is below the clipping
+            norm.
+        eta_local: the steps of rounds 0, 1, ..., in place of the setup's; the last step serves all later rounds.
+        eta_global: the server's steps, likewise; default the setup's.
         cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
             first has its turn again. Default: clients are drawn.
 
@@ -392,7 +394,7 @@ def sampled_rounds(
 ) -> SampledRounds:
     """Runs of random rounds: estimates with errors, for more samples than the exact moments have time or memory for.
 
-    It is `random_rounds(...).sampled(...)` without the search for what is stable, and so warns of nothing.
+    It is `random_rounds(...).sampled(...)` without the search for the stable steps, and so without a warning.
 
     Args:
         problem: data.
@@ -451,10 +453,10 @@ def random_of_method(
     participation: float = 1.0,
     **drawn: Any,
 ) -> RandomRegime:
-    """The random rounds of a method with the same data, Gram matrix and steps; what is decomposed is used again.
+    """The random rounds of a method with the same data, Gram matrix and steps; both share the decomposition.
 
     Raises:
-        ValueError: as `random_rounds`. It warns of nothing, and so spares the search for the limit.
+        ValueError: as `random_rounds`. Nothing warns of unstable steps, so that their limit is not searched for.
     """
     from ntkfl.training.methods import with_eta_global
 
@@ -476,7 +478,7 @@ def random_of_method(
         setup = replace(steps, eta_local=eta_local, eta_global=eta_global)
         return of_steps(setup, turns[number % len(turns)])
 
-    for rate in set(server):  # what is wrong is said now, not in a late round
+    for rate in set(server):  # a wrong rate is refused now, not in a late round
         with_eta_global(method, options, rate)
     last = of_round(settled)
     shared = (last.problem, last.setup, last.gram, last.kernel)
@@ -490,9 +492,7 @@ def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[f
         return (getattr(setup, name),)
     if isinstance(steps, Real | str) or not len(steps):
         raise ValueError(f"{name} is {steps!r}; a schedule is a sequence of at least one step")
-    return tuple(
-        getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps
-    )  # it says what a step may be
+    return tuple(getattr(replace(setup, **{name: cast(Any, step)}), name) for step in steps)  # Setup checks a step
 
 
 def _turns(cohorts: Sequence[Sequence[int]], clients: int, participation: float) -> list[tuple[int, ...]]:
@@ -523,7 +523,7 @@ def _of_one_round(
     noise: float = 0.0,
     given: tuple[int, ...] = (),
 ) -> RandomRegime:
-    """Random rounds that are all alike: what `random_of_method` makes its rounds of."""
+    """Random rounds with the same steps in every round; `random_of_method` composes its schedules of them."""
     from ntkfl.training.engine.local_plan import cohort_size
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
@@ -539,7 +539,7 @@ def _of_one_round(
         if batch_size is None:
             raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
         blocks = shuffled_blocks(blocks, batch_size)
-    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # it says why a method is not linear
+    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses what is not linear
     module, built = module_of(method), build(method, HalfSquares("sum"), **options)
     if hasattr(module, "drawn"):
         return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))

@@ -1,4 +1,4 @@
-"""Modules found by name: those of a folder of ours, a .py file of the user's, what installed packages announce."""
+"""Modules found by name: in a folder of this project, in a user's .py file, or announced by an installed package."""
 
 import hashlib
 import os
@@ -19,12 +19,12 @@ PREFIX = "file_of_the_user_"  # prefix of the names under which files are module
 
 
 class ExtensionError(ValueError):
-    """A module that somebody brought cannot be used; the message says where and why."""
+    """A module from a user's file or an installed package cannot be used; the message says where and why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A module that somebody brought."""
+    """A module from a user's file or an installed package."""
 
     module: ModuleType
     name: str  # the file by its given name, or the package
@@ -43,7 +43,7 @@ _files: dict[Path, Extension] = {}
 
 
 def is_file(spec: str) -> bool:
-    """Whether this names a file rather than something of the catalogues."""
+    """Whether `spec` names a file, and not an entry of a catalogue."""
     return spec.endswith(SUFFIX)
 
 
@@ -76,13 +76,13 @@ def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
 
 
 def modules_of(package: str) -> Iterator[ModuleType]:
-    """The modules in a package's folder, in the order of their names: there a new file is a new module."""
+    """The modules in a package's folder, sorted by name; a new file there is found without an entry elsewhere."""
     for info in pkgutil.iter_modules(import_module(package).__path__):
         yield import_module(f"{package}.{info.name}")
 
 
 class LeftOut(UserWarning):
-    """A module that a package announces cannot be used. `every`: each is shown, though all come from one line."""
+    """A module that a package announces cannot be used. `every`: warnings of several modules are all shown."""
 
     every = True
 
@@ -155,7 +155,7 @@ def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.
 
 
 def _where(error: BaseException, path: Path) -> str:
-    """The last line of a file that led to the error, as ", line 7, `...`"; nothing where none did."""
+    """The file's line in the error's traceback, the innermost, as ", line 7, `...`"; empty where it has none."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     frame = last_frame(error, lambda file: file == path)

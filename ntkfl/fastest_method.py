@@ -23,15 +23,15 @@ from ntkfl.problem import Problem, Setup, finite_array
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # most rounds that are counted for one method
 MOST_RUN = 1000  # most rounds that are run to count rounds, if no matrix gives their number
-LEAST_ROUNDS, FARTHER = 64, 2  # times the fewest rounds so far, after which a setting is not worth an exact count
+LEAST_ROUNDS, FARTHER = 64, 2  # counts stop at FARTHER times the fewest rounds so far, not before LEAST_ROUNDS
 SAMPLED = 1000  # samples on which steps are searched for where every setting is run, round by round
-WHOLE, SOME = 150, 60  # samples up to which steps are searched for on all with their matrix; on how many of more
-VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
+WHOLE, SOME = 150, 60  # with a matrix, steps are searched for on all of up to WHOLE samples, else on SOME
+VECTORS = {"scaffold": 4}  # a client receives and sends so many of a model's size in a round; 2 unless named
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method and its steps: those that need the fewest rounds at this number of local steps.
+    """A method with the steps that need the fewest rounds at a number of local steps.
 
     Args:
         label: its name in tables.
@@ -39,12 +39,12 @@ class Tuned:
         options: of the method, as `kernel_regime` takes them.
         local_steps: K.
         eta_local: the clients' step.
-        rate: the spectral radius, the factor by which a round lowers the residual in the long run; where H is singular,
-            of the part that can fall. None where that part is not told apart: for scaffold, feddyn and cyclic where H
-            is singular, and for all methods where the Gram matrix is in tiles.
-        rounds: until the residual is eps times its value at outputs 0; None where it never is, or not within 100,000
-            rounds, or in tiles not within 1000.
-        vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
+        rate: the spectral radius: the factor by which a round lowers the residual in the long run. Where H is singular,
+            only the part of the residual that can fall counts. None where that part is not known: for scaffold, feddyn
+            and cyclic where H is singular, and for all methods where the Gram matrix is in tiles.
+        rounds: until the residual is eps times its value at outputs 0; None where that takes more than 100,000 rounds,
+            or with tiles more than 1000.
+        vectors: vectors of the model's size that a client receives and sends in `rounds`; None where those are.
         left: the residual after the budget of rounds over that at the start; None without a budget.
         left_error: the largest effect that tiles and rounding may have had on it; None with a whole Gram matrix, or
             where no bound is proved for these steps.
@@ -72,7 +72,7 @@ class Fastest:
         condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
             singular. It does not bound the rounds for the labels at hand, which may be fewer.
-        budget: rounds of `Tuned.left`, for which the steps are tuned.
+        budget: the number of rounds for which the steps are tuned; None: they are tuned for the fewest rounds to eps.
         tiles: the precision in which tiles of the Gram matrix are stored; None: the matrix is whole. In tiles the
             condition and the floor are not resolved, and `condition` is infinite.
     """
@@ -86,7 +86,7 @@ class Fastest:
 
     @property
     def best(self) -> tuple[Tuned, ...]:
-        """The fastest of each method, the fastest first; with a budget, the method that leaves least."""
+        """The fastest of each method, the fastest first; with a budget, first the method that leaves least."""
         first: dict[str, Tuned] = {}
         for tuned in sorted(self.tuned, key=_order):
             first.setdefault(tuned.label, tuned)
@@ -129,11 +129,11 @@ def fastest(
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
     products for each local step and each number of local steps; then each method's best setting is run, round by round,
-    for the numbers of its row. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's mu one of
-    three. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric matrix, so every setting is run,
-    on at most 1000 of the samples; then some ten settings near the best one are run on all samples. While steps are
-    compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the residual rises within the 256
-    rounds after these.
+    for the numbers in its row of the table. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's
+    mu one of three. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric matrix, so every
+    setting is run, on at most 1000 of the samples; then some ten settings near the best one are run on all samples.
+    While steps are compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the residual rises
+    within the 256 rounds after these.
 
     Args:
         problem: data.
@@ -147,7 +147,7 @@ def fastest(
             default no budget.
         progress: told the method that begins; default nobody.
         methods: labels of the methods to compare, as in the table; default: all.
-        refine: search from the best three settings; without it the best of the some fifty settings is taken.
+        refine: whether to search from the best three settings; if not, the best of some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
         answered: told the best of each method as soon as it is known; default nobody.
 
@@ -174,7 +174,7 @@ def fastest(
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
     condition = np.inf if tiles is not None else least_condition(problem, base.gram)
-    # once, for every regime that is tried
+    # every regime that is tried shares these
     for regime in {base, few}:
         vars(regime).update({"_spaces": {}} if tiles is not None else {"_eigen": regime._eigen, "_responses": []})
 
@@ -194,17 +194,17 @@ def fastest(
         for steps in local_steps:
             special = best.get((tunable.special or "", steps))
             kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
-            product = steps == 1 and "server_rate" in tunable.names  # with eta_local: all that counts
+            product = steps == 1 and "server_rate" in tunable.names  # only its product with eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
-            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # more than one decomposition
+            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # needs many decompositions
             if few is not base and (run or (tiles is None and costly)):
                 unit = 1 / float(few.blocks.clients.values.max())
                 own = None if eta is None else eta * largest * unit
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            if search.best is None and not (run and few is not base):  # also where no step of the few is stable on all
+            if search.best is None and not (run and few is not base):  # also if no step from the few is stable on all
                 search.run([(setting.eta_local, setting.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
@@ -217,7 +217,7 @@ def fastest(
 
 
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
-    """Below it no symmetric positive P, block-diagonal over the clients, brings kappa(H P).
+    """A lower bound of kappa(H P) over the symmetric positive P that are block-diagonal over the clients.
 
     It is (M - nu) / ((M - 1) nu), where nu is the least eigenvalue of H_D^-1 H and M the number of clients, rounded up
     to an even one. Two clients attain it. inf where H is singular, up to rounding.
@@ -239,7 +239,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
-    """The regime of the samples for the search for steps: all where they are few, or where rows belong together."""
+    """The regime of the samples on which steps are searched for: all, if they are few or if rows belong together."""
     problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base
@@ -250,7 +250,7 @@ def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
 
 
 def _rows(problem: Problem, count: int) -> np.ndarray:
-    """About so many drawn samples: the same share of each client's, and at least one."""
+    """About `count` drawn samples: the same share of each client's samples, and at least one of each."""
     rng, share = np.random.default_rng(0), count / problem.n
     chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.clients()]
     return np.sort(np.concatenate(chosen))
@@ -261,7 +261,7 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
 
 
 def _rate(regime: LinearRegime) -> float | None:
-    """The spectral radius, on what is not in the kernel of H where the spectrum tells it apart, else None."""
+    """The spectral radius off the kernel of H; None where the spectrum does not tell the kernel apart."""
     stay = regime.unreachable.shape[1]
     if regime.nu is None or regime.round.roots is None:
         return None if stay else regime.rate
@@ -275,7 +275,7 @@ def _order(tuned: Tuned) -> tuple[float, float]:
 
 
 def _worst_rounds(condition: float, eps: float) -> int | None:
-    """Rounds after which momentum's factor (sqrt kappa - 1)/(sqrt kappa + 1), to that power, is eps."""
+    """The least t with q^t <= eps, for momentum's factor q = (sqrt kappa - 1)/(sqrt kappa + 1)."""
     if not np.isfinite(condition):
         return None
     rate = (np.sqrt(condition) - 1) / (np.sqrt(condition) + 1)
@@ -287,7 +287,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     tiled = isinstance(regime, MatrixFreeRegime)
     looked = min(MOST_RUN, budget or LOOKED) if regime.method in NO_MODES else MOST_RUN
     if not tiled or rounds_between(regime, eps, looked) < 0.9 * MOST_RUN:
-        with suppress(ValueError):  # it never falls so far, or needs too many rounds
+        with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=MOST_RUN if tiled else MOST_ROUNDS)
     if budget is not None:
         left, error = _left(regime, budget)
@@ -298,7 +298,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:
-    """The residual after the budget over the first, and a bound of its error where there is one."""
+    """The residual after the budget over the one at the start; a bound of its error, or None."""
     start = float(np.linalg.norm(regime._labels))
     if not start:
         return 0.0, None

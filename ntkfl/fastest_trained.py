@@ -17,7 +17,7 @@ from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights
 
 PATIENCE = 3  # times the predicted rounds, after which a network is given up
-DIVERGED = 1e6  # times the first residual, from where it is given up too
+DIVERGED = 1e6  # times the first residual, above which it is given up too
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Trained:
     Args:
         label: as of `Tuned`.
         predicted: rounds until the residual is eps times the network's first one, at infinite width.
-        linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
+        linearised: the same in the kernel regime of this network's H(0); None where the residual does not get there.
         trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
         ran: rounds that the network was trained.
-        left: share of its first residual that was left then.
+        left: share of the network's first residual that was left at the end.
         off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
     """
 
@@ -52,12 +52,12 @@ def train_fastest(
 ) -> tuple[Trained, ...]:
     """Train a two-layer network under the best tuned entry of each method, and count its rounds.
 
-    All start from the same network, whose outputs at the start the prediction is given. Entries that are not predicted
+    All start from the same network, and the prediction from its outputs. Entries that are not predicted
     to reach eps are left out; the others come in the order of `fastest.best`.
 
     Args:
-        problem: the data that were compared on.
-        fastest: by `fastest`.
+        problem: the data on which the methods were compared.
+        fastest: the result of `fastest`.
         width: hidden neurons.
         seed: the seed of the network; default 0.
         progress: told the method that begins, and its predicted rounds; default nobody.
@@ -89,10 +89,10 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """The pairs in which the first needs fewer rounds by prediction, and more rounds, or never ends, in training.
+    """The pairs that training reverses: the first is predicted to need fewer rounds, but needs more, or never ends.
 
     Args:
-        rows: predictions with what training did.
+        rows: a method's prediction and training each.
     """
     never = float("inf")
     ordered = sorted(rows, key=lambda row: row.predicted)
@@ -105,7 +105,7 @@ def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
 
 
 def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
-    with suppress(ValueError):  # it never falls so far, or needs too many rounds
+    with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
         return regime.rounds_to(eps, start, at_most=MOST_ROUNDS)
     return None
 

@@ -25,15 +25,15 @@ SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # the search begins at local steps of 
 LOWEST = 0.03  # the smallest such multiple that is tried
 RATES = 2.0 ** np.arange(-2, 6)  # server rates at which the search begins where no formula gives a better one
 PULLS = 4.0 ** np.arange(-3, 4)  # alpha and mu at which it begins, in units of 1 / (K eta_local)
-QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for all that is above
+QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for what is above each
 WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step, its last one, and its last one for a single number
-TRIES = 40  # settings that it tries for each number
+TRIES = 40  # settings that the search tries for each number that it varies
 APART, BEGINNINGS = 0.5, 3  # two beginnings differ by APART in at least one number; there are BEGINNINGS
-FEW, HALVED = 6, 8  # a search that follows one on some samples: settings for each number, halvings of the server step
-LOOKED = 256  # rounds that are run of a setting where no formula predicts them; later rounds are extrapolated
+FEW, HALVED = 6, 8  # in a search after one on fewer samples: settings for each number, halvings of the server step
+LOOKED = 256  # rounds run with a setting where no formula predicts them; later rounds are extrapolated
 PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
-# Each number on a scale where equal steps mean about the same: the map to the scale, the map back, the bounds there.
+# For each number a scale on which equal steps have about equal effect: the map to it, the map back, the bounds on it.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
     "server_rate": (np.log, np.exp, -10.0, 10.0),
@@ -45,7 +45,7 @@ SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
 
 @dataclass(frozen=True)
 class Tunable:
-    """A method and what is tuned of it."""
+    """A method, and which of its options are tuned."""
 
     method: str
     names: tuple[str, ...]  # names of its options that are searched for
@@ -70,7 +70,7 @@ class Search:
     best: Setting | None = None
 
     def run(self, known: list[Setting]) -> None:
-        """Search from the best of all starts and of the settings that are known.
+        """Search from the best of all starts and of the `known` settings.
 
         Without a matrix each client step and each pull costs a Krylov space of its own. There the search takes client
         steps and pulls from the starts, and varies the server's numbers alone.
@@ -95,7 +95,8 @@ class Search:
                 break
 
     def follow(self, sample: Search) -> None:
-        """Search from the best setting on some of the samples, with a smaller server step if it is not stable here."""
+        """Search from the best setting of `sample`, a search on fewer samples; halve the server step until it is stable
+        here."""
         if sample.best is None:
             return
         options, smaller = sample.best[1], [{"server_rate": -1, "alpha": 1}.get(name, 0) for name in self._names]
@@ -143,19 +144,19 @@ class Search:
         return np.array([SCALES[name][2:] for name in self._names])
 
     def _numbers(self, eta: float, options: Options) -> np.ndarray:
-        """The setting as numbers of `SCALES`, within their bounds."""
+        """The setting as numbers on the `SCALES`, within their bounds."""
         own = {"eta_local": eta / self.unit} | options
         scaled = {name: own[name] * eta * self.steps if name in PULLING else own[name] for name in self._names}
         return np.array([np.clip(SCALES[name][0](value), *SCALES[name][2:]) for name, value in scaled.items()])
 
     def _setting(self, numbers: np.ndarray, options: Options) -> Setting:
-        """The setting of numbers as `_numbers` gives them; options that are not searched for stay."""
+        """The inverse of `_numbers`; options that are not searched for stay."""
         own = {name: float(SCALES[name][1](z)) for name, z in zip(self._names, numbers, strict=True)}
         eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
         return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}
 
     def _descend(self, start: np.ndarray, options: Options, tries: int = TRIES) -> None:
-        """Nelder and Mead's search from there."""
+        """Nelder and Mead's search from `start`."""
         if not len(start):
             return
         close = CLOSE if len(start) > 1 else CLOSER
@@ -175,7 +176,8 @@ class Search:
 
 
 def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues of a positive semi-definite matrix, ascending, that are no rounding of 0."""
+    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that rounding may have made of
+    0."""
     return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
 
 

@@ -1,4 +1,5 @@
-"""How this project's packages are imported: names when they are first used, and no other folder of the same name."""
+"""Imports of this project's packages: names are loaded at first use, and a user's folder of the same name is
+refused."""
 
 import ast
 import warnings

@@ -1,7 +1,7 @@
 """Initial weights, drawn chunk by chunk from a counter-based key.
 
-Chunk i of CHUNK neurons depends on (seed, i, d) only. So a network can be drawn in blocks of any size and never be
-held, and the first m neurons of a wider network are the network of width m.
+Chunk i of CHUNK neurons depends on (seed, i, d) only. So a network can be drawn in blocks of any size without being
+held whole, and the first m neurons of a wider network are the network of width m.
 """
 
 from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
 
 
 def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> None:
-    """Normal values, `per_key` of a key: a value depends on its key and its place there only."""
+    """Fill with normal values, `per_key` from each key: a value depends only on its key and its place there."""
     import jax  # slow to load, and most commands draw no network
 
     # Compiled and in float64 also where others have switched that off: a seed has one network.

@@ -1,10 +1,10 @@
 """SIGINT and SIGTERM become a KeyboardInterrupt that is raised again until a program has caught it.
 
 Python raises a KeyboardInterrupt once, wherever the program is. In a callback of C code, such as JAX's callback in the
-garbage collector, the exception is printed and lost. In an import of native code it aborts the process. `install` has
-the signal remembered: nothing is raised during an import, and a lost exception is raised again, by a thread that looks
-ten times a second and by the next `check` of a loop. A program that does not install it, such as a notebook, sees no
-difference.
+garbage collector, the exception is printed and lost. In an import of native code it aborts the process. After `install`
+the signal is remembered: nothing is raised during an import, and a lost exception is raised again by a thread that
+looks ten times a second, and by the next `check` of a loop. A program that does not install it, such as a notebook,
+sees no difference.
 
 Only the standard library is imported here: the handlers stand before the command line is imported.
 """
@@ -25,19 +25,20 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KNOCK = signal.SIGURG  # wakes the main thread; ignored by whoever has no handler for it
 SECONDS_BETWEEN_KNOCKS = 0.1
-SECONDS_OF_ONE = 0.5  # what comes within them is the same interrupt: `timeout` and some shells send it twice
-SECONDS_UNSAID = 1.0  # after which it is said that the program is stopping, where it has not stopped
+SECONDS_OF_ONE = 0.5  # signals so close are one interrupt: `timeout` and some shells send it twice
+SECONDS_UNSAID = 1.0  # a program that has not stopped by then says that it is stopping
 IMPORT = "<frozen importlib._bootstrap>"
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt; who catches it and goes on calls `taken`."""
+    """An interrupt; code that catches it and goes on calls `taken`."""
 
 
 class Interruption:
-    """What has come, and whether it has been caught: an exception that nobody holds any more without `taken` is lost.
+    """The signals that came, and whether their exception was caught: it is lost if it is gone and nobody called
+    `taken`.
 
-    `came`: the first signal. `held`: it must wait, as from the start until a block is `released`.
+    `came`: the first signal. `held`: interrupts must wait, as they do from the start until a block is `released`.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -46,7 +47,7 @@ class Interruption:
         self.held = True
         self.instead: Callable[[], None] | None = None
         self.pending = False
-        self.said = False  # that the program is stopping
+        self.said = False  # whether a line has said that the program is stopping
         self._raised: Callable[[], Interrupted | None] = lambda: None
 
     def listen(self) -> None:
@@ -61,7 +62,7 @@ class Interruption:
         self.pending = True
 
     def deliver(self) -> None:
-        """Raise what has come, unless it is on its way or must wait.
+        """Raise the interrupt that has come, unless its exception is on its way or must wait.
 
         Raises:
             Interrupted: there was an interrupt.
@@ -80,7 +81,7 @@ class Interruption:
 
     @property
     def lost(self) -> bool:
-        """Whether something has come that nobody has caught, nor is about to."""
+        """Whether an interrupt has come whose exception is gone and was not caught."""
         return self.pending and self._raised() is None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -90,7 +91,7 @@ class Interruption:
             self.deliver()
 
 
-_installed = Interruption()  # an object without signals, as long as `install` has not been called
+_installed = Interruption()  # no signals until `install` is called
 
 
 def install(own: Interruption | None = None) -> None:
@@ -98,14 +99,14 @@ def install(own: Interruption | None = None) -> None:
 
     An interrupt is raised only within a block that is `released`: before and after a command there is nothing to stop.
 
-    own: handles its signals instead, and no thread is started.
+    `own` handles its signals instead, and no thread is started.
     """
     global _installed
     _installed = own or Interruption(*SIGNALS)
     _installed.listen()
     print_unraisable = sys.unraisablehook
 
-    def unraisable(lost: Any) -> None:  # it is raised again, and not worth a word
+    def unraisable(lost: Any) -> None:  # an Interrupted is raised again, and need not be printed
         if not isinstance(lost.exc_value, Interrupted):
             print_unraisable(lost)
 
@@ -115,7 +116,7 @@ def install(own: Interruption | None = None) -> None:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=_listen, args=(_installed, reading), daemon=True).start()
-        for number in _installed.signals:  # this runs last: what comes later must not change the exit status
+        for number in _installed.signals:  # at the very end: a later signal must not change the status
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
@@ -135,13 +136,13 @@ def pending() -> bool:
 
 
 def taken() -> None:
-    """For who has caught a KeyboardInterrupt and goes on: it is not raised again."""
+    """Do not raise a KeyboardInterrupt again that the caller has caught."""
     _installed.pending = False
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Within it an interrupt waits; it is raised at the end."""
+    """A block in which an interrupt waits; it is raised at the end."""
     with _holding(True):
         yield
     check()
@@ -149,7 +150,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Within it an interrupt is raised, though it is within `held`; what has waited is raised at once."""
+    """A block in which interrupts are raised, even inside `held`; one that has waited is raised at once."""
     with _holding(False):
         check()
         yield
@@ -167,7 +168,7 @@ def _holding(held: bool) -> Iterator[None]:
 
 @contextmanager
 def instead(act: Callable[[], None]) -> Iterator[None]:
-    """Within the block an interrupt calls `act` and raises nothing; so does a Ctrl-C without `install`."""
+    """A block in which an interrupt calls `act` and raises nothing, even before `install`."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -179,7 +180,7 @@ def instead(act: Callable[[], None]) -> Iterator[None]:
         finally:
             _installed.instead = earlier
     elif before is signal.SIG_IGN:
-        yield  # as a job in the background, it is not to be interrupted
+        yield  # a job in the background is not to be interrupted
     else:
         signal.signal(signal.SIGINT, lambda *_: act())
         try:
@@ -190,7 +191,7 @@ def instead(act: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def blocked() -> Iterator[None]:
-    """Within it SIGINT and SIGTERM wait; processes that are started there never hear them."""
+    """A block in which SIGINT and SIGTERM wait; processes started in it never receive them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -216,7 +217,7 @@ def end_with(other_end: int) -> None:
 
 
 def ending() -> None:
-    """The program has said why it ends; the message that it is stopping is left out."""
+    """Leave out the message that the program is stopping, since it has said why it ends."""
     _installed.said = True
     taken()
 
@@ -227,7 +228,7 @@ def status() -> int:
 
 
 def name() -> str:
-    """What came, as people call it."""
+    """The signal's name for a message."""
     return "Ctrl-C" if status() == 128 + signal.SIGINT else "SIGTERM"
 
 
@@ -241,7 +242,8 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _listen(heard: Interruption, pipe: int) -> None:
-    """The thread: hears of every signal at once, also while the main thread is in C code, and knocks for lost ones."""
+    """The thread: it learns of a signal even while the main thread is in C code, and wakes that thread for lost
+    ones."""
     main, first = threading.main_thread().ident, 0.0
     assert main is not None
     while True:

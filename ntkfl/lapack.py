@@ -42,7 +42,7 @@ def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) 
 
 
 def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
-    """About the smallest eigenvalue of a symmetric matrix, whose contents are lost.
+    """The smallest eigenvalue, without an error bound, of a symmetric matrix, whose contents are lost.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: LAPACK fails.
@@ -51,7 +51,7 @@ def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
 
 
 def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
-    """About an eigenvector of the smallest eigenvalue of a symmetric matrix, whose contents are lost.
+    """An eigenvector of the smallest eigenvalue, without an error bound; the matrix's contents are lost.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: LAPACK fails.
@@ -62,7 +62,7 @@ def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
 def generalised_eigenvalues(
     matrix: Float[np.ndarray, "n n"], metric: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, " n"]:
-    """About the l, ascending, for which matrix - l metric is singular; the contents of both are lost.
+    """The l, ascending, without error bounds, for which matrix - l metric is singular; the contents of both are lost.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: the metric is not positive definite, or LAPACK fails.
@@ -109,7 +109,7 @@ def _require_own(matrix: np.ndarray) -> None:
 
 
 def _call(name: str, *arguments: bytes | int | float | np.ndarray) -> int:
-    """Call a routine with all of its arguments but the last, which is returned: its info."""
+    """Call a routine with all arguments but the last, `info`, which is returned."""
     info = ctypes.c_int()
     _routine(name)(*(_passed(argument) for argument in arguments), ctypes.byref(info))
     return info.value

@@ -31,7 +31,7 @@ __all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One round. An accuracy's interval counts the samples whose class the error bound leaves open both ways.
+    """A round's residual and accuracies. Where the error bound leaves a sample's class open, the interval has both.
 
     Args:
         round: t.
@@ -178,7 +178,7 @@ def several_limit_curves(
     Args:
         problem: as in `limit_curves`.
         rounds: as in `limit_curves`, the same for every method.
-        methods: name and options of each; a name may stand there twice.
+        methods: name and options of each; a name may occur twice.
         gram: as in `limit_curves`.
         local_steps: K; default 5.
         eta_local: as in `limit_curves`.
@@ -187,7 +187,7 @@ def several_limit_curves(
         tiles: as in `limit_curves`.
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
-        keep: as in `limit_curves`; of several methods the k-th has a file of its own, NAME-k.npz for NAME.npz.
+        keep: as in `limit_curves`; with several methods the k-th has its own file, NAME-k.npz for NAME.npz.
         progress: is called with the rounds, or terms of a series, done for all methods together, and with their total,
             which stays; default nobody.
 
@@ -252,7 +252,7 @@ def several_limit_curves(
 
 
 def kept_files(keep: Path | None, methods: int) -> list[Path]:
-    """The files of so many methods' runs; none without `keep`."""
+    """The file of each method's run, for a number of methods; none without `keep`."""
     if keep is None or methods == 1:
         return [] if keep is None else [keep]
     return [keep.with_stem(f"{keep.stem}-{number + 1}") for number in range(methods)]
@@ -282,7 +282,7 @@ def _regime(
 
 
 def _tested(regime: MatrixFreeRegime, run: list[BoundedRound]) -> list[Estimate | None]:
-    """The test accuracy of each round; the kernel with the test samples is computed once for all."""
+    """The test accuracy of each round; the kernel with the test samples is computed once."""
     problem = regime.problem
     if problem.x_test is None:
         return [None] * len(run)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NEGLIGIBLE = 2**25  # bytes that are free wherever this program has started: not worth asking for
+NEGLIGIBLE = 2**25  # bytes that are free wherever this program could start: not worth a check
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
 V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 V2 = "memory.max", "memory.current", "inactive_file"
@@ -93,7 +93,7 @@ def _of_address_space() -> float:
 
 
 def _of_groups() -> Iterator[float]:
-    """Bytes left to the process's control group and to each around it, of either version; page cache counts as left."""
+    """Bytes left to the process's control group and to each around it, of either version; page cache counts as free."""
     with suppress(OSError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

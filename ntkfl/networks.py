@@ -1,4 +1,4 @@
-"""Any network: a torch module or a JAX function of the user's, or one of any depth with a limit; and its training."""
+"""Networks to train: a user's torch module or JAX function, or a network of any depth whose kernel has a limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
 
     A torch module is copied and converted to float64. Seed 0 means its parameters as they are; for another seed every
-    part with parameters must have `reset_parameters`. Those with `requires_grad` False are not trained. Buffers are
+    part with parameters must have `reset_parameters`. Parameters with `requires_grad` False are not trained. Buffers
+    are
     constants: batch norm and dropout are taken in eval mode, and refused in training mode.
 
     A JAX function is `apply(params, x)`. Its parameters, any pytree of real arrays, are converted to float64; in their

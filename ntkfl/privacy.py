@@ -37,8 +37,8 @@ from ntkfl.ranges import is_number
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
-UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than is said
-SEED = 0  # seed of those runs
+UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than the plan says
+SEED = 0  # seed of the simulated runs
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
@@ -54,9 +54,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
     Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
     bound is exact: several rounds of Gaussian noise reveal as much as one round with less noise. Where a cohort is
-    drawn without replacement, the result is the smaller of two multipliers that suffice, up to one percent. One counts
-    how often a client is drawn, and holds if the cohorts are known too. The other is dp-accounting's for such draws; it
-    needs hidden cohorts, and its neighbours differ in everything that a client sends.
+    drawn without replacement, the result is the smaller of two multipliers that suffice, up to one percent. The first
+    counts how often a client is drawn, and suffices even if the cohorts are known. The second is dp-accounting's for
+    such draws; it needs hidden cohorts, and its neighbours differ in everything that a client sends.
 
     Args:
         epsilon: positive.
@@ -94,7 +94,8 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _least(enough: Callable[[int], bool], high: int) -> int:
-    """The least step from that of `LEAST` up to `high` at which the noise is enough, as it is at all larger ones."""
+    """The least step, from that of `LEAST` up to `high`, at which the noise is enough; at all larger steps it is
+    enough."""
     width = 1
     while FINER**high > LEAST and enough(high - width):
         interruption.check()
@@ -137,7 +138,7 @@ class Clipping(Protocol):
     """The known properties of the clients' displacements, without noise and with it."""
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
-        """The most that noise adds to a displacement, over S; a clip exists below 1.
+        """The most that noise adds to a displacement, over S; where it is below 1 a clip exists.
 
         Args:
             rounds: T.
@@ -165,7 +166,7 @@ class Displacements:
     the largest eigenvalue of its covariance. Source: docs/proofs/random_rounds.md#clipping.
 
     Args:
-        mean: the norm of the mean in round t + 1 of client c, (T, N).
+        mean: norm of the mean displacement of client c in round t + 1, (T, N).
         trace: trace of the covariance, at noise of variance 1, shape (T, N).
         top: largest eigenvalue of the covariance, at noise of variance 1, shape (T, N).
     """
@@ -196,8 +197,8 @@ class DrawnDisplacements:
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
-        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other one exceeds in all three; a
-            (k, 3) array a round.
+        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other displacement exceeds in all
+            three; one (k, 3) array for each round.
         chance: the least chance that so many runs can bound.
     """
 
@@ -270,14 +271,14 @@ class PrivateRounds:
     def plan(
         self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED, clip: float | None = None
     ) -> Plan:
-        """Training for these rounds within a budget.
+        """The training for `rounds` rounds within a privacy budget.
 
         Args:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             rounds: T.
             clipped: the largest chance that any clip is active; default 0.01.
-            clip: the norm S; default: the least that is known to be inactive but for that chance.
+            clip: the norm S; default: the least that is known to be active with at most the chance `clipped`.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a clip that may be
@@ -292,7 +293,7 @@ class PrivateRounds:
     def _plan(
         self, epsilon: float, delta: float, rounds: int, clipped: float, clip: float | None = None
     ) -> Plan | None:
-        """None where this clip may be active."""
+        """As `plan`; None where `clip` may be active."""
         require_size("rounds", rounds)
         if not rounds < len(self.square):
             raise ValueError(f"rounds is {rounds}; it must be from 1 to {len(self.square) - 1}, which were computed")
@@ -623,7 +624,7 @@ def least_epsilon(
 ) -> float:
     """The least epsilon, up to one percent, at which a training in these settings lowers the expected error.
 
-    More noise never helps, so that the search halves an interval. It is infinite where even epsilon = 1e5 does not do.
+    The search halves an interval, since more noise never helps. Infinite where even epsilon = 1e5 does not lower it.
 
     Args:
         settings: settings from `private_settings`.
@@ -632,7 +633,7 @@ def least_epsilon(
         clip: as `best_choices`; default: the least of each setting.
 
     Raises:
-        ValueError: as `best_choices`, but for a clip that may be active, which no epsilon changes above.
+        ValueError: as `best_choices`, except that a clip that may be active is not refused.
     """
     before = float(min(setting.square[0] for setting in settings))
 

@@ -110,8 +110,8 @@ class Problem:
     def mean_loss_rate(self, eta_local: float) -> float:
         """The `rate` with which training on mean losses takes the steps of `eta_local` on full batches: n_c eta_local.
 
-        Every client has n_c samples. A step on means follows the gradient of a mean of squares, which is 1/n_c times
-        that of the sum (docs/glossary.md#steps).
+        All clients have the same number n_c of samples. A step on means follows the gradient of a mean of squares,
+        which is 1/n_c times that of the sum (docs/glossary.md#steps).
 
         Args:
             eta_local: a step on sums, as in `Setup`.
@@ -293,7 +293,8 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
 
 
 def _of_objects(name: str, objects: np.ndarray, wanted: str) -> np.ndarray:
-    """Python's numbers as one type; ValueError names the first entry that is none, such as a word or pandas' NA."""
+    """Python's numbers as one type; ValueError names the first entry that is no number, such as a word or pandas'
+    NA."""
     for where, entry in np.ndenumerate(objects):
         try:
             if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):

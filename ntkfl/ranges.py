@@ -1,4 +1,4 @@
-"""What counts as a number, and numbers outside a range, refused with a sentence; integers: `problem.require_size`."""
+"""Checks that a value is a number, and in its range; `problem.require_size` checks integers."""
 
 from collections.abc import Callable
 from numbers import Real
@@ -14,7 +14,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
 
 
 def is_number(value: object, kind: type = Real) -> bool:
-    """Whether a value is a number of this kind, such as `numbers.Integral`; True and False are none."""
+    """Whether a value is a number of this kind, such as `numbers.Integral`; True and False do not count."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""What float64 operations on numbers known to within errors are known to within, rounded outward.
+"""Error bounds of float64 operations on numbers with error bounds, rounded outward.
 
 Each function takes values and errors, elementwise half-widths, and returns a value and its error. A result beyond
 float64 has an infinite error; one without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
@@ -46,10 +46,10 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 
 def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
-    """The square root of a number that is not negative, whatever of its enclosure is.
+    """The square root of a number known not to be negative: what its enclosure has below 0 is cut off.
 
     Raises:
-        ValueError: nothing of the enclosure is.
+        ValueError: the whole enclosure is negative.
     """
     if (hi < 0).any():
         raise ValueError(f"a square root of at most {hi.min():g}; it must be of a number that may be 0 or more")
@@ -61,7 +61,8 @@ def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
 
 
 def logarithms(lo: np.ndarray, hi: np.ndarray) -> Pair:
-    """A lower end of the logarithm of the one and an upper end of the other's; a library's is within two units.
+    """A lower bound of log lo and an upper bound of log hi; a library's logarithm is within two units in the last
+    place.
 
     Raises:
         ValueError: the upper end is 0 or less.
@@ -88,7 +89,8 @@ def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
 
 
 def _outward(error: np.ndarray, roundings: int) -> np.ndarray:
-    """An error that was itself computed with so many roundings, from above; 0 stays 0, what is unknown is infinite."""
+    """An upper bound of an error that was itself computed with so many roundings: 0 stays 0, and NaN becomes
+    infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.where(error == 0, error, np.nextafter(error * (1 + 2 * (roundings + 1) * UNIT), np.inf))
     return np.where(np.isnan(error), np.inf, error)

@@ -21,11 +21,11 @@ class Trajectory:
         n_clients: N, which the loss divides by.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
         local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of its own client's model after k local
-            steps; None where clients train in turn, and each begins at another model.
+            steps; None where clients train in turn, since each begins at another model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
-        total_movement: |U(t) - U(0)|_F, (T+1,); of another network over all parameters.
+        total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
         flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
         weights: the hidden weights u(t), (m, d), of the rounds asked for; another network's parameters by name.
         provenance: seeds, versions, dtype, device.

@@ -17,7 +17,7 @@ WEIGHTS = "weights_at_round_"
 def as_npz(trajectory: Trajectory) -> bytes:
     """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`.
 
-    Parameters that have names are there as `weights_at_round_t/NAME`.
+    Parameters that have names are stored as `weights_at_round_t/NAME`.
 
     Args:
         trajectory: a run.

@@ -1,8 +1,8 @@
 """The best outer optimizer for a budget of rounds or samples: rates, momentum and local steps by exact expected losses.
 
-Clients take K local steps; the server's optimizer goes along the mean of their displacements, plainly, with momentum or
-with Nesterov's, as in DiLoCo. The comparison is of E |y - f(T)|^2 at the end of the budget, over all draws, not
-of the rate in the long run.
+Clients take K local steps; the server's optimizer steps along the mean of their displacements: plainly, with momentum,
+or with Nesterov's momentum, as in DiLoCo. Optimizers are compared by E |y - f(T)|^2 at the end of the budget, over all
+draws, not by their rate in the long run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTER: dict[str, tuple[str, dict[str, Any]]] = {
 USUAL = ("average", "momentum", "nesterov")  # tried unless others are named
 LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # where a search begins, as shares of the eta_local at which a client alone diverges
-RATES = (0.5, 1.0, 2.0, 4.0)  # and of the server's step
+RATES = (0.5, 1.0, 2.0, 4.0)  # where a search begins: the server's steps
 MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.1, 0.02)  # shares to which the server's rate falls, from the first to the last round
 TRIES = 70  # most tries of a search, from the best beginning
@@ -67,9 +67,9 @@ class OuterChoice:
         server_rate: the server's step, times the mean displacement; the first one, where it falls.
         momentum: momentum of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
-        floor: what E |y - f(T)|^2 / n is at least, with any outer optimizer whose coefficients are set in advance, at
+        floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
-        stable: whether the mean square keeps falling with these steps for ever; a short budget may do without.
+        stable: whether the mean square keeps falling with these steps for ever; within a short budget it need not.
         last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
@@ -86,12 +86,12 @@ class OuterChoice:
 
     @property
     def method(self) -> str:
-        """The method that trains so."""
+        """The method's name, as `ntkfl.random_rounds` takes it."""
         return OUTER[self.outer][0]
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its options."""
+        """The method's options."""
         return _options(self.outer, self.server_rate, self.momentum)
 
     @property
@@ -218,7 +218,7 @@ def _options(outer: str, server_rate: float, momentum: float) -> dict[str, Any]:
 
 
 def _falling(first: float, last: float, rounds: int) -> list[float]:
-    """The server's rates."""
+    """The server's rates from first to last, by the same factor in every round."""
     return np.geomspace(first, last, rounds).tolist() if rounds > 1 else [first]
 
 
@@ -255,7 +255,7 @@ class _Search:
         return (rate, 0.0, last) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
 
     def loss(self, outer: str, point: Point) -> float:
-        """log E |r(T)|^2 / n; infinite where it overflows."""
+        """log(E |r(T)|^2 / n); infinite where it overflows."""
         try:
             with np.errstate(divide="ignore"):
                 return float(2 * np.log(self.regime(outer, point).root_mean_square(self.rounds)))
@@ -268,13 +268,15 @@ class _Search:
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
     def begun(self, outer: str, plain: Point) -> list[Point]:
-        """Where others begin: at averaging's steps, the server's changed so that momentum or a fall matters little."""
+        """Where the search for another optimizer begins: averaging's steps, with a server rate that makes up for the
+        change."""
         if outer == "falling":
             return [np.array([plain[0], plain[1] - np.log(fall) / 2, logit(fall)]) for fall in FALLS]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss of a search from the best of these points, and its place; `known` if that is less."""
+        """The least loss found by a search from the best of these points, and its point; `known` if its loss is
+        less."""
         losses = [self.loss(outer, point) for point in begun]
         start = begun[int(np.argmin(losses))]
         simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])

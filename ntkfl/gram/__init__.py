@@ -1,6 +1,6 @@
-"""Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra.
+"""Gram matrices of two-layer ReLU networks, of deep networks and of any network; activation patterns and spectra.
 
-Every function takes samples x, then the network's weights where there are any, then other samples z, then options.
+Every function takes samples x, then the network's weights if it needs them, then other samples z, then options.
 """
 
 from ntkfl.gram.convolutional import convolutional, convolutional_estimate

@@ -1,4 +1,4 @@
-"""The infinite-width kernel of convolutional networks with global average pooling, from pairs of pixels."""
+"""The infinite-width kernel of convolutional networks with global average pooling, computed from pairs of pixels."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from ntkfl.problem import checked_inputs, real_array
 
 TINY = 450  # exponent of the smallest pixels, below which an error is not bounded
 FAR = 400  # exponents of the largest pixels whose squares lose no bits
-_ENTRIES = 2**15  # pairs of pixels of the images taken at a time, whose temporaries stay in cache
+_ENTRIES = 2**15  # pairs of pixels computed at a time: their temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
-_COPIES = 24  # most numbers held for each pair; half as many more with the error
+_COPIES = 24  # most numbers held for each pair; with the error half as many more
 _SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
 
 
@@ -35,8 +35,8 @@ def convolutional(
     channels, with weights of variance 1/9; later layers have variance c / (9 channels), c = 2 for ReLU and 1 for erf
     and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
 
-    The error is some roundings a layer of |x_i||z_j|, for patches whose norms differ by a factor of up to 1e12. Only
-    GELU's, from depth 3 on and at pixels of a large norm, is up to that norm times larger. Time and memory grow with
+    The error is some roundings of |x_i||z_j| for each layer, for patches whose norms differ by a factor of up to 1e12.
+    With GELU, from depth 3 on, at pixels of a large norm, it is larger by up to that norm. Time and memory grow with
     the square of the number of pixels.
 
     Args:
@@ -164,9 +164,9 @@ def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activat
 def _of_parts(
     apart: np.ndarray, together: np.ndarray, error: np.ndarray | float, angle: float, phi: Activation
 ) -> Pairs:
-    """The angles whose halves have sin^2 and cos^2 in the ratio of these two; 90 degrees for a pixel that is 0.
+    """The angles whose halves have sin^2 : cos^2 = apart : together; 90 degrees where a pixel is 0.
 
-    They are off by `error`, and turned by up to `angle`.
+    The pairs are off by `error` and by an angle of up to `angle`.
     """
     whole = apart + together
     empty = whole == 0
@@ -178,9 +178,9 @@ def _of_parts(
 def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
     """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
 
-    Let a and b be the norms of a patch's pixels over that of the patch. Then 1 - cos is |a - b|^2 / 2 plus the sum of a
-    b times 1 - cos of the pixels. Only positive terms are added: an angle near 0 or near pi keeps its digits, whatever
-    the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
+    Let a and b be the norms of the two patches' pixels, each over the norm of its patch. Then 1 - cos of the patches is
+    |a - b|^2 / 2 plus the sum of a b (1 - cos) over the pixels. Only positive terms are added: an angle near 0 or near
+    pi keeps its digits, whatever the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
     """
     (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
     near, far = (np.pad(values, _BORDER) for values in (pixels.h, pixels.g))
@@ -200,7 +200,7 @@ def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
 
 
 def _shares(norms: np.ndarray) -> list[np.ndarray]:
-    """The norms of a patch's nine pixels over that of the patch, each (n, h, w); 0 where it is 0."""
+    """The norm of each of a patch's nine pixels over the norm of the patch, (n, h, w); 0 for a patch of zeros."""
     h, w = norms.shape[1:]
     wide = np.pad(norms, ((0, 0), (1, 1), (1, 1)))
     parts = np.stack([wide[:, i : i + h, j : j + w] for i, j in np.ndindex(3, 3)])

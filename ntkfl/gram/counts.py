@@ -1,4 +1,4 @@
-"""Activation counts of a float64 network, rigorous: where rounding leaves a pattern in doubt, the worse case counts.
+"""Rigorous activation counts of a float64 network: where rounding leaves a pattern in doubt, the worse case counts.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64
@@ -66,12 +66,12 @@ def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCoun
 def changes_within(
     x: Float[np.ndarray, "n d"], hidden: Float[np.ndarray, "m d"], radii: Float[np.ndarray, " k"]
 ) -> tuple[Float[np.ndarray, "k n n"], Float[np.ndarray, "k n n"]]:
-    """Upper bounds of the pair counts that can be lost (D) and gained (U) while every neuron moves by at most R.
+    """Upper bounds of how many counted pairs can be lost (D) and gained (U) while every neuron moves by at most R.
 
     D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R.
     Neurons farther than R from all samples count in neither and are skipped.
 
-    A radius has the unit of the weights; `hidden` has the distances s_ri = w_r.x_i / |x_i| from the kinks.
+    A radius is in the unit of the weights; the distances from the kinks are s_ri = w_r.x_i / |x_i|, w = `hidden`.
 
     Raises:
         ValueError: a radius that is not positive and finite, or numbers as in `initial_counts`.

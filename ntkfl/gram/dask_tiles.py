@@ -1,4 +1,5 @@
-"""Tiles whose rows are held by the workers of a Dask cluster; a product goes through them once, in the rows' order."""
+"""Tiles whose rows the workers of a Dask cluster hold; a product passes through the workers once, in the rows'
+order."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ from ntkfl.problem import finite_array
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
-SECONDS_BETWEEN_LOOKS = 2.0  # between two counts of the workers that are left, during a product
+SECONDS_BETWEEN_LOOKS = 2.0  # during a product, between two counts of the remaining workers
 LOOKS_WITHOUT_WORKERS = 5  # so many counts of no worker end the product
 
 Rows = Sequence[tuple[int, int]]
 
 
 class ClusterStopped(RuntimeError):
-    """A Dask cluster that can compute no more: out of reach, without workers, or with other code."""
+    """A Dask cluster can compute no more: it is out of reach, has no workers, or runs other code."""
 
 
 class _Worker(NamedTuple):
@@ -51,13 +52,14 @@ class _Worker(NamedTuple):
 
     code: str
     machine: str
-    holds: float  # bytes that it may still take before Dask writes to the disk or ends it
-    left: float  # bytes that its machine can still give
+    holds: float  # bytes that the worker may still take before Dask writes to the disk or ends it
+    left: float  # bytes that are free on its machine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A matrix like `Tiles`, with its slabs on workers; the same bits, if workers have as many BLAS threads.
+    """A matrix like `Tiles`, with its slabs on workers; its products have the same bits if BLAS has as many threads
+    there.
 
     Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
     compute its rows again.
@@ -74,7 +76,7 @@ class DaskTiles(Tiles):
 
         Raises:
             ValueError: too little memory on a worker; as `Tiles.of`.
-            ClusterStopped: no worker, one with other code, or no cluster any more.
+            ClusterStopped: there is no worker, a worker has other code, or the cluster is lost.
         """
         x = finite_array("x", x)
         shares = _shares(client, len(x), x.shape[1], dtype)
@@ -132,7 +134,7 @@ def has_room(client: Client, n: int, d: int, dtype: str) -> bool:
 
 
 def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
-    """The rows of the slabs that each worker is to hold, by its address; it has room for them."""
+    """The rows of the slabs that each worker is to hold, by its address; every worker has room for its rows."""
     workers, rows = _workers(client), slab_rows(n)
     sizes = np.array([(end - start) * end for start, end in rows], float)
     whose = ((np.cumsum(sizes) - sizes / 2) / sizes.sum() * len(workers)).astype(int)
@@ -166,7 +168,7 @@ def _workers(client: Client) -> dict[str, _Worker]:
     """Each worker by its address.
 
     Raises:
-        ClusterStopped: there are no workers, or one that does not compute as this process does.
+        ClusterStopped: there are no workers, or a worker does not compute as this process does.
     """
     with _said(client):
         workers = client.run(_worker, on_error="return")
@@ -201,7 +203,7 @@ def _awaited(client: Client, future: Future) -> Any:
                 "the rows of tiles ended every worker that was given them: too little memory there, or a kernel that "
                 "ends its process"
             ) from None
-        except (CancelledError, CommClosedError):  # the second: it was lost while the numbers were on their way
+        except (CancelledError, CommClosedError):  # CommClosedError: the connection was lost during the transfer
             raise ClusterStopped(f"the connection to {_name(client)} is lost") from None
         except ValueError:
             raise
@@ -257,7 +259,7 @@ def _same(array: np.ndarray) -> np.ndarray:
 
 def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> list[np.ndarray]:
     """The slabs of these rows."""
-    # sent arrays are read-only, and numba wants writable ones
+    # arrays that were sent are read-only, and numba needs writable ones
     fill = filler(kernel, np.require(x, requirements="W"), dtype)
     slabs = [np.empty((end - start, end), dtype) for start, end in rows]
     for slab, (start, end) in zip(slabs, rows, strict=True):

@@ -18,7 +18,7 @@ from ntkfl.messages import did_you_mean
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows
-FAR = 500  # exponents of norms and of a bias up to which no square of theirs is beyond float64
+FAR = 500  # exponents of norms and of a bias up to which their squares stay within float64
 _BLOCK = 2**14  # entries of a block, whose temporaries stay in cache
 
 
@@ -36,8 +36,8 @@ def deep(
     distribution function). So depth 2 with ReLU is `infinite` plus the readout's part. Exactly symmetric when z is
     None. Without biases, ReLU's kernel is homogeneous in each row.
 
-    The error is a few roundings of |x_i||z_j| (plus bias^2), at angles near 0 and pi too. Only GELU's, from depth 3 on
-    and between rows of a large norm or with a large bias, is up to that norm or bias times larger.
+    The error is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from depth 3 on,
+    between rows of a large norm or with a large bias, it is larger by up to that norm or bias.
 
     Args:
         x: samples, shape (n, d).
@@ -114,7 +114,7 @@ def checked_activation(activation: str) -> str:
     """A name of `ACTIVATIONS`.
 
     Raises:
-        ValueError: another; names the nearest.
+        ValueError: an unknown name; the message says the nearest known one.
     """
     if activation not in ACTIVATIONS:
         hint = did_you_mean(str(activation), ACTIVATIONS)
@@ -143,7 +143,7 @@ def _arguments(x, z, depth, activation, bias) -> tuple[_Network, np.ndarray, np.
 def _kernel(
     network: _Network, x: np.ndarray, z: np.ndarray, alone: bool, error: np.ndarray | None = None
 ) -> np.ndarray:
-    """The kernel; its error is written to `error`. Only one triangle is computed when z is x."""
+    """The kernel; its error is written to `error`. Only one triangle is computed if z is x."""
     out = signed_angles(_directed(x), None if alone else _directed(z))
     left, right = (_of_rows(network, scaled_rows(rows) if network.homogeneous else rows) for rows in (x, z))
     step = max(1, _BLOCK // len(z))
@@ -165,17 +165,17 @@ def _kernel(
         if network.homogeneous:
             products_scaled_back(matrix, row_exponents(x), row_exponents(z))
     if error is not None:
-        error += 4 * network.depth * SMALLEST  # what underflowed, layer by layer
+        error += 4 * network.depth * SMALLEST  # what underflow may have lost, layer by layer
     return out
 
 
 def _directed(x: np.ndarray) -> np.ndarray:
-    """The rows scaled; for a row of zeros, whose angles count for nothing beside its norm, any other."""
+    """The rows scaled; a row of zeros becomes a row of ones, since its angles are multiplied by its norm 0."""
     return np.where(x.any(axis=1, keepdims=True), scaled_rows(x), 1.0)
 
 
 def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
-    """The rows at every layer before its bias."""
+    """The norms of the rows at every layer, before the layer's bias."""
     rows = [Rows(row_norms(x), (x.shape[1] / 2 + 4) * U)]
     for _ in range(network.depth - 2):
         after = network.activation.rows(biased(rows[-1], network.bias) if network.bias else rows[-1])

@@ -17,9 +17,10 @@ _NAMED = 100  # most sets of rows in a message
 
 
 class Degeneracy(NamedTuple):
-    """Pairs (i, j), i < j, that make H_inf singular: parallel rows, and a linearly dependent family of antipodal pairs.
+    """Pairs (i, j), i < j, that make H_inf singular: parallel rows, and antipodal pairs of linearly dependent
+    directions.
 
-    One antipodal pair, or several whose directions are linearly independent, is no degeneracy and is not listed.
+    Antipodal pairs of linearly independent directions are no degeneracy and are not listed.
     """
 
     parallel: Pairs
@@ -27,7 +28,7 @@ class Degeneracy(NamedTuple):
 
 
 class ParallelRows(ValueError):
-    """Rows of x are parallel, or equal: the message says so, and `groups` has the rows of each such set."""
+    """Rows of x are parallel, or equal; `groups` has the rows of each set of such rows."""
 
     def __init__(self, groups: Groups, message: str) -> None:
         super().__init__(message)
@@ -38,8 +39,8 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     """The pairs that make lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
 
     For unit rows 4 H_inf = s + (2/pi) s arcsin(s), s = x_i.x_j: all positive even powers and the first. Even powers
-    separate rows that are neither parallel nor antipodal; only the first power separates x from -x, and it does so
-    for all pairs of a family at once exactly when their directions are linearly independent.
+    separate rows that are neither parallel nor antipodal. Only the first power separates x from -x; it separates all
+    pairs of a family at once exactly if their directions are linearly independent.
 
     Args:
         x: samples, shape (n, d).
@@ -93,8 +94,8 @@ def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
 
 
 def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") -> None:
-    """Raise if two rows are parallel, which makes every kernel that is homogeneous in its rows singular: those of ReLU
-    networks without biases.
+    """Raise if two rows are parallel: kernels that are homogeneous in each row, as those of ReLU networks without
+    biases, are then singular.
 
     Args:
         x: rows.
@@ -117,7 +118,7 @@ def require_positive(x: Float[np.ndarray, "n d"]) -> None:
         x: samples, shape (n, d).
 
     Raises:
-        ValueError: parallel rows or linearly dependent antipodal pairs, and as `degenerate_pairs`.
+        ValueError: rows that `degenerate_pairs` finds or refuses.
     """
     require_unparallel(x, "H_inf")
     if antipodal := degenerate_pairs(x).antipodal:
@@ -145,7 +146,7 @@ def _parallel(x: np.ndarray) -> np.ndarray:
 
 
 def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
-    """The sets of rows that are the same as the first of them, by their names."""
+    """The sets of rows that equal the first row of their set, by name."""
     np.fill_diagonal(same, True)
     groups, free = [], np.ones(len(same), bool)
     for row in np.flatnonzero(np.count_nonzero(same, axis=1) > 1):
@@ -161,7 +162,7 @@ def _pairs(mask: np.ndarray) -> Pairs:
 
 
 def _dependent(x: np.ndarray, pairs: Pairs) -> Pairs:
-    """The shortest initial part of the pairs whose directions are dependent, without those pairs that take no part."""
+    """The first pairs whose directions are linearly dependent, as few as possible, without those of coefficient 0."""
     if not pairs:
         return ()
     directions = x[[i for i, _ in pairs]]

@@ -1,4 +1,4 @@
-"""Counts of neurons that are active on both of two samples, on JAX's devices, for which other kernels do not wait."""
+"""Counts of neurons that are active on both of two samples, computed on JAX's devices; only used when asked for."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -19,15 +19,15 @@ from ntkfl.gram.patterns import activations, doubt, unit_rows
 def summed_on_devices(
     x: Float[np.ndarray, "n d"], pieces: Iterable[Float[np.ndarray, "b d"]], devices: Sequence[jax.Device]
 ) -> Int[np.ndarray, "n n"]:
-    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights, which are finite, as x is.
+    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights; x and the weights are finite.
 
-    A neuron with a sign that float64 leaves open goes to the processor, where all of its signs are exact.
+    If float64 leaves a sign of a neuron open, the neuron goes to the processor, which decides all of its signs exactly.
 
     Products are in float64: float32 would leave some sign of most neurons open. Patterns are multiplied in 8 bits, for
-    which GPUs have matrix units, and summed in 32, so that a piece has fewer than 2^31 neurons.
+    which GPUs have matrix units, and summed in 32 bits; so a piece must have fewer than 2^31 neurons.
 
     Raises:
-        ValueError: a TPU, whose float64 is put together from shorter numbers, with errors of its own.
+        ValueError: a device is a TPU, which composes float64 of shorter numbers, with errors of its own.
     """
     for device in devices:
         if device.platform == "tpu":
@@ -47,7 +47,7 @@ def summed_on_devices(
             on_host[:] += summed([lambda packed: (activations(x, left), None)], on_host.shape, len(left), same=True)
 
     for number, hidden in enumerate(pieces):
-        if len(waiting) == 2 * len(devices):  # so many are on their way: devices work while the next piece is drawn
+        if len(waiting) == 2 * len(devices):  # devices work on these while the next piece is drawn
             settle()
         k = number % len(devices)
         piece = jax.device_put(unit_rows(scaled_rows(hidden), np.float64), devices[k])
@@ -60,7 +60,7 @@ def summed_on_devices(
 
 @partial(jax.jit, donate_argnames="total")
 def _counted(x: jax.Array, u: jax.Array, bound: float, total: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The total with the pairs of those neurons all of whose signs are sure, and which neurons are not."""
+    """The total with the counts of the neurons whose signs are all sure; and which neurons have unsure signs."""
     z = jnp.matmul(x, u.T, precision="highest")
     unsure = (jnp.abs(z) <= bound).any(axis=0)
     active = ((z >= 0) & ~unsure).astype(jnp.int8)

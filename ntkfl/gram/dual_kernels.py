@@ -1,7 +1,7 @@
 """Dual kernels of ReLU: the map of a layer of an infinitely wide network on Gaussian pre-activations u, v.
 
-Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their half, so that an angle near 0 or near pi
-is not lost in a cosine. Every number carries a bound of its error along.
+An angle between pre-activations is kept as (h, g) = (sin^2, cos^2) of its half, since near 0 or pi its cosine would
+lose digits. Every number comes with a bound of its error.
 """
 
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 U = 2.0**-53
-RELATIVE = 32 * U  # relative rounding of h and g, beside the error that is carried along
+RELATIVE = 32 * U  # relative rounding of h and g, beside the stored error
 
 
 class Rows(NamedTuple):
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Squared sine and cosine of half the angles between samples, (n, p), and their error as their activation has it.
+    """Squared sine and cosine of half the angles between samples, (n, p), and their error in the activation's own form.
 
     ReLU: errors of the angle. Smooth activations: errors of h and of g, to which RELATIVE of each is added.
     """
@@ -57,7 +57,7 @@ class Activation(Protocol):
         """The pairs at these angles (`signed_angles`), each off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The error of pairs that are off by a share of the error they had and by an angle of rounding."""
+        """The error of pairs that are off by `share` of their error and by a rounding of `angle`."""
 
     def rows(self, rows: Rows) -> Rows:
         """The roots of E[phi(u)^2]."""
@@ -80,7 +80,7 @@ def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation:
     apart = (left.norm - right.norm) / np.maximum(*ends) * (bias / np.minimum(*ends))
     h = apart * apart / (2 * (1 + level + both)) + both * pairs.h
     g = ((c * c + s * s * (d * d)) / (1 + both) + level) / 2 + both * pairs.g
-    # An angle turns by no more than the rows' relative errors, and shrinks; below, every step has a relative rounding.
+    # The rows' relative errors turn an angle by no more than their sum; every step below adds a relative rounding.
     moved = Pairs(h, g, pairs.error)
     return Pairs(h, g, activation.turned(moved, both, left.error + right.error + 40 * U))
 
@@ -91,11 +91,11 @@ class Relu:
     gain, homogeneous = 2.0, True
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The error carried along is that of the angle."""
+        """The stored error is that of the angle."""
         return Pairs(*halved(angle), error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """A common bias never widens an angle."""
+        """A common bias does not widen an angle: the error is not multiplied by more than 1."""
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:

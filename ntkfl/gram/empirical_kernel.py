@@ -1,4 +1,4 @@
-"""The empirical neural tangent kernel of any network: products of its gradients, which are never held all at once."""
+"""The empirical neural tangent kernel of any network: products of its gradients, of which few are held at a time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from ntkfl.training.model import Model
 
-OF_RANK_ONE = 2.0**-47  # relative to the gradient's norm: largest distance from rank one; rounding alone leaves 2^-49
+OF_RANK_ONE = 2.0**-47  # largest distance from rank one, over the gradient's norm; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them
-FORMED = 2**22  # numbers in the gradients formed at a time; at least those of one sample
+FORMED = 2**22  # numbers in the gradients formed at a time; one sample's gradient may have more
 ROWS = 1024  # rows of a product's tile, whose two temporaries are small beside the result
-COPIES = 5  # bytes of the gradients formed at a time, in float64
+COPIES = 5  # copies of the gradients formed at a time, in float64
 
 
 def empirical(
@@ -33,13 +33,13 @@ def empirical(
     params: Mapping[str, Tensor | np.ndarray],
     z: Num[np.ndarray, "p ..."] | None = None,
 ) -> Float[np.ndarray, "nC pC"]:
-    """J(x) J(z)^T, J the derivatives of all outputs in all parameters: the kernel of a finite network, in float64.
+    """J(x) J(z)^T, J the derivatives of all outputs by all parameters: the kernel of a finite network, in float64.
 
     Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
     of float32 are converted to float64; integer inputs, such as tokens, are not.
 
-    A weight matrix that meets a sample once has a gradient a b^T there. Where this is found to hold for all samples,
-    to 2^-47 of the gradient's norm, a and b are held in its place, and the products are (a.a')(b.b'). Other
+    A weight matrix that meets a sample once has a gradient a b^T there. Where a check finds this for all samples, to
+    2^-47 of the gradient's norm, a and b are held in place of the gradient, and products are (a.a')(b.b'). Other
     gradients are held for as many samples as 2 GiB and half of the free memory have room for, and computed again for
     the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
 
@@ -51,7 +51,7 @@ def empirical(
         z: other samples, of the same shape each; default: `x`.
 
     Raises:
-        TypeError: a network where the samples belong, as was once the order.
+        TypeError: a network in the place of the samples, the order of earlier versions.
         ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
             `Model.checked_outputs`.
         TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
@@ -88,7 +88,7 @@ def empirical(
         try:
             gradients.fill(out, left, None if alone else right)
             break
-        except _NotOfRankOne as caught:  # known after a sample or two, for most networks
+        except _NotOfRankOne as caught:  # for most networks after a sample or two
             gradients.whole.update(caught.names)
             out[:] = 0
     if not np.isfinite(out).all():
@@ -101,7 +101,7 @@ def empirical(
 
 
 class _NotOfRankOne(Exception):
-    """Gradients of these parameters are not of rank one for some sample."""
+    """For some sample the gradients of these parameters are not of rank one."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
@@ -109,7 +109,7 @@ class _NotOfRankOne(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Gradients:
-    """The gradients of a network, by parameter: whole, or as two vectors."""
+    """The gradients of a network for each parameter: whole, or as two vectors."""
 
     network: Model
     params: dict[str, Tensor]
@@ -119,7 +119,7 @@ class _Gradients:
     whole: set[str] = field(default_factory=set)
 
     def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
-        """Add to `out`, which is 0, the products of all gradients; where z is None, of its upper triangle at least."""
+        """Add the products of all gradients to `out`, which is 0; if z is None, at least in its upper triangle."""
         numbers = sum(sum(self._widths(name)) for name in self.params)
         fit = int(self.held / (8 * self.outputs * numbers))
         rows, columns = max(1, 3 * fit // 4), max(1, fit // 4)
@@ -132,14 +132,14 @@ class _Gradients:
             for other in range(start + rows if z is None else 0, len(others), columns):
                 right = self.of("x" if z is None else "z", others, other, columns)
                 self._add(out[here, self._part(other, columns)], left, right)
-                del right  # before the next ones are formed
+                del right  # frees them before the next gradients are formed
             del left
 
     def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:
         """The gradients at some samples, for each parameter: rows (b C, size), or a and b of b C rows.
 
         Raises:
-            ValueError: an output that is not finite; with its sample.
+            ValueError: an output that is not finite; the message names its sample.
             _NotOfRankOne: gradients that are held as two vectors are not of rank one.
         """
         import torch
@@ -188,13 +188,13 @@ class _Gradients:
         return slice(self.outputs * start, self.outputs * (start + count))
 
     def _widths(self, name: str) -> tuple[int, ...]:
-        """The lengths of the vectors that hold a gradient: two vectors, or one where it is whole."""
+        """The lengths of the two vectors that hold a gradient, or the length of the whole gradient."""
         sides = _sides(self.params[name])
         return sides if name not in self.whole and min(sides) > 1 else (self.params[name].numel(),)
 
 
 def _formed(samples: int, numbers: int) -> float:
-    """Bytes that forming gradients takes, of so many samples with so many numbers each."""
+    """Bytes that it takes to form the gradients of these samples, with `numbers` numbers each."""
     return COPIES * 8.0 * max(numbers, min(FORMED, samples * numbers))
 
 
@@ -205,7 +205,7 @@ def _sides(value: Tensor) -> tuple[int, int]:
 
 
 def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None:
-    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None where one is not of rank one.
+    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None if a matrix is not of rank one.
 
     The scratch array is overwritten: new memory would take most of the time.
     """
@@ -223,7 +223,7 @@ def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None
 
 
 def _products(a: Tensor, b: Tensor) -> np.ndarray:
-    """a b^T; on a processor by numpy, which takes half the time where b is a."""
+    """a b^T; on a CPU by numpy, which takes half the time if b is a."""
     return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
 
 

@@ -24,7 +24,7 @@ def row_exponents(x: np.ndarray) -> np.ndarray:
 
 
 def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """out[i, j] 2^(left_i + right_j), in place: products of scaled rows as those of the rows themselves.
+    """out[i, j] 2^(left_i + right_j), in place: turn products of scaled rows into products of the rows themselves.
 
     `out` is (n, p); `left`, (n,), and `right`, (p,), are integers.
 
@@ -57,7 +57,8 @@ def product_error(
 
 
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
-    """A positive power of two times a . b of two vectors, rounded once: the sign is exact, and 0 only if a . b is."""
+    """a . b of two vectors times a positive power of two, rounded once: its sign is exact, and it is 0 only if a . b
+    is."""
     if not (a.any() and b.any()):
         return 0.0
     a, b = scaled_rows(a), scaled_rows(b)

@@ -1,4 +1,4 @@
-"""Kernels of features, whose Gram matrix is never made: products, blocks and norms come from the features."""
+"""Kernels phi(x) . phi(z), whose Gram matrix is never formed: products, blocks and norms come from the features phi."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def kernel_of(given: Kernel | None) -> Kernel:
 
 
 def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infinite, seed: int = 0) -> Features:
-    """k(x, L) k(L, L)^+ k(L, z) with some of the samples as landmarks L: a kernel of low rank in place of k.
+    """Nystroem's kernel k(x, L) k(L, L)^+ k(L, z), of low rank, in place of k; the landmarks L are some of the samples.
 
     Args:
         x: samples, shape (n, d).
-        landmarks: how many of them, drawn without replacement.
+        landmarks: the number of landmarks, drawn without replacement.
         kernel: k, (x, z) -> (p, q). Default: `ntkfl.gram.infinite`.
         seed: the seed of the draw; default 0.
 
@@ -93,7 +93,7 @@ class FeatureGram(HeldGram):
 
     @classmethod
     def by(cls, kernel: Features, x: Float[np.ndarray, "n d"]) -> FeatureGram:
-        """The features of all samples, few samples at a time."""
+        """Compute the features of all samples, few samples at a time."""
         require("the features of all samples", lambda n: features_bytes(n, kernel.count), n=len(x))
         held = np.empty((len(x), kernel.count))
         for start in range(0, len(x), SLAB):
@@ -144,14 +144,14 @@ class FeatureGram(HeldGram):
         return left @ (left if np.array_equal(rows, columns) else self.held[columns]).T
 
     def cross(self, kernel: Kernel, x: Float[np.ndarray, "p d"], samples: np.ndarray) -> Float[np.ndarray, "p n"]:
-        """The kernel between new points and the samples, whose features are not computed again."""
+        """The kernel between new points and the samples; the samples' features are not computed again."""
         return self.kernel.features(x) @ self.held.T
 
     def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
-        """What gives h(x) c at new points x: phi(x) times F' c."""
+        """The sums h(x) c at new points x, as phi(x) times F' c."""
         return Expansion(self.kernel.features, self.held.T @ c, sum(self.held.shape))
 
 
 def features_bytes(n: int, count: int) -> float:
-    """Bytes of the features of n samples, and of those of one slab while they are made."""
+    """Bytes of the features of n samples, and of one slab's features while they are computed."""
     return 8.0 * count * (n + 2 * min(n, SLAB))

@@ -1,4 +1,4 @@
-"""Gram matrices of finite networks, from exact integer counts of neurons; the Jacobian is never built.
+"""Gram matrices of finite networks, from exact integer counts of neurons, without the Jacobian.
 
 Only blocks of neurons are held at a time.
 """
@@ -21,7 +21,7 @@ from ntkfl.initialisation import blocks
 from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, checked_owner, finite_array, number_array, real_array
 
-COUNTED = 27  # bytes that an entry takes until it is counted and multiplied, measured
+COUNTED = 27  # measured bytes that an entry takes until it is counted and multiplied
 _PATTERNS = 2**23  # entries of a block: a megabyte of bits
 
 
@@ -31,9 +31,9 @@ def finite(
     w: Float[np.ndarray, "m d"] | None = None,
     z: Float[np.ndarray, "p d"] | None = None,
 ) -> Float[np.ndarray, "n p"]:
-    """H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}, with w = u and z = x where they are not given.
+    """H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}; w is u and z is x unless they are given.
 
-    Exactly symmetric when neither is given, asymmetric in general otherwise.
+    Exactly symmetric if neither is given; in general asymmetric otherwise.
 
     Args:
         x: samples, shape (n, d).
@@ -57,7 +57,8 @@ def finite(
 def jacobian_gram(
     x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], w: Float[np.ndarray, "m d"] | None = None
 ) -> Float[np.ndarray, "n n"]:
-    """J(u)^T J(w), J (m d, n) the Jacobian of all outputs in the hidden weights, relu'(0) = 1, signs +-1.
+    """J(u)^T J(w), where J (m d, n) is the Jacobian of all outputs by the hidden weights, with relu'(0) = 1 and signs
+    +-1.
 
     The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
 
@@ -78,8 +79,8 @@ def finite_estimate(
 ) -> Estimate:
     """`finite(x, u)` with a bound on its error, shape (n, n).
 
-    The patterns of the float64 numbers given are exact. Where the weights are only known to within `error` (Euclidean
-    norm per neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
+    The patterns of the given float64 numbers are exact. If weights are known only to within `error` (Euclidean norm per
+    neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
 
     Args:
         x: samples, shape (n, d).
@@ -115,7 +116,7 @@ def initial(
     """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
 
     Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` and the `devices`. Memory O(n^2 + block).
-    It depends on sigma by rounding alone.
+    Only its rounding depends on sigma.
 
     Args:
         x: samples, shape (n, d).
@@ -123,8 +124,8 @@ def initial(
         seed: the seed of the network.
         sigma: standard deviation of the weights, default 1.
         block: chunks of 1024 neurons drawn at a time; default 16.
-        devices: JAX devices of this host, CPUs or GPUs, that count instead of the processor, which draws the weights
-            and counts what float64 leaves open; default none.
+        devices: JAX devices of this host, CPUs or GPUs, that count in place of this process. The process draws the
+            weights, and counts what float64 leaves open; default none.
 
     Raises:
         ValueError: as `finite` and `draw`, or a device that is a TPU.
@@ -155,8 +156,9 @@ def local_gram(
         x: samples, shape (n, d).
         owner: the client of each, 0..N-1.
         u: the global hidden weights u(t).
-        w: those of each client after k local steps.
-        neurons: the sets the sum runs over, all by default; with ~safe_neurons(...) the result is H(t,k)^perp.
+        w: the hidden weights of each client after k local steps.
+        neurons: the set over which each i's sum runs; default all neurons. With ~safe_neurons(...) the result is
+            H(t,k)^perp.
 
     Raises:
         ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
@@ -220,7 +222,8 @@ def _side(x: np.ndarray, u: np.ndarray, packed: bool) -> Side:
 
 
 def _inner_products(x, z) -> np.ndarray:
-    """x_i.z_j, of rows scaled first where their products may vanish or overflow; ValueError where one is too large."""
+    """x_i.z_j; rows are scaled first if their products may underflow or overflow. ValueError for a product beyond
+    float64."""
     x, alone = np.asarray(x, float), z is None
     z = x if alone else np.asarray(z, float)
     exponents = [row_exponents(rows) for rows in (x, z)]

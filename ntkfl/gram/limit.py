@@ -28,19 +28,19 @@ from ntkfl.problem import checked_inputs, checked_rows
 
 ROUNDOFF = 2.0**-53
 STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
-COARSE = 1 - 2.0**-17  # the same where entries are stored in float32
-COARSER = 28  # times the error bound of `infinite_estimate`, which it gives, is that of COARSE
+COARSE = 1 - 2.0**-17  # the same for entries that are stored in float32
+COARSER = 28  # with COARSE the error bound is so many times that of `infinite_estimate`
 _BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
 TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
 FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
-_GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
-TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; 33 of its lines a row
+_GATHER = 2**15  # numbers gathered at a time to repair a block; they stay in cache
+TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; a row is 33 cache lines
 DEGREE = 12  # degree of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, steep: float, repair: Repair) -> None:
-    """out[i, j] = x_i.z_j (pi - angle) / (2 pi), in place; the diagonal is left to the caller where z is x.
+    """out[i, j] = x_i.z_j (pi - angle) / (2 pi), in place; if z is x, the caller fills the diagonal.
 
     The squares of the rows' norms must neither overflow nor vanish. With `alone` both sides are one set of rows, and
     one triangle is computed and mirrored. Where |cosine| is above `steep`, arccos loses digits, and `repair(i, j)`
@@ -51,7 +51,7 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
 
     def work() -> None:
         room = np.empty((2, TILE * TILE)), np.empty((TILE * TILE, 2), np.int64)
-        for rows, columns in tiles:  # whichever is next, of those that no thread has taken
+        for rows, columns in tiles:  # the next tile that no thread has taken
             tile(rows, columns, *room)
 
     def tile(rows: slice, columns: slice, numbers: np.ndarray, far: np.ndarray) -> None:
@@ -74,7 +74,7 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
             for done in [pool.submit(work) for _ in range(threads)]:
                 done.result()
         finally:
-            deque(tiles, maxlen=0)  # after an interrupt or an error the threads find none left
+            deque(tiles, maxlen=0)  # after an interrupt or an error the threads find no tile left
 
 
 def _parts(rows: np.ndarray) -> Iterator[slice]:
@@ -86,8 +86,8 @@ def entries() -> Callable[..., int]:
     """Compile (about a second, once a process) the pass over a tile; it releases the interpreter.
 
     entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
-    norms into `value`; writes the places with |cosine| > steep into `far`; returns their number. With `diagonal` the
-    entries above the diagonal are copied below it, and `far` has only places above it.
+    norms into `value`; writes the indices with |cosine| > steep into `far`; returns their number. With `diagonal` the
+    entries above the diagonal are copied below it, and `far` has only indices above it.
     """
     from numba import njit
 
@@ -101,11 +101,11 @@ def entries() -> Callable[..., int]:
         count = 0
         for i in range(len(dot)):
             hit = 0
-            for j in range(len(right)):  # without a branch, so that the compiler vectorises it
+            for j in range(len(right)):  # no branch, so that the compiler vectorises the loop
                 cosine = dot[i, j] * (left[i] * right[j])
                 size = abs(cosine)
                 hit += size > steep
-                low = size <= 0.5  # asin of the cosine itself; beyond, of the sine of half the angle
+                low = size <= 0.5  # asin of the cosine itself; above .5, of the sine of half the angle
                 square = size * size if low else abs(0.5 - 0.5 * size)  # rounding may take the size beyond 1
                 t, q = 8.0 * square - 1.0, coefficients[top]
                 for k in range(top):
@@ -129,9 +129,9 @@ def entries() -> Callable[..., int]:
 
 
 def _coefficients() -> np.ndarray:
-    """Q in powers of t in [-1, 1]: the Taylor series of asin as a Chebyshev series, cut off."""
+    """Q in powers of t in [-1, 1]: the Taylor series of asin, rewritten as a Chebyshev series and cut off."""
     term, taylor = 1.0, []
-    for k in range(1, 60):  # that of s^(2k+1) is (2k)! / (4^k k!^2 (2k+1)); .25^60 is 1e-36
+    for k in range(1, 60):  # the coefficient of s^(2k+1) is (2k)! / (4^k k!^2 (2k+1)); .25^60 is 1e-36
         term *= (2 * k - 1) / (2 * k)
         taylor.append(term / (2 * k + 1))
     polynomial = np.polynomial.Polynomial(taylor)
@@ -153,7 +153,7 @@ def infinite(
     Args:
         x: samples, shape (n, d).
         z: other samples, shape (p, d); default: `x`.
-        out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
+        out: written in place of a new array, and returned; default a new array. An `np.memmap` holds more than memory.
 
     Raises:
         ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, an `out` of
@@ -182,7 +182,7 @@ def infinite(
 
 
 def compiles(x: Float[np.ndarray, "n d"]) -> bool:
-    """Whether `fill_infinite` is for these rows: there are many, and none has a far exponent."""
+    """Whether `fill_infinite` takes these rows: they are many, and no exponent is extreme."""
     return len(x) ** 2 >= TILED and not _far(x)
 
 
@@ -237,10 +237,10 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
 
 
 def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p"]:
-    """The angles up to a right one; of a wider one its distance to pi, with a minus: small ones near pi keep digits."""
+    """An angle up to pi/2 itself; for a wider angle minus its distance to pi, which keeps its digits near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
-        return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))  # sums lose the sign of a zero
+        return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))  # a sum would lose the sign of a zero
 
     return _kernel(x, x if z is None else z, z is None, entry, np.empty((len(x), len(x if z is None else z))))
 
@@ -274,7 +274,7 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
 
 
 def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
-    """Bytes of so many matrices with a row for each of n samples."""
+    """Bytes of `count` matrices with a row for each of n samples."""
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
 
@@ -293,7 +293,7 @@ class _Rows(NamedTuple):
 
 
 def pair_of_inputs(x, z, *, zeros: bool = False) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Checked rows, x again where z is None, and whether it is.
+    """The checked x; the checked z, or x if z is None; and whether z is None.
 
     Raises:
         ValueError: as `infinite`.
@@ -309,7 +309,7 @@ def pair_of_inputs(x, z, *, zeros: bool = False) -> tuple[np.ndarray, np.ndarray
 
 
 def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -> np.ndarray:
-    """entry(dot, angle, pi - angle) for all pairs, block by block; only one triangle is computed when z is x."""
+    """entry(dot, angle, pi - angle) for all pairs, block by block; only one triangle is computed if z is x."""
     left = _Rows.of(x)
     right = left if alone else _Rows.of(z)
     step = max(1, _BLOCK // len(z))
@@ -332,7 +332,8 @@ def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -
 
 
 def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The angle and its distance to pi, both of small relative error; `upper`: only needed above the diagonal."""
+    """The angle and its distance to pi, both of small relative error; with `upper` only those above the diagonal
+    count."""
     cosine = a.value @ b.value.T / np.sqrt(a.square[:, None] * b.square)
     steep = np.abs(cosine) > STEEP
     if upper:
@@ -351,8 +352,8 @@ def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
 def _sine_and_dot(x: _Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """|x||y| sin and |x||y| cos of the angles between matching rows that are nearly parallel or antipodal.
 
-    y - c x is formed with the rounding error of c x known exactly (Dekker's product); its cancellation is then exact
-    too. Whatever part along x the rounding of c leaves is removed by a second projection.
+    y - c x is formed with the exact rounding error of c x (Dekker's product), so that its cancellation is exact too. A
+    second projection removes the part along x that the rounding of c leaves.
     """
     dot = np.einsum("ij,ij->i", x.value, y)
     c = (dot / x.square)[:, None]

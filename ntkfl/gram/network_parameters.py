@@ -1,4 +1,4 @@
-"""Parameters of a network, by name, as users give them."""
+"""Parameters of a network, by name, as a user gives them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def in_float64(
         if not real and not (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
             kind = value.dtype if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
             raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor, or an array, of real numbers")
-    tensors = {  # an array that is read-only would make torch warn
+    tensors = {  # copied, since torch warns of read-only arrays
         name: value.detach()
         if isinstance(value, torch.Tensor)
         else torch.tensor(real_array(f"params[{name!r}]", value))

@@ -35,7 +35,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     for start in range(0, len(u), step):
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
-        dot[:, len(u) - start :] = np.nan  # columns without a neuron: neither >= 0 nor small
+        dot[:, len(u) - start :] = np.nan  # in columns without a neuron: NaN is neither >= 0 nor small
         first, count = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))
@@ -56,7 +56,7 @@ class Kernels(NamedTuple):
     count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]); with `triangle` the counts
         of j < i have no meaning.
     pack(dot, doubt, out, first, undecided): writes the bits 1{dot >= 0} of whole words into `out` from word `first` on,
-        and the places with |dot| <= doubt into `undecided`, as far as there is room; returns the number of such places.
+        and the indices with |dot| <= doubt into `undecided`, as far as it has room; returns the number of such indices.
     """
 
     count: Callable[..., Any]

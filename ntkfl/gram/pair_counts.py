@@ -1,7 +1,7 @@
 """How many neurons are active on both of two samples, summed over blocks of neurons: exact integers.
 
 Counts come from a product of 0/1 matrices; many counts come from the patterns packed 64 to a word and the processor's
-population count. Both are exact, so the choice changes the time alone.
+population count. Both are exact, so the choice changes only the time.
 """
 
 import math
@@ -17,14 +17,15 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.threads import worker_threads
 
 LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) pays
-PARALLEL = 2**32  # the same above which threads do
+PARALLEL = 2**32  # sample pairs times neurons above which threads pay
 
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]  # patterns of a block of neurons, plain or packed
-Part = Callable[[bool], tuple[Side, Side | None]]  # None: the same as the first; packed if the argument says so
+# gives the patterns of both sides, packed if the argument is True; None: the second side is the first
+Part = Callable[[bool], tuple[Side, Side | None]]
 
 
 def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool = False) -> Int[np.ndarray, "n p"]:
-    """#{r: both active}, over all blocks of neurons; where this is much, as many threads as BLAS has share the blocks.
+    """#{r: both active}, over all blocks of neurons; where that is much work, as many threads as BLAS has share it.
 
     A part gives the patterns of one block when it is called, perhaps in a thread.
     """
@@ -44,7 +45,7 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
 
 
 def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tuple) -> np.ndarray:
-    """The sum; every thread has a total of its own, and one block more waits for each."""
+    """The sum; every thread has its own total, and one more block waits for each thread."""
     free = [np.zeros(shape, np.int64) for _ in range(threads)]
     totals = list(free)
 

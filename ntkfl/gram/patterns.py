@@ -13,15 +13,15 @@ TINY = 2.0**-1022  # numbers below it have fewer bits
 _ENTRIES = 2**22  # entries of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
 SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
-SAFE = 2.0**600  # squared norms up to it and down to its inverse are computed as accurately as others
+SAFE = 2.0**600  # squared norms between SAFE and its inverse are computed with full accuracy
 FEW = 0.01  # share of undecided signs up to which they are decided one by one
 
 
 def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:
     """The pattern 1{u_r . x_i >= 0}.
 
-    Signs that float32 cannot settle are left to float64, and those that float64 cannot are summed exactly. So the
-    pattern depends on nothing but the numbers: not on blocks, nor on the order of the neurons or samples.
+    Signs that float32 cannot settle are computed in float64, and signs that float64 cannot settle by an exact sum. So
+    the pattern depends only on the numbers, not on blocks, nor on the order of the neurons or samples.
 
     Args:
         x: samples, shape (n, d).
@@ -40,12 +40,12 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
 
 
 def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
-    """1{x_i . u_r >= 0}, x of scaled rows; `single`: those of x of unit norm in float32."""
+    """1{x_i . u_r >= 0} for scaled rows x; `single`: the rows of x at unit norm, in float32."""
     d = x.shape[1]
     if d <= SINGLE:
         dot = single @ unit_rows(u).T
         undecided = np.abs(dot) <= doubt(d)
-        hit = np.flatnonzero(undecided.any(axis=1))  # rows: most have none
+        hit = np.flatnonzero(undecided.any(axis=1))  # most rows have no undecided sign
         i, r = np.nonzero(undecided[hit])
         if len(i) <= FEW * dot.size:
             active, i = dot >= 0, hit[i]
@@ -59,7 +59,8 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
 
 
 def doubt(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
-    """How far a product of two rows of `unit_rows`, in any order, may be from a positive multiple of the exact one."""
+    """How far a product of two rows of `unit_rows`, summed in any order, may be from a positive multiple of the exact
+    product."""
     # This bounds d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <=
     # 1. Two more cover the errors of the norms, underflow and all products of these errors, and one the rounding of
     # this line.
@@ -79,7 +80,7 @@ def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarra
     """Rows as rows of unit norm; a zero row stays zero."""
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", x, x)
-    if not ((squares > 1 / SAFE) & (squares < SAFE)).all():  # some may have overflowed or vanished
+    if not ((squares > 1 / SAFE) & (squares < SAFE)).all():  # some squares may have overflowed or underflowed
         x = scaled_rows(x)
         squares = np.einsum("ij,ij->i", x, x)
     norms = np.sqrt(squares)[:, None]

@@ -1,4 +1,4 @@
-"""Dual kernels of erf and GELU, whose determinants lose nothing to cancellation."""
+"""Dual kernels of erf and GELU, with determinants free of cancellation."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -40,11 +40,11 @@ class _Moments(NamedTuple):
 
 
 class Smooth(ABC):
-    """An activation whose moments are functions of a, b and the angle by way of `_Arcsine`."""
+    """An activation whose moments are functions of a, b and the angle through `_Arcsine`."""
 
     gain, homogeneous = 1.0, False
     factor: float  # f above
-    growth: float  # growth of the rows' relative error, at most: |u phi'(u)| / |phi(u)| in mean square
+    growth: float  # bound of the growth of the rows' relative error: |u phi'(u)| / |phi(u)| in mean square
 
     @abstractmethod
     def units(self, rows: Rows) -> np.ndarray:
@@ -63,13 +63,14 @@ class Smooth(ABC):
         """The two moments in closed form."""
 
     def start(self, angle: np.ndarray, error: float) -> Pairs:
-        """The carried errors are those of h and g."""
+        """The stored errors are those of h and g."""
         h, g = halved(angle)
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
         """h is moved by half the sine of its angle, and to second order."""
-        # the root has the error of its argument: its product with the angle is at most 1/16 of the error and 4 angle^2
+        # the root too is computed with the error of h and g: its error times the angle is at most 1/16 of theirs plus 4
+        # angle^2
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
 
     def rows(self, rows: Rows) -> Rows:

@@ -19,7 +19,7 @@ FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: s
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
 LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
 _ENTRIES = 2**17  # in a block of rows
-_ROUNDING = 1e-12  # an asymmetry of this much of the largest entry is taken for rounding, and enters the error
+_ROUNDING = 1e-12  # an asymmetry up to this share of the largest entry counts as rounding, and enters the error
 
 
 def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
@@ -91,7 +91,8 @@ def _scaled_back(estimate: Estimate, exponent: int) -> Estimate:
 
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
-    """A symmetric matrix (h if it is one), and a bound on the spectral norm of its difference to the exact one."""
+    """A symmetric matrix (h itself if it is symmetric), and a bound on the spectral norm of its distance to the exact
+    matrix."""
     value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     exact = not error.any()
     if value.ndim != 2 or value.shape[0] != value.shape[1] or not value.size:
@@ -128,14 +129,14 @@ def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
 
 
 def _row_blocks(h: np.ndarray) -> Iterator[slice]:
-    """Slices of so few rows that results on them stay in cache, whatever the size of the matrix."""
+    """Slices of few rows, so that results on a slice stay in cache."""
     step = max(1, _ENTRIES // len(h))
     return (slice(start, min(start + step, len(h))) for start in range(0, len(h), step))
 
 
 @lru_cache(maxsize=16)
 def _by_balls(entries: bytes) -> Estimate:
-    """The smallest eigenvalue of the matrix with these entries; kept, as statements about one network share it."""
+    """The smallest eigenvalue of the matrix with these entries; cached, since statements about a network share it."""
     h = np.frombuffer(entries)
     h = h.reshape(isqrt(h.size), -1)
     with precision():
@@ -153,9 +154,9 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
         interruption.check()
         shift = quotient - margin
         diagonal = np.diag(h) - shift
-        shifted = h.T.copy(order="F")  # in LAPACK's order, so that it is factored in place
+        shifted = h.T.copy(order="F")  # LAPACK's order, to be factored in place
         np.fill_diagonal(shifted, diagonal)
-        if not lapack.cholesky(shifted) or not np.isfinite(shifted.diagonal()).all():  # some LAPACKs run on through NaN
+        if not lapack.cholesky(shifted) or not np.isfinite(shifted.diagonal()).all():  # some LAPACKs do not stop at NaN
             margin *= 4
             continue
         lower = np.nextafter(shift - _backward_error(h, diagonal), -np.inf)
@@ -163,7 +164,7 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 
 
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
-    """An approximate eigenvector of the smallest eigenvalue: its error widens the enclosure, and does no other harm."""
+    """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not break it."""
     if len(h) > LANCZOS_FROM:
         factor = h.T.copy(order="F")
         if lapack.cholesky(factor):
@@ -184,8 +185,8 @@ def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:
     """If Cholesky completes in float64 on h with this diagonal, no eigenvalue is below minus the returned bound.
 
     This is Demmel's bound, as in Rump: the factors multiply to a matrix within gamma / (1 - gamma) d d^T of h
-    entrywise, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. Twice as many roundings are allowed for
-    here, for a BLAS that multiplies by reciprocals of the pivots instead of dividing. The rounding of the shifted
+    entrywise, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. The bound here counts twice as many
+    roundings, for a BLAS that multiplies by reciprocals of the pivots instead of dividing. The rounding of the shifted
     diagonal and underflow are added.
     """
     n = len(h)

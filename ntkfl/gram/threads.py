@@ -9,18 +9,19 @@ from threadpoolctl import ThreadpoolController
 
 
 def blas_threads() -> int:
-    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits ours too."""
+    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits this package's
+    threads too."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread, for small matrices and for work with threads of its own."""
+    """A block in which BLAS uses one thread, for small matrices and for work with threads of its own."""
     return _blas().limit(limits=1)
 
 
 @contextmanager
 def worker_threads() -> Iterator[int]:
-    """`blas_threads` of our own, while BLAS keeps to one for each of them."""
+    """A block in which the caller may start `blas_threads` threads, and BLAS uses one thread in each."""
     count = blas_threads()
     with one_blas_thread():
         yield count
@@ -28,5 +29,5 @@ def worker_threads() -> Iterator[int]:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process, looked up once: those of numpy and scipy are loaded with this package."""
+    """The BLAS libraries of this process, looked up once, since this package loads those of numpy and scipy."""
     return ThreadpoolController().select(user_api="blas")

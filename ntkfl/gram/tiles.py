@@ -1,4 +1,4 @@
-"""A Gram matrix too large for its eigenvectors: the lower triangle by slabs of rows, multiplied tile by tile."""
+"""A Gram matrix too large for an eigendecomposition: its lower triangle in slabs of rows, multiplied tile by tile."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ntkfl.problem import finite_array
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
-LOOKED_AT = 64  # samples at either end whose kernel is taken both ways, to see whether it is symmetric
+LOOKED_AT = 64  # so many samples at either end have their kernel computed both ways, to test its symmetry
 UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
-EXTREME = 2.0**240  # or one over it: beyond, squares of entries and cubes of steps in error bounds leave float64
-SAME = 1e-6  # relative to the largest entry: the most by which entries of a file may differ when computed again
+EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in error bounds leave float64
+SAME = 1e-6  # how far a file's entries may differ from entries computed again, over the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Value = TypeVar("Value")
@@ -39,22 +39,22 @@ Fill = Callable[[np.ndarray, int, int], None]  # fills rows start to end of the 
 
 
 class Expansion(NamedTuple):
-    """Sums h(x) c over the samples, h(x) = k(x, samples), as b(x) times coefficients."""
+    """Sums h(x) c over the samples, h(x) = k(x, samples), written as a basis b(x) times coefficients."""
 
     basis: Callable[[np.ndarray], np.ndarray]  # b, points (p, d) -> (p, k)
     coefficients: Float[np.ndarray, "T k C"]
-    terms: int  # number of terms of all sums for one value
+    terms: int  # terms of all sums behind one value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldGram(ABC):
     """A symmetric matrix H that gives products and blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
 
-    Products are summed in float64, whatever the entries are stored in. `np.asarray` makes it a matrix, where that fits.
+    Products are summed in float64, whatever the dtype of the entries. `np.asarray` makes it a whole matrix.
 
     Args:
         rounding: relative error of each stored entry.
-        of_kernel: the kernel's own error of the entries of samples i and j is at most that of i times that of j, (n,).
+        of_kernel: shape (n,): the kernel's own error of entry ij is at most of_kernel[i] of_kernel[j].
     """
 
     rounding: float
@@ -76,7 +76,7 @@ class HeldGram(ABC):
     @property
     @abstractmethod
     def norm(self) -> float:
-        """|H|_F of what is stored, rounded upward."""
+        """|H|_F of the stored entries, rounded upward."""
 
     @property
     def error(self) -> float:
@@ -84,11 +84,11 @@ class HeldGram(ABC):
         return self._error(self.norm, self.of_kernel)
 
     def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
-        """The same bound of the block of some samples.
+        """The bound of `error` for the block of some samples.
 
         Args:
             owned: the samples.
-            block: what is stored of it.
+            block: the stored entries of that block.
         """
         return self._error(float(np.linalg.norm(block)), self.of_kernel[owned])
 
@@ -123,12 +123,12 @@ class HeldGram(ABC):
         Args:
             kernel: the kernel of H.
             x: points, shape (p, d).
-            samples: those of H.
+            samples: the samples of H.
         """
         return kernel(x, samples)
 
     def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
-        """What gives h(x) c at new points x.
+        """The sums h(x) c at new points x.
 
         Args:
             cross: h.
@@ -146,7 +146,7 @@ class Tiles(HeldGram):
     """The matrix by slabs of rows of its lower triangle.
 
     Args:
-        slabs: one after the other, rows s to e of the columns 0 to e.
+        slabs: in order; a slab has rows s to e of the columns 0 to e.
     """
 
     slabs: tuple[np.ndarray, ...]
@@ -165,10 +165,10 @@ class Tiles(HeldGram):
                 complete.
 
         Raises:
-            ValueError: too little memory, or room on the disk. A file of other tiles, as far as a row in 256 and the
-                row of each slab's largest entry off the diagonal show it. Entries beyond or far below float32, with
-                dtype "float32". A kernel that is not symmetric, not finite, of another shape, or with an entry that its
-                diagonal does not allow, so that it is not positive semi-definite.
+            ValueError: too little memory, or room on the disk. A file of other tiles, if one row in 256, or the row of
+                each slab's largest entry off the diagonal, shows it. Entries beyond or far below float32, with dtype
+                "float32". A kernel that is not symmetric, not finite, of another shape, or with an entry too large "
+                "for its diagonal, so that it is not positive semi-definite.
         """
         x = finite_array("x", x)
         ends = slab_rows(len(x))
@@ -193,7 +193,7 @@ class Tiles(HeldGram):
         return [(slab.shape[1] - len(slab), slab.shape[1]) for slab in self.slabs]
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-        """The values of a function of each slab and these arguments, in the slabs' order, one at a time.
+        """The values function(slab, arguments), in the slabs' order, one at a time.
 
         Args:
             function: (slab, arguments) -> value.
@@ -210,7 +210,7 @@ class Tiles(HeldGram):
 
     @cached_property
     def norm(self) -> float:
-        """|H|_F of what is stored, rounded upward."""
+        """|H|_F of the stored entries, rounded upward."""
         return float(np.sqrt(sum(self.of_slabs(_square)))) * (1 + 2 * len(self) * UNIT)
 
     @property
@@ -225,7 +225,7 @@ class Tiles(HeldGram):
 
     @property
     def product_rounding(self) -> float:
-        """A bound of |fl(H v) - H v|_F over |v|_F: each term goes through a tile's sum and that of the tiles."""
+        """A bound of |fl(H v) - H v|_F over |v|_F: each term is in a tile's sum and in the sum of the tiles."""
         additions = TILE + 2 * len(self) / TILE + 4
         return 1.01 * additions * UNIT * self.norm
 
@@ -247,25 +247,25 @@ def slab_rows(n: int) -> list[tuple[int, int]]:
 
 
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """A function that fills slabs with the kernel's entries, and refuses entries that no such matrix has."""
+    """A function that fills slabs with the kernel's entries, and refuses entries that no Gram matrix has."""
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 
 def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
-    """Each slab's contribution to the first rows of the product, in the slabs' order for any number of threads."""
+    """Each slab's contribution to the first rows of the product, in the slabs' order, by any number of threads."""
     stopped = Event()
     if len(slabs) == 1:
         yield _slab_product(slabs[0], v, stopped)
         return
-    with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS shares a thin product badly
+    with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS is slow on thin products
         try:
             yield from workers.map(partial(_slab_product, v=v, stopped=stopped), slabs)
         finally:
-            stopped.set()  # after an interrupt the threads end with the tile that they are at
+            stopped.set()  # after an interrupt the threads end after their present tile
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
-    """The sum of earlier slabs' contributions, if any, and of these after them, in the order of all slabs."""
+    """`before`, the sum of earlier slabs' contributions, plus these parts in the slabs' order."""
     total = before
     for part in parts:
         interruption.check()
@@ -283,22 +283,22 @@ def _square(slab: np.ndarray) -> float:
 
 
 def _own(slab: np.ndarray) -> Float[np.ndarray, " m"]:
-    """A slab's part of the diagonal."""
+    """The diagonal entries in a slab."""
     return np.diagonal(slab, slab.shape[1] - len(slab)).astype(float)
 
 
 def _below(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows and columns of a block a slab has."""
+    """Which rows and columns of a block are in a slab."""
     return (rows >= start) & (rows < end), columns < end
 
 
 def _above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which its mirror image above the diagonal has."""
+    """Which rows and columns of a block are in the slab's mirror image above the diagonal."""
     return rows < start, (columns >= start) & (columns < end)
 
 
 def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A slab's entries of a block, and those of its mirror image, transposed."""
+    """The entries of a block that are in a slab, and those that are in its mirror image, transposed."""
     start, end = slab.shape[1] - len(slab), slab.shape[1]
     own, before = _below(start, end, rows, columns)
     over, mirrored = _above(start, end, rows, columns)
@@ -320,7 +320,7 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event)
     """The contribution of a slab and its mirror image to the first m rows of the product."""
     product = np.zeros((slab.shape[1], *v.shape[1:]))
     for rows, columns, part in _tiles_of_slab(slab):
-        if stopped.is_set():  # nobody waits for the product
+        if stopped.is_set():  # the product is not needed any more
             break
         product[rows] += part @ v[columns]
         if columns != rows:
@@ -345,18 +345,18 @@ def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 
 def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """Any kernel; its entries must be possible in a positive semi-definite matrix."""
+    """Fill from any kernel, and refuse entries that no positive semi-definite matrix has."""
     _require_symmetric(kernel, x)
     roots = np.full(len(x), np.nan)
 
     def fill(slab: np.ndarray, start: int, end: int) -> None:
         for first in range(0, start, LOOKED_AT):
-            if np.isnan(roots[first]):  # the diagonal of a slab that a file has already
+            if np.isnan(roots[first]):  # the file has this slab already: compute its diagonal
                 some = x[first : min(first + LOOKED_AT, start)]
                 roots[first : first + len(some)] = np.sqrt(np.maximum(np.diagonal(_values(kernel, some, None)), 0))
         own = _values(kernel, x[start:end], None)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
-        _require_room(roots[:end].max() ** 2, dtype)  # which no entry is larger than
+        _require_room(roots[:end].max() ** 2, dtype)  # no entry is larger than these
         if end == len(x):
             _require_size(roots.max() ** 2, dtype)
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
@@ -376,7 +376,7 @@ def _require_room(largest: float, dtype: str) -> None:
 
 
 def _require_size(largest: float, dtype: str) -> None:
-    """Entries that float32 keeps to its usual relative error, and error bounds to theirs."""
+    """Refuse entries so large or small that float32, or an error bound, would lose its relative accuracy."""
     least = SMALL if STORED[dtype] else 1 / EXTREME
     if largest < least and (largest or STORED[dtype]):
         other = "take float64 tiles, or " if STORED[dtype] and largest >= 1 / EXTREME else ""
@@ -387,14 +387,14 @@ def _require_size(largest: float, dtype: str) -> None:
 
 
 def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    """What `Tiles` has of a kernel's error; 0 where the kernel is a user's, whose float64 values are what is meant."""
+    """`of_kernel` of a `HeldGram`; 0 for a user's kernel, whose float64 values count as exact."""
     if kernel is not infinite:
         return np.zeros(len(x))
     return np.sqrt((3 * x.shape[1] + 24) * UNIT) * np.linalg.norm(x, axis=1)  # as in `infinite_estimate`
 
 
 def stored_kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, " n"]:
-    """The same of tiles: float32 holds fewer digits, and the compiled pass computes no more than those."""
+    """`kernel_error` of stored tiles: for float32 the compiled pass computes fewer digits."""
     return kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1)
 
 
@@ -404,12 +404,12 @@ def tiles_bytes(n: int, dtype: str) -> float:
 
 
 def tiles_room(n: int, dtype: str) -> float:
-    """The second of these alone: bytes of memory that tiles in a file take."""
+    """Bytes of the kernel's temporaries for one slab: the memory that tiles in a file take."""
     return 8 * 1.5 * n * min(n, SLAB)
 
 
 def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
-    """The mark of a file of tiles: the samples and slabs, and some entries of the kernel."""
+    """The mark of a file of tiles: a hash of the samples, the slabs and some entries of the kernel."""
     digest = hashlib.sha256(f"{dtype} {SLAB} {x.shape}".encode())
     for part in (x, _values(kernel, x[-1:], x[:LOOKED_AT])):
         digest.update(np.ascontiguousarray(part).tobytes())
@@ -423,7 +423,8 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """A row in each 256 of slabs from a file, and those of their largest entries when written, are the kernel's.
+    """Refuse a file whose rows are another kernel's: one row in 256, and each slab's row of its largest entry, are
+    computed.
 
     Other rows are not checked. The kernel is called once, since preparing all samples is most of its work.
     """
@@ -450,7 +451,7 @@ def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:
 
 
 def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """These entries; an error where one is larger than the roots of the diagonal allow."""
+    """The entries; ValueError if an entry is larger than the product of the roots of its diagonal entries."""
     for i, row in enumerate(values):
         over = np.abs(row) - left[i] * right
         if over.max() > 1e-9 * left[i] * right.max():

@@ -1,4 +1,4 @@
-"""Tiles of a Gram matrix in one file, for where memory does not hold them; a build that was killed goes on."""
+"""Tiles of a Gram matrix in a file, if memory does not hold them; a build that was killed is continued."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
 
 @dataclass(eq=False)
 class TilesFile:
-    """A file of slabs, one after the other, that says how many are whole."""
+    """A file of slabs in order, and the number of slabs that are whole."""
 
     path: Path
     rows: Sequence[tuple[int, int]]  # first and end of each slab
@@ -28,10 +28,10 @@ class TilesFile:
 
     @classmethod
     def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
-        """A new file, whose room on the disk is taken at once; or the existing file, with the slabs that it has.
+        """A new file, which takes its room on the disk at once; or the existing file, with its slabs.
 
         Raises:
-            ValueError: a file of something else, no folder, or too little room on the disk.
+            ValueError: the file is of something else, there is no folder, or too little room on the disk.
         """
         file = cls(path, rows, dtype, [])
         size = file._at(len(rows))
@@ -73,7 +73,7 @@ class TilesFile:
         return len(self.nearest)
 
     def slab(self, number: int) -> np.ndarray:
-        """It as an array whose pages are the file's."""
+        """The slab as an array mapped to the file."""
         first, end = self.rows[number]
         mode: Literal["r", "r+"] = "r" if number < self.whole else "r+"
         mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
@@ -91,7 +91,7 @@ class TilesFile:
 
     @property
     def _words(self) -> range:
-        """Where the count is, and each slab's nearest row."""
+        """The positions in the file of the count and of each slab's nearest row."""
         first = len(MAGIC) + MARK
         return range(first, first + WORD * (1 + len(self.rows)), WORD)
 
