@@ -1,1 +1,1 @@
-"""Training at infinite width: exact rounds of every method that is linear in the weights, their rates and limits."""
+"""Training at infinite width: exact rounds, rates and limits of every method that is linear in the weights."""

@@ -1,4 +1,4 @@
-"""The kernel regime of Algorithm 1, checked before it is made, and the warning of steps beyond its stability limit."""
+"""The kernel regime of Algorithm 1, from checked arguments, and the warning of steps beyond its stability limit."""
 
 import warnings
 
@@ -13,16 +13,16 @@ from ntkfl.limit.regime import Kernel
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, finite_array
 
-MATRICES = 8.5  # (n, n), until the round is decomposed, measured
+MATRICES = 8.5  # (n, n) matrices held until the round is decomposed, measured
 GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
 
 
 class UnstableSteps(UserWarning):
-    """Steps beyond the stability limit, with the limits."""
+    """The steps are beyond the stability limit; the message gives the limits."""
 
 
 def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> KernelRegime:
-    """The exact dynamics of Algorithm 1, as `ntkfl.kernel_regime` gives and checks them; it warns of nothing.
+    """The regime of Algorithm 1 with the checks of `ntkfl.kernel_regime`, without a warning of unstable steps.
 
     `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output` a kernel is called with the samples and
     may give one output or all of them.
@@ -46,10 +46,10 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
         setup: eta_local, eta_global and local_steps.
         gram: H, (n, n); default: H_inf.
 
-    Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
+    Returns the warning's text, or None if the steps are stable. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
     """
     if gram is None and setup.eta_global <= 1:
-        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: spares a large H
+        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: needs no large H
         if setup.eta_local * traces.max() < 2:
             return None
     message = algorithm1_limit(problem, setup, gram).step_warning

@@ -1,4 +1,4 @@
-"""Bounds of the errors that tiles and rounding cause in the rounds of linear methods, carried along with a run."""
+"""Bounds of the errors of tiles and rounding in the rounds of linear methods, updated in every round of a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class BoundedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors:
-    """The errors of the clients' decomposed blocks, which are the same for every method; computed once."""
+    """The errors of the clients' decomposed blocks, the same for every method, computed once."""
 
     tiles: HeldGram
     clients: ClientModes
@@ -57,7 +57,7 @@ class BlockErrors:
 
 @dataclass(frozen=True)
 class Margins:
-    """How far a computed round is from one with the exact H and P = u(H_D); norms are spectral, or bounds of them."""
+    """How far a computed round is from that of the exact H and P = u(H_D); norms are spectral, or bounds of them."""
 
     local: LocalErrors
     entry: float  # at least each diagonal entry of H
@@ -73,7 +73,7 @@ class Margins:
         """The margins of a round, for any steps.
 
         Raises:
-            ValueError: a round of a method without a proved error bound.
+            ValueError: no error bound is proved for the method.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -103,7 +103,7 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest
 
-        with np.errstate(all="ignore"):  # steps beyond the clients' limit, for which nothing is proved
+        with np.errstate(all="ignore"):  # nothing is proved for steps beyond the clients' limit
             of_all = np.array(
                 [
                     of_client(owned, turning, off)
@@ -129,7 +129,7 @@ class Margins:
         )
 
     def proved(self, work: Blocks, round: LinearRound) -> "Margins":
-        """The same margins, if error bounds of the rounds are proved for these steps.
+        """These margins, if error bounds of the rounds are proved for these steps.
 
         Raises:
             ValueError: no error bound is proved for these steps.
@@ -154,7 +154,7 @@ class Margins:
 
 
 class RunState(NamedTuple):
-    """A run after some rounds: residual, coefficients, the method's memory, and sums of the errors so far."""
+    """A run after some rounds: residual, coefficients, the method's memory, and the sums of its errors."""
 
     round: int
     # residual, moved: (n, C)
@@ -171,7 +171,7 @@ class RunState(NamedTuple):
 
 
 class Carried(Protocol):
-    """The bounds of a run, from the sums of its errors, and a round's contribution to these sums."""
+    """How a run's bounds follow from the sums of its errors, and how a round changes these sums."""
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
@@ -217,14 +217,14 @@ def bounded_rounds(
 
 
 def _lost(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
-    """A round's own contribution to the errors of the residual and of the coefficients: rounding and tiles."""
+    """What rounding and tiles add in one round to the errors of the residual and of the coefficients."""
     defect = local.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(new.residual))
     return defect, UNIT * float(np.linalg.norm(new.moved))
 
 
 @dataclass(frozen=True)
 class _Averaging:
-    """Sums: drift, energy, defects."""
+    """Plain averaging. Sums: drift, energy, defects."""
 
     margins: Margins
 
@@ -261,7 +261,7 @@ class _InTurn:
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
         (defect, lost), size = _lost(local, move, new), float(np.linalg.norm(move))
-        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product by whole rows
+        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product of whole rows
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
         met = root * (old.sums[0] + rows * size + root * rounding)
         slip = root * local.response / margins.least * size

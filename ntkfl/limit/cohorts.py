@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 @dataclass(frozen=True, eq=False)
 class CohortWeights:
-    """Moments of the weights p_c of the clients in the mean, 0 where a client is not in the round."""
+    """Moments of the clients' weights p_c in the mean; p_c is 0 in a round without client c."""
 
     mean: Float[np.ndarray, " N"]  # (N,)
-    covariance: Float[np.ndarray, "N N"]  # (N, N); exactly 0 where every client is in every round
+    covariance: Float[np.ndarray, "N N"]  # (N, N); exactly 0 if every client is in every round
 
     @property
     def second(self) -> Float[np.ndarray, " N"]:
@@ -49,7 +49,7 @@ class CohortWeights:
 
     @classmethod
     def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:
-        """The moments for weights by size, from the distribution of the other clients' samples, once for each size."""
+        """The moments for weights by size: for each size once, from the distribution of the other clients' samples."""
         clients = len(sizes)
         once, twice = cohort / clients, cohort * (cohort - 1) / (clients * (clients - 1))
         kinds, kind = np.unique(sizes, return_inverse=True)
@@ -73,9 +73,9 @@ class CohortWeights:
 
 
 def _law_of_the_sum(sizes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Chances of the sums of `count` of these numbers, every choice being as likely, and the sums 0..."""
+    """The probability of each sum 0, 1, ... of `count` of these numbers, all choices being equally likely."""
     total = int(sizes.sum())
-    share = count / max(len(sizes), 1)  # each is taken with this chance; given how many are, choices are as likely
+    share = count / max(len(sizes), 1)  # given their number, all choices are equally likely
     ways = np.zeros((count + 1, total + 1))
     ways[0, 0] = 1.0
     for size in sizes:

@@ -1,10 +1,10 @@
-"""The spectral radius of a round that remembers one vector, where a complex pair is outermost: found, then proved.
+"""The spectral radius of a round that remembers one vector, if a complex pair is outermost: found, then proved.
 
-Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with D = p
-+ G, A = b G and G = H / N. Arnoldi's method finds zeros of Q and may miss some. The proof that no zero is farther out
-removes the zeros that were found. With X T^2 + D X T + A X = 0, L(w) = w X T - A X and any symmetric Y, Q(w) - L(w) Y
-L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite matrices show that it has none with |1
-+ w| >= r.
+Let b be one number. The T of `outer_spectrum`, between two factors s^-1/2 and times w + b, is Q(w) = w^2 + w D + A with
+D = p + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof that no
+zero is farther out first removes the zeros that were found. With X T^2 + D X T + A X = 0, L(w) = w X T - A X and any
+symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite matrices
+show that it has none with |1 + w| >= r.
 
 Any Y for which this succeeds is a proof. Y is chosen as friction, which moves zeros inward: with an orthonormal V near
 X, D' should be D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would
@@ -24,17 +24,17 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption, lapack
 
 ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
-NEAREST = (24, 64)  # number of zeros that are looked for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c as a multiple of the outermost zero's friction above the least, and of its whole friction
+NEAREST = (24, 64)  # numbers of zeros to look for; the proof removes the outer quarter, half or all of them
+FRICTION = 1.5, 0.01  # c, as a multiple of the outermost zero's friction above the least, or of its whole friction
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
-MARGIN = 1e-9  # by which all others are proved to be within the outermost
+MARGIN = 1e-9  # all other zeros are proved to be farther in by this
 
 Square = Float[np.ndarray, "n n"]
 
 
 def pair_radius(damping: Square, stiffness: Square) -> float | None:
-    """The largest |1 + w| of all zeros w of w^2 + w D + A where a complex pair has it; None where that is not proved.
+    """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair has it; None if that is not proved.
 
     The value has the accuracy of a dense solver. The proof cannot exclude a zero that lies farther out and within
     |R W^-1|, about 1e-12 (1 + |D|), of a zero that the search returned twice.
@@ -46,7 +46,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     half, squared = slowest @ damping @ slowest / 2, slowest @ stiffness @ slowest
     if squared <= half**2:
         return None
-    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # not at a zero, which it may be next to
+    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # next to a zero, but not at it
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
         nearest = _nearest(damping, stiffness, shift, inverse, wanted)
@@ -70,11 +70,11 @@ def others_within(
     vectors: Complex[np.ndarray, "n m"],
     extra: float,
 ) -> bool:
-    """Whether all zeros of w^2 + w D + A except these and their conjugates are proved to have |1 + w| < radius.
+    """Whether all zeros of w^2 + w D + A but these and their conjugates have |1 + w| < radius.
 
-    False: not proved.
+    False means: not proved.
     """
-    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as can be
+    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # turned to be as real as possible
     turned /= np.linalg.norm(turned, axis=0)
     count, moved = len(w), turned * w
     x, xt, xtt = (np.hstack([part.real, part.imag]) for part in (turned, moved, moved * w))
@@ -88,7 +88,7 @@ def others_within(
     if not np.linalg.norm(left_over @ back) <= UNPROVED * (1 + np.linalg.norm(damping)):
         return False
     middle = (middle + middle.T) / 2
-    first, second = np.split(xt @ back, 2, axis=1)  # the two parts of L; the second has the factor w
+    first, second = np.split(xt @ back, 2, axis=1)  # L(w) = first + w second
     first_rest, second_rest = np.split(stiffness @ (x @ back), 2, axis=1)
     mass = np.eye(len(damping)) - _both(first @ middle, second)
     damping = damping + _both(first_rest @ middle, second) + _both(first @ middle, second_rest)
@@ -106,14 +106,14 @@ def _both(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _positive(matrix: np.ndarray) -> bool:
-    """Whether it is positive definite by more than rounding usually is."""
+    """Whether the matrix is positive definite by a margin above the usual rounding."""
     interruption.check()
     matrix[np.diag_indices(len(matrix))] -= len(matrix) * np.finfo(float).eps * np.linalg.norm(matrix)
     return lapack.cholesky(np.asfortranarray(matrix))
 
 
 def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np.ndarray], np.ndarray]:
-    """Vectors to Q(shift)^-1 times them."""
+    """The map v -> Q(shift)^-1 v."""
     matrix = np.array(stiffness + shift * damping, order="F")
     matrix[np.diag_indices(len(matrix))] += shift**2
     factors = lu_factor(matrix, overwrite_a=True, check_finite=False)
@@ -123,7 +123,7 @@ def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np
 def _nearest(
     damping: Square, stiffness: Square, shift: complex, inverse: Callable[[np.ndarray], np.ndarray], wanted: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The zeros nearest to the shift that are above the real line, with their vectors, outermost first."""
+    """The zeros above the real line that are nearest to the shift, with their vectors, outermost first."""
     n = len(damping)
 
     def solve(state: np.ndarray) -> np.ndarray:

@@ -19,10 +19,10 @@ class ConvexLoss:
         value: l(f, y).
         slope: l', its derivative in f.
         curvature: l'', used in Newton's method only.
-        smoothness: b; a bound on l'' is one, as l is not negative.
-        minimisers: the ends of an interval of f, rounded to its inside, in which l is 0; None: l is nowhere 0. With
-            it b must be a Lipschitz constant of l'.
-        accepts: what labels must be, in words; `labels`: whether these are.
+        smoothness: b; a bound on l'' will do, since l is not negative.
+        minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If it is
+            given, b must be a Lipschitz constant of l'.
+        accepts: what labels must be, in words; `labels` tells whether given labels are that.
     """
 
     name: str
@@ -79,7 +79,7 @@ def huber(delta: float) -> ConvexLoss:
 
 
 def band(width: float) -> ConvexLoss:
-    """Half the square of what |f - y| is above the width."""
+    """Half the square of |f - y| - width, and 0 within the width."""
 
     def ends(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(np.nextafter(y - width, np.inf), y), np.maximum(np.nextafter(y + width, -np.inf), y)
@@ -98,7 +98,7 @@ WITH_A_NUMBER = {"huber": huber, "band": band}
 
 
 def loss_of(name: str) -> ConvexLoss:
-    """A loss by its name: squares, logistic, hinge (the squared one), huber:DELTA or band:WIDTH.
+    """A loss by its name: squares, logistic, hinge (squared hinge), huber:DELTA or band:WIDTH.
 
     Raises:
         ValueError: another name, or a number that is not positive and finite.

@@ -23,7 +23,7 @@ from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.regime import Regime, checked_rounds
 
 NEWTON = 100  # steps of Newton's method at most
-PRECISE = 1e-13  # relative: the largest decrease of the minimum by the last step
+PRECISE = 1e-13  # the largest relative decrease by the last step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,13 +55,13 @@ class ConvexRegime(Regime):
 
     @property
     def eta_limit(self) -> float:
-        """1/L = 1 / (b max_c |H_cc|): the eta_local below which, with eta_global at most 1, `bound` holds."""
+        """1/L = 1 / (b max_c |H_cc|): `bound` holds for eta_local below this and eta_global at most 1."""
         largest = self.loss.smoothness * float(self._clients.values.max())
         return 1 / largest if largest else np.inf
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The warning that no bound holds at these steps, with the steps at which one does; None: no warning."""
+        """The warning that `bound` does not hold at these steps, with steps at which it does; None: it holds."""
         if self.setup.eta_local < self.eta_limit and self.setup.eta_global <= 1:
             return None
         setup = self.setup
@@ -71,7 +71,7 @@ class ConvexRegime(Regime):
         )
 
     def total_loss(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """F(f(t)), the sum of the samples' losses at the global model, of rounds' shape.
+        """F(f(t)), the sum of the samples' losses at the global model, in the shape of `rounds`.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -83,9 +83,9 @@ class ConvexRegime(Regime):
         return self.loss.value(outputs, self._labels).sum(axis=(1, 2)).reshape(np.shape(rounds))
 
     def mean_loss(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-        """What `bound` bounds: the mean over the first rounds and their local steps of the sum of the clients' losses.
+        """The mean, over the first rounds and their local steps, of the sum of the clients' losses; `bound` bounds it.
 
-        Each client's is that of its own model before the step. Raises: as `bound`.
+        A client's loss is that of its own model before the step. Raises: as `bound`.
 
         Args:
             rounds: how many of the first rounds, at least 1.
@@ -96,14 +96,14 @@ class ConvexRegime(Regime):
         return float(total) / (count * self.setup.local_steps)
 
     def bound(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-        """The largest that `mean_loss` can be: min_alpha [...] / (1 - eta_l L), without a round being run.
+        """An upper bound of `mean_loss`, min_alpha [...] / (1 - eta_l L), for which no round is run.
 
         Args:
             rounds: how many of the first rounds, at least 1.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: rounds below 1; steps that it does not cover.
+            ValueError: rounds below 1; steps for which the bound does not hold.
         """
         if self.step_warning:
             raise ValueError(self.step_warning)
@@ -131,7 +131,7 @@ class ConvexRegime(Regime):
                 gradient = ridge * s + root.T @ self.loss.slope(at, y)
                 hessian = ridge * np.eye(len(s)) + root.T @ (self.loss.curvature(at, y)[:, None] * root)
                 step, length = np.linalg.solve(hessian, gradient), 1.0
-                fall = gradient @ step  # at most twice the largest decrease by a step, near the minimum
+                fall = gradient @ step  # near the minimum at most twice the largest decrease by a step
                 if fall <= PRECISE * now:
                     break
                 while length > 1e-6 and objective(s - length * step, f, y) > now - 0.1 * length * fall:
@@ -152,12 +152,12 @@ class ConvexRegime(Regime):
         return self._run(self._labels - initial, t)[0]
 
     def _run(self, start: Float[np.ndarray, "n C"], t: np.ndarray) -> tuple[Float[np.ndarray, "T n C"], float]:
-        """The coefficients at these rounds, and the losses of all local steps before the last of them, summed."""
+        """The coefficients at these rounds, and the sum of the losses of all local steps before the last round."""
         setup, members = self.setup, self._clients.members
         blocks = [self.gram[np.ix_(owned, owned)] for owned in members]
         alpha, total, coefficients = np.zeros_like(start), 0.0, np.empty((len(t), *start.shape))
         last = int(t.max(initial=0))
-        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
             for now in range(last + 1):
                 coefficients[t == now] = alpha
                 if now == last:

@@ -1,4 +1,4 @@
-"""Random rounds of methods whose clients remember: each drawn client adds a linear map of residual and memories.
+"""Random rounds of methods whose clients have memories: each drawn client adds a linear map of residual and memories.
 
 Let z = (r, m), where m are the clients' memories, one entry for each of their samples. A round of a cohort S takes z to
 A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A
@@ -26,23 +26,23 @@ Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 
 @dataclass(frozen=True, eq=False)
 class DrawnRound:
-    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; the owner of a row decides its own map."""
+    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row is of its sample's client."""
 
-    always: Map  # the move, whoever is drawn
-    moves: Map  # each drawn client's contribution to it at its own samples
-    changes: Map  # and to its memory
+    always: Map  # the move that does not depend on who is drawn
+    moves: Map  # each drawn client's contribution to the move at its own samples
+    changes: Map  # each drawn client's change of its memory
     shared: Map  # each client's contribution to the move at all samples, times its weight
-    drift: Map  # by how much a unit of local steps lowers each sample's residual because of the memories
-    noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and its memory
+    drift: Map  # how much a unit of local steps lowers each sample's residual through the memories
+    noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and memory
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
     owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # clients that are drawn, without replacement
-    jump: float | None = None  # factor of noise on the mean in the residual; None: the server would remember it
-    given: tuple[int, ...] = ()  # the participants, where they are not drawn
+    jump: float | None = None  # factor of noise on the mean in the residual; None: the server remembers it
+    given: tuple[int, ...] = ()  # the participants, if they are not drawn
 
     @cached_property
     def clients(self) -> int:
-        """How many there are."""
+        """Number of clients."""
         return int(self.owner.max()) + 1
 
     @cached_property
@@ -54,31 +54,32 @@ class DrawnRound:
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "2n 2n"]:
-        """Move and change of the memories in the mean over the draws."""
+        """The mean, over the draws, of the move and of the change of the memories."""
         always = np.concatenate([self.always, np.zeros_like(self.always)])
         return self._summed(self.chance) + always
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
-        """A multiple of the sum of the clients' contributions to the move, then to the memories."""
+        """`times` the sum of the clients' contributions, first to the move, then to the memories."""
         own = times[self.owner][:, None]
         shared = times @ self.weights_of_clients * self.shared
         return np.concatenate([own * self.moves + shared, own * self.changes])
 
     @cached_property
     def weights_of_clients(self) -> Float[np.ndarray, " N"]:
-        """Each client's weight of the map that all share."""
+        """Each client's weight in the shared map."""
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
-        """The covariance of move and change over the draws of a round, where E z z^T = second before it.
+        """The covariance of move and change over the draws of a round, with E z z^T = second before it.
 
-        With Y the rows of own maps and w P the shared ones, sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T keeps the
-        entries of Y Z Y^T of one client's rows, and the mixed terms are rows of Y Z P^T times their client's weight.
+        Let Y have the rows of the clients' own maps, and P be the shared map. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c
+        P)^T has the entries of Y Z Y^T between rows of the same client, and its mixed terms are rows of Y Z P^T times
+        the weight of the row's client.
         """
         clients, s = self.clients, self.cohort
         if self.given or s == clients:
             return np.zeros_like(second)
-        p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # with which a client and a pair are drawn
+        p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # chances of a client and of a pair
         own, owner, n = np.concatenate([self.moves, self.changes]), np.tile(self.owner, 2), len(self.owner)
         met = own @ second
         drawn = met @ own.T
@@ -94,7 +95,7 @@ class DrawnRound:
         return drawn
 
     def in_the_mean(self, pull: float) -> LinearRound:
-        """The round in the mean over the draws."""
+        """The mean of the round over the draws."""
         n = len(self.always)
 
         def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
@@ -120,14 +121,14 @@ class DrawnMoments:
         return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """The contribution of a round's draws to the covariance, where E z z^T = second before the round."""
+        """The contribution of a round's draws to the covariance, with E z z^T = second before the round."""
         if self.noise.nothing_drawn:
             return np.zeros_like(second)
         second = second[np.ix_(self.known, self.known)]
         return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
 
     def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
-        """The covariance of moves and changes of the memories by the batches of the drawn clients."""
+        """The covariance of moves and of changes of the memories that the drawn clients' batches cause."""
         added, n, drawn = np.zeros_like(second), self._n, self.drawn
         if self.noise.batch is None:
             return added
@@ -146,11 +147,11 @@ class DrawnMoments:
 
     @cached_property
     def known(self) -> np.ndarray:
-        """Where the samples' residuals and the memories stand."""
+        """The positions of the samples' residuals and of the memories in the state."""
         return np.concatenate([np.arange(self._n), len(self.gram) + np.arange(self._n)])
 
     def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
-        """What moves and changes of the memories do to residuals and memories."""
+        """The change of residuals and memories by moves and by changes of the memories."""
         return np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
 
 
@@ -185,7 +186,7 @@ class DrawnMemoryRegime(RandomRegime):
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        return np.array([self.drawn.jump, 0.0])  # the memories are of what clients met, without the noise
+        return np.array([self.drawn.jump, 0.0])  # memories are of what clients have seen, without the noise
 
     def _size(self, points: int) -> int:
         return points + self.problem.n  # memories are kept as coefficients
@@ -227,7 +228,7 @@ class DrawnMemoryRegime(RandomRegime):
 def drawn_memory_regime(
     mean: LinearRegime, blocks: Blocks, drawn: DrawnRound, batch: int | None, gaussian: float
 ) -> DrawnMemoryRegime:
-    """The regime of a method's drawn clients; `mean` is its round with all of them.
+    """The regime of a method with drawn clients; `mean` is its round with all clients.
 
     Raises:
         ValueError: noise on the mean that the server would remember.

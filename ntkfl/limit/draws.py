@@ -1,4 +1,4 @@
-"""The draws of rounds: cohorts and batches, at random, or every choice of one round with its chance."""
+"""The draws of rounds, cohorts and batches: at random, or every choice of a round with its probability."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Scale = Float[np.ndarray, "k m"]  # factors of each sample's gradient in a step,
 class Draws:
     """The cohort of a round and the batches of its clients, for each of some runs."""
 
-    noise: Noise  # the noise that these are draws of
+    noise: Noise  # the noise that is drawn
     taking: Bool[np.ndarray, "N m"]  # whether the client is drawn
     batches: Callable[[int], Iterator[Scale]]  # (client) -> its batches, step by step
 
     @classmethod
     def at_random(cls, noise: Noise, runs: int, outputs: int, rng: np.random.Generator) -> Draws:
-        """Draws of independent runs; all outputs of a run have the same."""
+        """Draws of independent runs; all outputs of a run share their draws."""
         given, count = noise.blocks.given, len(noise.blocks.clients.members)
         taking = np.zeros((count, runs), bool)
         if given:
@@ -50,7 +50,7 @@ class Draws:
 
     @classmethod
     def every(cls, noise: Noise, columns: int) -> Iterator[tuple[float, Draws]]:
-        """Each choice of cohort and batches and its chance, the same for that many runs."""
+        """Each choice of cohort and batches with its probability, the same choice for `columns` runs."""
         members = noise.blocks.clients.members
         cohorts = [noise.blocks.given] if noise.blocks.given else list(combinations(range(len(members)), noise.cohort))
         for cohort in cohorts:
@@ -77,9 +77,9 @@ class Draws:
     def displacements(
         self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None, *, mean: bool = False
     ) -> Float[np.ndarray, "n m"]:
-        """Each drawn client's displacement on its batches, 0 of the others; `drift` as in `DrawnRound`.
+        """Each drawn client's displacement on its batches, 0 for the other clients; `drift` as in `DrawnRound`.
 
-        In the `mean` of the batches each step takes all samples, which is not so of shuffled passes.
+        For the `mean` over batches each step takes all samples, except in shuffled passes.
         """
         blocks, pull = self.noise.blocks, self.noise.pull
         if self.noise.batch is None and drift is None:
@@ -105,7 +105,7 @@ def choices(noise: Noise) -> int:
     ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
     if given:
         return prod(ways[client] for client in given)
-    sums = [1] + [0] * noise.cohort  # elementary symmetric sums of the ways of the clients so far
+    sums = [1] + [0] * noise.cohort  # elementary symmetric sums of the clients' numbers of choices so far
     for way in ways:
         for size in range(noise.cohort, 0, -1):
             sums[size] += way * sums[size - 1]

@@ -1,7 +1,7 @@
-"""How much a round that remembers one vector can make of an error: by its resolvent on a circle about all eigenvalues.
+"""How far a round that remembers one vector can amplify an error, by its resolvent on a circle around all eigenvalues.
 
-An error of the residual is answered by T(w)^-1, T(w) = k H + s w (w + p) / (w + b), w = z - 1. The j-th power of the
-round map is an integral over |z| = R, so that a bound of T(w)^-1 there bounds every power.
+The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The j-th
+power of the round map is an integral over |z| = R, so that a bound of T(w)^-1 there bounds every power.
 """
 
 from collections.abc import Callable
@@ -15,24 +15,24 @@ from ntkfl import interruption
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes
 
-ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # at which T is turned, to see that its numerical range leaves 0 out
+ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # T is turned by these, to see that its numerical range does not contain 0
 TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 FIRST_ARCS, MOST_ARCS = 8, 4000  # arcs of the upper half of the circle
 CHANGE = 0.3  # largest change of the bound within an arc
 
 
 class LocalErrors(NamedTuple):
-    """What is wrong with a client's computed local steps, the worst over the clients; norms are spectral."""
+    """The errors of a client's computed local steps, the largest over the clients; norms are spectral."""
 
     product: float  # error of a product with H, over the norm of the factor
     size: float  # at least |H|
     response: float  # error of the response u(H_D)
-    blocks: float  # distance of V diag(q) V', and of each q, from H_cc
+    blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
 
 
 class Wobble(NamedTuple):
-    """How far the exact s, p and b may be from the computed ones: s relatively."""
+    """How far the exact s, p and b may be from the computed ones; for s the distance is relative."""
 
     scale: float
     zero: float
@@ -44,8 +44,8 @@ class Feedback:
     """A round with the move v, whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
 
     Here d and f are the errors of a round in the residual and in the memory, E = s (kept + ahead z)/(w + b) and T(w) v
-    = (1 - w s passed/(w + b)) d + w E f. Where `ahead` is not 0 the move is `ahead` times the new memory as it is
-    computed, with its error f, and d is the error beside that.
+    = (1 - w s passed/(w + b)) d + w E f. If `ahead` is not 0, the move contains `ahead` times the new memory as
+    computed, with its error f; d is then the remaining error.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
@@ -63,9 +63,9 @@ class Feedback:
 
 
 class Gains(NamedTuple):
-    """Upper bounds of the accumulated errors of all rounds so far, each for errors whose norms sum to 1.
+    """Upper bounds of the accumulated errors after all rounds so far, for errors whose norms sum to 1.
 
-    The first two are of the residual's norm, by errors of the residual and of the memory, the others of the
+    The first two bound the residual's norm, for errors of the residual and of the memory; the other two bound the
     coefficients' (e' H e)^(1/2).
     """
 
@@ -98,12 +98,12 @@ class Gains(NamedTuple):
         most, top = len(clients.members) * own, sum(float(own[owned].max()) for owned in clients.members)
 
         def least(angle: float) -> tuple[float, float]:
-            """A bound of 1 / |(A + delta)^-1| from below, A = k s^-1/2 H s^-1/2, and |delta|."""
+            """A lower bound of 1 / |(A + delta)^-1| with A = k s^-1/2 H s^-1/2, and a bound of |delta|."""
             w = radius * np.exp(1j * angle) - 1
             delta = w * (w + p) / (w + b)
             turned = TURNS @ np.stack([delta.real, delta.imag])
             lows = turned.min(axis=1)
-            back = TURNS[:, 0] < 0  # where A counts against
+            back = TURNS[:, 0] < 0  # turns for which A lowers the bound
             cosines = TURNS[back, 0]
             lows[back] = np.maximum((turned[back] + cosines[:, None] * most).min(axis=1), lows[back] + cosines * top)
             return float(lows.max()) - abs(w) * moved, float(np.abs(delta).max()) + abs(w) * moved
@@ -143,5 +143,5 @@ class Gains(NamedTuple):
             ]
             energy *= slant
             totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
-        # an error of the start is one of a round before the first
+        # an error of the start counts as an error of a round before the first
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))

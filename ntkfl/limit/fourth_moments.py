@@ -21,11 +21,11 @@ from ntkfl.memory import require
 if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
-WORK = 1e10  # products of numbers that a round may take
+WORK = 1e10  # most multiplications in a round
 
 
 def require_few(noise: Noise, size: int) -> None:
-    """Refuse states of which the choices of a round are too many to be gone through."""
+    """Refuse a round with too many choices to enumerate."""
     require("the fourth moments of random rounds", lambda size: 40.0 * size**4, hint=ESTIMATE, size=size)
     count = choices(noise)
     if 4.0 * count * size**5 > WORK:
@@ -45,19 +45,19 @@ class FourthMoments:
 
     @classmethod
     def start(cls, states: Float[np.ndarray, "s C"]) -> FourthMoments:
-        """The moments of states that are known."""
+        """The moments of known states."""
         second = states @ states.T
         return cls(second, np.multiply.outer(second, second), states.shape[1])
 
     def after(
         self, maps: Sequence[tuple[float, Float[np.ndarray, "s s"]]], added: Float[np.ndarray, "s s"] | None
     ) -> FourthMoments:
-        """After a round that is one of these maps, with its chance, and adds Gaussian noise of this covariance."""
+        """The moments after a round: `maps` have probabilities, and Gaussian noise has the covariance `added`."""
         second, fourth = np.zeros_like(self.second), np.zeros_like(self.fourth)
         for chance, step in maps:
             interruption.check()
             mapped = self.fourth
-            for _ in range(4):  # the first axis each time, which becomes the last
+            for _ in range(4):  # each time the first axis, which becomes the last
                 mapped = np.tensordot(mapped, step, (0, 1))
             fourth += chance * mapped
             second += chance * step @ self.second @ step.T

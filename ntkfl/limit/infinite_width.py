@@ -1,4 +1,4 @@
-"""Federated training at infinite width: outputs, predictions and movement at any round for one eigendecomposition."""
+"""Federated training at infinite width: outputs, predictions and movement at any round from one eigendecomposition."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _CHUNK = 64  # rounds evaluated by one matrix product
 def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], target: float) -> int:
     """First t with |r(t)|_F <= target, up to the rounding of this comparison.
 
-    r(t+s) - r(t) = -outward (energy g_s d^t w), whose norm is at most gain |energy g_s d^t w|. This bound grows with s;
-    the rounds for which it keeps the residual above the target are skipped, all others are evaluated. Every mode must
-    have 0 <= rho nu < 2.
+    r(t+s) - r(t) = -outward (energy g_s d^t w), with norm at most gain |energy g_s d^t w|. This bound grows with s.
+    Rounds in which it keeps the residual above the target are skipped; all others are evaluated. Every mode must have 0
+    <= rho nu < 2.
 
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
@@ -36,7 +36,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
     size, pace = np.linalg.norm(w, axis=1), np.minimum(x, 2 - x)
     start = None if modes.start is None else np.linalg.norm(modes.start @ initial, axis=1)
 
-    def still_above(t: int) -> bool:  # where the modes span the residual, gain_min |d^t z| bounds it from below
+    def still_above(t: int) -> bool:  # if the modes span the residual, gain_min |d^t z| bounds it from below
         return start is not None and least * float(np.linalg.norm(decay(pace, t) * start)) > target * (1 + 1e-6)
 
     t = _last_true(still_above)
@@ -49,7 +49,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
         left, slack = gain * np.abs(decay(x, t + _CHUNK - 1)) * size, float(norms[-1] - target) * (1 - 1e-6)
 
         def out_of_reach(s: int, left=left, slack=slack) -> bool:
-            sums = np.where(x <= 1, geometric_sum(modes.nu, modes.rho, s), modes.rho)  # (1 + |d|) / nu where d < 0
+            sums = np.where(x <= 1, geometric_sum(modes.nu, modes.rho, s), modes.rho)  # if d < 0, (1 + |d|) / nu
             return float(np.linalg.norm(modes.energy * sums * left)) < slack
 
         t += _CHUNK + _last_true(out_of_reach)
@@ -69,7 +69,7 @@ def _rest(modes: RoundModes, initial: np.ndarray) -> np.ndarray:
 
 
 def _last_true(holds: Callable[[int], bool]) -> int:
-    """Largest s <= 2^53 up to which a predicate that turns false once still holds; 0 if it is false at 1."""
+    """The largest s <= 2^53 at which a predicate holds that turns false once and stays false; 0 if it is false at 1."""
     high = 1
     while high < EXACT_INTEGERS and holds(high):
         interruption.check()
@@ -80,7 +80,8 @@ def _last_true(holds: Callable[[int], bool]) -> int:
 class StepLimits(NamedTuple):
     """The steps below which the dynamics are stable.
 
-    eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, when no server step contracts every residual.
+    eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, since then no server step contracts every
+        residual.
     eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
     """
 
@@ -93,17 +94,16 @@ class KernelRegime(Regime):
     """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
 
     The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
-    eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network has in
-    the mean. Everything is float64. Rounding enters at the eigendecomposition, about n eps for every round that a mode
-    lasts, as in the recursion. It is larger at eta_local q = 2 with an even K, and near it, where f_K(q) is rounding
-    noise.
+    eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given, the mean of a wide network's outputs.
+    Everything is float64. Rounding enters with the eigendecomposition: about n eps for every round that a mode lasts,
+    as in the recursion. At and near eta_local q = 2 with an even K it is larger, since f_K(q) is rounding noise there.
     """
 
     def at(self, setup: Setup) -> KernelRegime:
-        """The same data and Gram matrix under other steps, for sweeps: decompositions are used again.
+        """The regime of the same data and Gram matrix with other steps, for sweeps; decompositions are shared.
 
-        The decomposition of the clients' blocks is always used again, that of the round where eta_local and local_steps
-        stay. It does not warn of steps beyond the limit: `stable` and `step_warning` say so.
+        The decomposition of the clients' blocks is always shared, that of the round if eta_local and local_steps are
+        the same. Nothing warns of steps beyond the limit; ask `stable` or `step_warning`.
 
         Args:
             setup: the steps.
@@ -117,7 +117,7 @@ class KernelRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "n n"]:
-        """M, which takes the residual of one round to that of the next."""
+        """M, the map from a round's residual to the next round's."""
         return np.eye(self.problem.n) - self._rho * self._clients.apply(self._response, self.gram).T
 
     @cached_property
@@ -132,7 +132,7 @@ class KernelRegime(Regime):
 
     @property
     def rate(self) -> float:
-        """Spectral radius of M: the contraction per round of r^T H^{-1} r (its root; the Euclidean norm may grow)."""
+        """Spectral radius of M: the contraction per round of (r^T H^{-1} r)^(1/2); the Euclidean norm may grow."""
         return float(np.abs(self.spectrum).max())
 
     @property
@@ -150,10 +150,10 @@ class KernelRegime(Regime):
     def step_warning(self) -> str | None:
         """The sentence that says how the steps pass the stability limit and what the limits are; None if they do not.
 
-        A residual that stays for ever because H is singular is no matter of the steps.
+        A residual that stays for ever because H is singular causes no warning.
         """
         setup, below = self.setup, self._local_limit()
-        if setup.eta_local < below and setup.eta_global <= 1:  # enough for any H, by X.3: no decomposition needed
+        if setup.eta_local < below and setup.eta_global <= 1:  # stable for any H by X.3, without a decomposition
             return None
         remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
         setting = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
@@ -170,7 +170,7 @@ class KernelRegime(Regime):
         )
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None) -> int:
-        """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise on the way; no round is passed over unseen.
+        """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise before; no round that could be the first is skipped.
 
         Args:
             eps: share of the first residual, positive.
@@ -185,7 +185,7 @@ class KernelRegime(Regime):
         )
 
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: fl-ntk/X.1.
+        """y^{(k)}(t), k = 0..K: each sample's output by the model of its own client, (K+1, n[, C]). Source: fl-ntk/X.1.
 
         Args:
             t: the round, from 0.

@@ -1,4 +1,4 @@
-"""A method's rounds with their error bounds, kept in a file from which a killed run goes on."""
+"""A method's rounds with their error bounds, saved in a file, from which a killed run is continued."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported one
-ROWS = 16  # rows of the kernel that tell it from others; kernels by landmarks share rows of common landmarks
+ROWS = 16  # rows of the kernel in the mark; kernels of one method with common landmarks share some rows
 
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A method from a residual to the rounds that are reported."""
+    """A run of a method, from an initial residual to the rounds that are reported."""
 
     regime: MatrixFreeRegime
-    rounds: np.ndarray  # whose results are reported
+    rounds: np.ndarray  # the rounds that are reported
     initial: np.ndarray  # the residual before the first round; the labels where the run has a file
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
-    proved: bool = False  # whether a run whose errors have no bound is refused by a ValueError
+    proved: bool = False  # whether a run without proved error bounds raises a ValueError
     file: Path | None = None  # the file; read first where it exists
-    said: str = ""  # what tells the run from others of the same data and kernel
+    said: str = ""  # tells the run from others with the same data and kernel
     progress: Callable[[int], None] = lambda done: None  # called with the number of steps done
 
     @cached_property
     def _kept(self) -> tuple[str, dict[str, np.ndarray]]:
-        """This run's mark, and the content of its file."""
+        """The run's mark, and the content of its file."""
         if self.file is None:
             return "", {}
         mark = self._mark()
@@ -52,28 +52,28 @@ class KeptRun:
 
     @cached_property
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
-        """The error bounds; None where nothing is proved and the caller does not need a proof."""
+        """The error bounds; None if nothing is proved and `proved` is False."""
         with nullcontext() if self.proved else suppress(ValueError):
             return self.regime._carried(self._last), self.regime._margins
         return None, None
 
     @cached_property
     def _series(self) -> Series | None:
-        """The series that replaces rounds where it takes fewer products; its errors are bounded."""
+        """The series that replaces rounds if it takes fewer products; its errors are bounded."""
         margins = self._bounds[1]
         return None if margins is None else self.regime._series(self.rounds, margins.largest)
 
     def require_own_file(self) -> None:
-        """Raise a ValueError where the file belongs to another run or to none; this works out no bound."""
+        """Raise a ValueError if the file belongs to another run or to none; no error bound is computed for this."""
         _ = self._kept
 
     @cached_property
     def steps(self) -> int:
-        """How many rounds, or terms of a series, the run has; this works out its error bounds."""
+        """The number of rounds, or of terms of a series; this computes the run's error bounds."""
         return self._last if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:
-        """The rounds that are reported, with bounds where they are proved."""
+        """The rounds that are reported, with error bounds where these are proved."""
         mark, kept = self._kept
         if self._series is not None:
             return (yield from self._powers(self._series, kept, mark))
@@ -120,7 +120,7 @@ class KeptRun:
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:
-        """The mark by which a file of another run is refused; it has some rows of the kernel."""
+        """The mark, with some rows of the kernel, by which a file of another run is refused."""
         digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):

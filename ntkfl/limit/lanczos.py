@@ -9,7 +9,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from ntkfl import interruption
 
-EXHAUSTED = 1e-12  # relative to |T|: a smaller step means that the space is exhausted
+EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> "list[Lanczos]":
-        """A run from each start, whose products are taken together; it is shorter where the space is exhausted.
+        """A run from each start; the runs share products, and a run is shorter if its space is exhausted.
 
-        Every vector is made orthogonal to all before, twice.
+        Every vector is made orthogonal to all earlier vectors, twice.
         """
         count, n = starts.shape[1], len(starts)
         steps = min(steps, n)
@@ -63,14 +63,14 @@ class Lanczos:
 
     @property
     def pairs(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
-        """The eigenvalues of T, ascending, and its eigenvectors, a column each."""
+        """The eigenvalues of T, ascending, and its eigenvectors as columns."""
         return eigh_tridiagonal(self.diagonal, self.beside)
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Nodes and weights of Gauss's rule, and of Lobatto's, which has low and high as nodes.
 
-        All eigenvalues of T lie between low and high. If the even derivatives of the function are at least 0, the first
-        value is at most the integral and the second at least.
+        All eigenvalues of T lie between low and high. If the even derivatives of the function are at least 0, the
+        integral is at least Gauss's value and at most Lobatto's.
 
         Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
         """

@@ -19,20 +19,20 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.regime import Regime
 from ntkfl.memory import require
 
-DENSE = 2000  # rows of a round map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
-SMALL = 150  # rows of a round map whose eigenvalues cost no more than a few Cholesky factors of half as many rows
-SEARCHED, CLOSE = 800, 1e-9  # rows of a round map whose largest server rate is searched for, and how closely
+DENSE = 2000  # most rows of a round map all of whose eigenvalues are computed; beyond, only the largest are
+SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
+SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map whose largest server rate is searched for; how closely
 # restarts of that search, and vectors that it keeps; it does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # that are counted one by one
-KEPT, HELD = 8, 2**24  # responses of the clients that are kept, and numbers of a matrix for each of them
-ALIKE = 8 * np.finfo(float).eps  # by which two responses differ at most that are the same one times server rates
-UNEVEN, AT_ONCE = 1e4, 64  # condition of a basis of modes that is used, and rounds of which the residuals are summed up
+KEPT, HELD = 8, 2**24  # most responses of the clients that are kept, and most numbers in a response's matrix
+ALIKE = 8 * np.finfo(float).eps  # most by which two responses differ that are equal up to the server rate
+UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds whose residuals are summed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualModes:
-    """Rounds in coordinates where every mode of the residual goes its own way: r = basis a, a = inverse r.
+    """Rounds in coordinates in which the modes of the residual do not mix: r = basis a, a = inverse r.
 
     The state of a mode is its entry of a and its entries of the memory; `maps` takes it to the state of the next round.
     """
@@ -61,7 +61,7 @@ class ResidualModes:
 
 @dataclass(eq=False)
 class ClientsResponse:
-    """A response of the clients, P, and its decompositions, which every server shares."""
+    """A response P of the clients and its decompositions, which do not depend on the server."""
 
     share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
     nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
@@ -70,7 +70,7 @@ class ClientsResponse:
 
 
 def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
-    """The maps of a mode's residual and memory, for eigenvalues of P^(1/2) H P^(1/2)."""
+    """The map of each mode's residual and memory in a round, from the eigenvalues of P^(1/2) H P^(1/2)."""
     assert round.server is not None
     columns = []
     for unit in np.eye(1 + round.memory):
@@ -84,14 +84,15 @@ def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.n
 class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
-    The state is the residual r(t) = y - y(t) with what server and clients remember, each of n coefficients; a round is
-    a linear map of it, `round_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
+    The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
+    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each.
 
     Args:
         method: its name.
         round: one round of it.
-        step_factors: factors on eta_local in each local step; (): 1 in all.
-        at_server_rate: the same at another server rate, where no formula has its limit and the method has one.
+        step_factors: factors on eta_local in each local step; (): 1 in all steps.
+        at_server_rate: the same regime at another server rate; None if a formula gives its limit, or if the method has
+            no server rate.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -109,7 +110,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
-        """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: fl-ntk/X.2."""
+        """Eigenvalues of H u(H_D), ascending; None if they do not decide the spectrum. Source: fl-ntk/X.2."""
         if self.round.response is None:
             return None
         own = self._mean_response
@@ -122,7 +123,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def _mean_response(self) -> ClientsResponse:
-        """The clients' response; regimes with one list `_responses` have one if they differ at the server alone."""
+        """The clients' response; regimes that share a list `_responses` share it if only their servers differ."""
         share, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
             if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
@@ -133,10 +134,10 @@ class LinearRegime(Regime):
 
     @cached_property
     def modes(self) -> ResidualModes | None:
-        """Where all that a round has is the clients' mean displacement P r and a server that combines such vectors.
+        """The modes of a round whose server combines mean displacements P r of the clients; None for other rounds.
 
-        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i goes as if H P were its
-        eigenvalue. None where P is not positive, or its roots are too far apart for float64.
+        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i evolves as if H P were its
+        eigenvalue. None also if P is not positive, or its roots are too far apart for float64.
         """
         if self.round.response is None or self.round.server is None:
             return None
@@ -154,14 +155,14 @@ class LinearRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:
-        """The map of one output's (r, memory) to that of the next round, (s, s); its first n rows are those of r."""
+        """The map of one output's (r, memory) to the next round's, (s, s); its first n rows give r."""
         size = self._size
         require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))
 
     @property
     def _size(self) -> int:
-        """Rows of a state, r and memory."""
+        """Number of rows of a state: r and the memory."""
         return self.problem.n + self.round.memory * self._length
 
     @property
@@ -203,13 +204,13 @@ class LinearRegime(Regime):
             eigenvalues = eigs(
                 operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
             )
-        except ArpackError:  # no convergence: many eigenvalues are nearly as large
+        except ArpackError:  # no convergence, since many eigenvalues are nearly as large
             eigenvalues = self.spectrum
         return float(np.abs(eigenvalues).max())
 
     @property
     def stable(self) -> bool:
-        """Whether every residual goes to 0: the spectral radius is below 1, and not by rounding where H is singular."""
+        """Whether every residual goes to 0: the spectral radius is below 1, by more than rounding if H is singular."""
         if self.unreachable.shape[1]:
             return False
         if self.nu is not None:
@@ -218,10 +219,10 @@ class LinearRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server rate, and the largest eta_local at which clients contract; NaN where none is known.
+        """The largest stable server rate, and the largest eta_local at which clients contract; NaN if unknown.
 
-        Where no formula gives the first, it is a rate below which the rounds are stable and above which they are not,
-        searched for where the state has at most 800 rows. The second is 2 / (max_c |H_cc| + pull): below it every local
+        If no formula gives the server rate, a search finds a rate below which the rounds are stable and above which
+        they are not, for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| + pull): below it every local
         step of a client alone lowers its residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
@@ -233,7 +234,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def _searched_limit(self) -> float:
-        """0 where no rate down to 2^-40 is stable, inf where all up to 2^40 are."""
+        """The largest stable server rate; 0 if no rate down to 2^-40 is stable, inf if all up to 2^40 are."""
         if self.at_server_rate is None or self._size > SEARCHED:
             return float("nan")
         if self.unreachable.shape[1]:
@@ -257,7 +258,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that the rounds are not stable, and what would be; None where nothing grows."""
+        """The sentence that says that the rounds are not stable, and which would be; None if nothing grows."""
         if self.nu is not None:
             grows = self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit
         else:
@@ -276,7 +277,7 @@ class LinearRegime(Regime):
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: rounds that are tried; default 1000000.
+            at_most: the most rounds that are tried; default 1000000.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, a residual that cannot fall so far because
@@ -293,7 +294,7 @@ class LinearRegime(Regime):
         return self._first_round(eps, initial_outputs, counted)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Raise a ValueError if the part of this residual that no weights change is larger than the target.
+        """Raise a ValueError if the part of this residual that no weights can change is larger than the target.
 
         Args:
             initial: the residual r(0), shape (n, C).
@@ -311,7 +312,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def unreachable(self) -> Float[np.ndarray, "n k"]:
-        """Directions of the outputs that no weights change: eigenvectors of H whose eigenvalues are rounding."""
+        """Directions of the outputs that no weights can change: eigenvectors of H whose eigenvalues are rounding."""
         values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
@@ -325,7 +326,7 @@ class LinearRegime(Regime):
         """r(t) and c_t of these rounds."""
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         states = np.empty((2, len(t), *initial.shape))
-        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
                 states[0, t == now], states[1, t == now] = residual, moved
                 interruption.check()

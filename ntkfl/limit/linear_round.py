@@ -1,9 +1,9 @@
 """A round of a federated method that is linear in the weights, written in coefficients of the samples.
 
-Weights move within the span of the samples' features: w = w(0) + sum_i c_i phi_i, so that a displacement, a gradient
-or a control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on its own
-samples and 0 elsewhere; outputs change by H times the coefficients. H_D = blockdiag_c H_cc holds the clients' own
-blocks of H, and a function u(H_D) is given by its values at their eigenvalues q.
+Weights move within the span of the samples' features: w = w(0) + sum_i c_i phi_i. So a displacement, a gradient or a
+control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on its own samples
+and 0 elsewhere; outputs change by H times the coefficients. H_D = blockdiag_c H_cc holds the clients' own blocks of H,
+and a function u(H_D) is given by its values at their eigenvalues q.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ class Blocks:
         clients: the decomposed blocks H_cc.
         eta_local: step on the sum of the client's losses.
         steps: K, full-batch local steps.
-        cohort: clients that each round draws, without replacement; None: all.
-        client_steps: K_c of each client, (N,), where they differ; `steps` is then the largest.
+        cohort: number of clients that each round draws, without replacement; None: all.
+        client_steps: K_c of each client, (N,), if they differ; `steps` is then the largest.
         factors: factors on eta_local in the first, second, ... local step; the last factor serves all later steps; ():
             all 1.
-        given: the clients of the round where they are not drawn; `cohort` is then their number.
+        given: the clients of the round, if they are not drawn; `cohort` is then their number.
     """
 
     gram: Float[np.ndarray, "n n"]
@@ -72,7 +72,7 @@ class Blocks:
         return shares
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """f(q): a client's displacement after its steps is f(H_cc) r_c, where `pull` draws it back to its start.
+        """f(q): a client's displacement after its steps is f(H_cc) r_c, if `pull` draws its model back to the start.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -80,7 +80,7 @@ class Blocks:
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """How far a constant unit gradient moves each sample's client in its steps: f where q is 0.
+        """How far a constant unit gradient moves each sample's client in its steps: f at q = 0.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -88,7 +88,7 @@ class Blocks:
         return self._response(np.full(len(self.gram), pull))
 
     def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
-        """The size of each local step, for each sample's client; 0 when that has finished."""
+        """The size of each local step, for each sample's client; 0 once the client has finished."""
         counts = self._counts
         for k in range(self.steps):
             factor = self.factors[min(k, len(self.factors) - 1)] if self.factors else 1.0
@@ -135,20 +135,20 @@ class LinearRound:
     Args:
         step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
         memory: number of vectors in the memory; all are 0 before the first round.
-        length: of each of them, n unless given.
-        response: the values u(q), where every eigenvalue nu of H u(H_D) gives the round map the eigenvalues
-            `roots(nu)`. Then the spectrum costs a symmetric eigenproblem of size n.
+        length: length of each of these vectors, n unless given.
+        response: the values u(q), if every eigenvalue nu of H u(H_D) gives the round map the eigenvalues `roots(nu)`.
+            The spectrum then costs a symmetric eigenproblem of size n.
         roots: nu (n,) -> (n, 1 + memory).
         limit: the rounds are stable if the largest eigenvalue of H u(H_D) is between 0 and this number.
-        server_rate: a factor that `response` already has; None where the method has none.
-        pull: the strength by which clients are drawn back to where they began: a local step contracts for eta_l (q +
-            pull) < 2. NaN where it is not known.
-        server: (mean, memory) -> (move, memory), combinations by numbers of the memory and of the mean displacement,
-            where clients take plain steps with that pull and send nothing but their displacements. `random_rounds`
-            needs it.
-        outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
-        feedback: how an error propagates in a round that remembers; None where no bound is proved.
-        in_turn: the response of each client, where clients train one after the other.
+        server_rate: a factor that `response` already contains; None if the method has no server rate.
+        pull: the strength that draws clients back to their start: a local step contracts for eta_l (q + pull) < 2. NaN
+            if it is not known.
+        server: (mean, memory) -> (move, memory), linear combinations of the memory and of the mean displacement with
+            constant coefficients. Clients must take plain steps with that pull and send only their displacements.
+            `random_rounds` needs it.
+        outer: for a round without `response`, the symmetric function whose zeros are the outermost eigenvalues.
+        feedback: how an error propagates in a round with a memory; None if no bound is proved.
+        in_turn: the response of each client, if clients train one after the other.
         again: (r, memory, image) -> as `step`, for rounds that save a product by the image, H times the move of the
             round before.
     """
@@ -168,10 +168,10 @@ class LinearRound:
     again: Callable[[Vectors, Memory, Vectors], tuple[Vectors, Memory]] | None = None
 
     def onward(self, residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        """`step` in a run, which has H times its move of the round before; 0 before the first.
+        """`step` in a run; `image` is H times the move of the round before, 0 in the first round.
 
         Args:
-            residual: r.
+            residual: the residual r.
             memory: the memory of the method.
             image: the product from the round before.
 
@@ -182,13 +182,13 @@ class LinearRound:
 
     @property
     def mean_response(self) -> Float[np.ndarray, " n"]:
-        """u(q) at server rate 1, of the clients' mean displacement; of a round with a `response`."""
+        """u(q) at server rate 1, the clients' mean displacement; only a round with a `response` has it."""
         assert self.response is not None
         return self.response if self.server_rate is None else self.response / self.server_rate
 
     @property
     def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
-        """(N, j): outputs and the p parts of the memory, z, go to N z + j times the mean displacement."""
+        """(N, j): a round maps z, the outputs and the p parts of the memory, to N z + j times the mean displacement."""
         assert self.server is not None
         unit = np.eye(2 + self.memory)  # unit vectors of the mean displacement, the outputs and each memory
         move, memory = self.server(unit[:1], tuple(unit[2 + k : 3 + k] for k in range(self.memory)))
@@ -199,11 +199,11 @@ class LinearRound:
 def averaging(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0
 ) -> LinearRound:
-    """The server goes `server_rate` times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
+    """The server's step is `server_rate` times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
 
     Args:
         blocks: the blocks of the data.
-        response: u(q), the mean of the clients' displacements being u(H_D) r.
+        response: u(q); the mean of the clients' displacements is u(H_D) r.
         server_rate: g; None: 1.
         pull: as in `LinearRound`; default 0.
     """
@@ -222,7 +222,7 @@ def averaging(
 def heavy_ball(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float, momentum: float, nesterov: bool
 ) -> LinearRound:
-    """The server keeps v <- b v + mean and goes g v, or g (mean + b v) with Nesterov's momentum.
+    """The server keeps v <- b v + mean; its step is g v, or g (mean + b v) with Nesterov's momentum.
 
     Args:
         blocks: the blocks of the data.
@@ -254,10 +254,10 @@ def heavy_ball(
 
 
 def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, nesterov: bool) -> Feedback:
-    """With V = g u(H_D): z^2 - (1 + b) z + b + nu z for heavy ball, nu ((1 + b) z - b) for Nesterov, over V."""
+    """With V = g u(H_D), over V: z^2 - (1 + b) z + b, plus nu z for heavy ball or nu ((1 + b) z - b) for Nesterov."""
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
-    with np.errstate(divide="ignore"):  # `OuterSpectrum` says where it does not apply
+    with np.errstate(divide="ignore"):  # `OuterSpectrum` tells where it does not apply
         spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
         smallest = values.min()
 

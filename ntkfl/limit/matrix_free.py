@@ -1,4 +1,4 @@
-"""The kernel regime of data sets whose Gram matrix has no room for its eigenvectors: products and clients' blocks."""
+"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products and the clients' blocks."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
     from distributed import Client
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the outermost eigenvalues
-WHOLE = 500  # most samples where a round is decomposed in place of that search
+WHOLE = 500  # most samples for which a round is decomposed in place of that search
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
-QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; a power that is no less is this
-LONGEST = 1e60  # a round's response from which on squares of later products overflow
+QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
+LONGEST = 1e60  # a run stops at responses of this size: squares of later products overflow
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
-DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
+DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
 
 
 def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) -> None:
-    """Refuse a file or a cluster for tiles where there may be none, and both at once.
+    """Refuse a file or a cluster for tiles if the matrix is whole, and both at once.
 
     Raises:
         ValueError: the matrix is whole.
@@ -71,7 +71,7 @@ def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) 
 def tiles_of(
     problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None, cluster: Client | None = None
 ) -> HeldGram | None:
-    """The Gram matrix as `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)` wants it; None: whole.
+    """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)`; None: the matrix is whole.
 
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`. ClusterStopped: as `DaskTiles.on`.
@@ -102,7 +102,7 @@ def tiles_of(
         return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + rounds(n)
 
     def wide() -> bool:
-        """Whether float64 tiles fit."""
+        """Whether tiles of float64 fit the memory."""
         if cluster is not None:
             return has_room(cluster, n, problem.d, "float64")
         return needs("float64", n) <= left_for(needs("float64", n))
@@ -119,10 +119,10 @@ def tiles_of(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MatrixFreeRegime(LinearRegime):
-    """A linear method whose rounds take products with the Gram matrix and the clients' blocks of it, nothing else.
+    """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
 
-    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`skipped_rounds`). What needs
-    every eigenvalue of a large matrix is NaN, or refused with the reason.
+    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`skipped_rounds`). An answer
+    that needs every eigenvalue of a large matrix is NaN, or refused with the reason.
 
     Args:
         work: the clients' blocks and local steps.
@@ -139,13 +139,13 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def nu(self) -> None:
-        """All eigenvalues of a round are not looked for; see `outermost`."""
+        """None: not all eigenvalues of a round are computed; see `outermost`."""
 
     @cached_property
     def outermost(self) -> tuple[Estimate, Estimate] | None:
-        """The smallest and the largest eigenvalue of H u(H_D), a number each; None where they do not decide the rounds.
+        """The smallest and the largest eigenvalue of H u(H_D), a number each; None if they do not decide the rounds.
 
-        The smallest is an interval from 0 where rounding or a search cut short leave it unknown.
+        The smallest is an interval from 0 if rounding, or a search that was cut short, leaves it unknown.
         """
         response = self.round.response
         if response is None or response.min() <= 0 or not response.max() < LONGEST:
@@ -171,13 +171,13 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _noise(self) -> float:
-        """What tiles and rounding may do to an eigenvalue of H u(H_D), in the products and in the clients' blocks."""
+        """How far tiles and rounding, in products and in the clients' blocks, may move an eigenvalue of H u(H_D)."""
         local, most = self._measured.local, self._measured.most
         return most * (local.product + 3 * local.rounded * local.size) + local.size * local.response
 
     @property
     def _largest_at_most(self) -> float:
-        """A bound of the largest eigenvalue of H u(H_D): that of a positive matrix is at most its blocks' together."""
+        """A bound of the largest eigenvalue of H u(H_D): for a positive matrix, the sum over its diagonal blocks."""
         return self._measured.largest
 
     @cached_property
@@ -185,7 +185,7 @@ class MatrixFreeRegime(LinearRegime):
         """The spectral radius of a round, a number; its interval ends at 1 if the smallest eigenvalue is not resolved.
 
         Raises:
-            ValueError: a method whose clients remember, or that is not symmetric in another way.
+            ValueError: a method whose clients remember, or another method without a symmetric map.
         """
         if self.outermost is None or self.round.roots is None:
             raise ValueError(
@@ -196,13 +196,13 @@ class MatrixFreeRegime(LinearRegime):
         roots = self.round.roots(ends)
         sizes = np.abs(roots).max(axis=1)
         least, most = float(sizes[1:3].max()), float(sizes.max())
-        # an eigenvalue is beyond these two by no more than their intervals overlap, which moves a root by at most this
+        # no eigenvalue is beyond these two by more than their errors, which moves a root by at most this
         least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
         return Estimate.between(max(least, 0.0), most, smallest.method)
 
     @property
     def rate(self) -> float:
-        """The spectral radius of a round; NaN where it is not known to a thousandth of its distance from 1."""
+        """The spectral radius of a round; NaN if it is not known to a thousandth of its distance from 1."""
         if self.outermost is None or self.round.roots is None:
             return float("nan")
         estimate = self.rate_estimate
@@ -234,7 +234,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def has_ritz(self) -> bool:
-        """Whether a server combines mean displacements whose response is positive, so that it has a root."""
+        """Whether the server combines mean displacements of a positive response, which has a root."""
         averages = self.round.response is not None and self.round.server is not None
         return averages and bool(self.round.mean_response.min() > 0)
 
@@ -242,7 +242,7 @@ class MatrixFreeRegime(LinearRegime):
     def ritz(self) -> RitzRounds:
         """The labels' Krylov space of this local work, where `has_ritz`; the same for every server."""
         response = self.round.mean_response
-        key = response.astype(np.float32).tobytes()  # divided by the server rate, it is the same up to rounding
+        key = response.astype(np.float32).tobytes()  # the same for every server rate, up to rounding
         if key not in self._spaces:
             root = np.sqrt(response)
             self._spaces[key] = RitzRounds.of(
@@ -255,17 +255,17 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def modes(self) -> None:
-        """They are those of a whole matrix; see `ritz`."""
+        """None: only a whole matrix has them; see `ritz`."""
 
     @property
     def likely_stable(self) -> bool:
-        """Whether no Ritz value, nor its residual, is beyond the limit: a search's answer, and no proof."""
+        """Whether every Ritz value plus its residual is within the limit: good for a search, and no proof."""
         rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         return bool(rate * self.ritz.largest < self.round.limit)
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which no residual grows, NaN where it is not known; the eta_local of `LinearRegime`."""
+        """The server rate below which no residual grows, NaN if unknown; and the eta_local as in `LinearRegime`."""
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.outermost is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
@@ -273,10 +273,10 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that rounds grow; None where they do not, or where that is not known.
+        """The sentence that says that the residual grows; None if it does not, or if that is not known.
 
-        It is not known of methods whose clients remember, and where clients' steps are beyond their own limit it
-        depends on the smallest eigenvalue.
+        It is not known for methods whose clients remember. If clients' steps are beyond their own limit, it depends on
+        the smallest eigenvalue.
         """
         response, setup = self.round.response, self.setup
         if response is None:
@@ -303,7 +303,7 @@ class MatrixFreeRegime(LinearRegime):
         return super()._finite(values)
 
     def residual_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
-        """r(t) with a bound of what tiles and rounding have done to each entry, of the shape of `residual`.
+        """r(t), in the shape of `residual`, with a bound of the error of each entry by tiles and rounding.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -322,14 +322,14 @@ class MatrixFreeRegime(LinearRegime):
     def left_estimate(
         self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
     ) -> Estimate:
-        """(r(t)' P r(t))^(1/2) over that of round 0, of rounds' shape, by quadrature, whatever the rounds are.
+        """(r(t)' P r(t))^(1/2) over its value at round 0, in the shape of `rounds`, by quadrature, for any rounds.
 
-        No round is run. r(t + 1) = r(t) - H P r(t): in this norm no round of plain averaging lengthens the residual.
+        No round is run. Since r(t + 1) = r(t) - H P r(t), no round of plain averaging increases this norm.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            products: with H, by which the interval narrows; default 60.
+            products: number of products with H, more of which narrow the interval; default 60.
 
         Raises:
             ValueError: no residual at the start; another method than plain averaging, or steps for which no bound is
@@ -346,15 +346,15 @@ class MatrixFreeRegime(LinearRegime):
     def rounds_between(
         self, eps: float, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
     ) -> tuple[int, int | None]:
-        """Two numbers of rounds between which `rounds_to` lies, found without a round.
+        """A lower and an upper bound of `rounds_to`, for which no round is run.
 
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            products: with H; default 60.
+            products: number of products with H; default 60.
 
         Returns:
-            The least and the most rounds; None for the second where it is not known.
+            The least and the most rounds; the second is None if it is not known.
 
         Raises:
             ValueError: as `left_estimate`; eps that is not positive.
@@ -387,7 +387,7 @@ class MatrixFreeRegime(LinearRegime):
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
-        """A function of the round: the interval of `left_estimate`."""
+        """A function that gives the interval of `left_estimate` at a round."""
         initial, margins = self._initial_residual(initial_outputs), self._margins
         local, response = margins.local, self.round.response
         if response is None or self.round.memory or self.round.in_turn is not None:
@@ -427,7 +427,7 @@ class MatrixFreeRegime(LinearRegime):
         return left
 
     def predict_estimate(self, x: ArrayLike, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
-        """f(x, t) from f(x, 0) = 0 with a bound of its error, of the shape of `predict`.
+        """f(x, t) for f(x, 0) = 0, in the shape of `predict`, with a bound of its error.
 
         Args:
             x: inputs, shape (p, d).
@@ -468,7 +468,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _block_errors(self) -> BlockErrors:
-        """Shared among regimes of the same data."""
+        """The errors of the clients' blocks; regimes of the same data share them."""
         return BlockErrors(self.tiles, self.work.clients)
 
     @cached_property
@@ -477,17 +477,17 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _margins(self) -> Margins:
-        """A ValueError where no error bound is proved."""
+        """The margins of these rounds; a ValueError if no error bound is proved."""
         return self._measured.proved(self.work, self.round)
 
     def _carried(self, rounds: int) -> Carried:
-        """The error bounds of a run of so many rounds; a ValueError where no bound is proved."""
+        """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""
         return carried(self.work, self.round, self._margins, rounds)
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
         initial = self._initial_residual(initial_outputs)
-        wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounded labels less outputs
+        wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounding of labels less outputs
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
         return states
@@ -501,7 +501,7 @@ class MatrixFreeRegime(LinearRegime):
         return super()._run(initial, t)
 
     def _series(self, t: np.ndarray, largest: float) -> Series | None:
-        """By which these rounds take fewer products than one by one; None where they do not, or are no powers."""
+        """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers."""
         response = self.round.response
         if response is None or self.round.memory or self.round.server is None or response.min() <= 0:
             return None
@@ -515,12 +515,12 @@ class MatrixFreeRegime(LinearRegime):
         return series
 
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
-        """Proved where the kernel is the built-in one; of another it is taken that it is positive semi-definite."""
+        """The estimate: enclosed for the built-in kernel, measured for another, whose positivity is only assumed."""
         rigour = Rigour.ENCLOSED if self.kernel is infinite else Rigour.MEASURED
         return Estimate(value, error, "errors of tiles carried along", rigour)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Nothing: the kernel of H is not known, and a search that finds no round says so.
+        """Do nothing: the null space of H is not known, and a search that finds no round says so.
 
         Args:
             initial: the residual r(0), shape (n, C).
@@ -529,15 +529,15 @@ class MatrixFreeRegime(LinearRegime):
 
 
 def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
-    """The outermost eigenvalue by the search, and a distance within which there surely is an eigenvalue."""
+    """The outermost eigenvalue by the search, and a distance from it within which there surely is an eigenvalue."""
     n = operator.shape[0]
-    if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG searches from five times its vectors on
+    if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times its vectors
         values, vectors = np.linalg.eigh(operator @ np.eye(n))
         vector = vectors[:, -1 if largest else 0]
     else:
         start = np.random.default_rng(0).standard_normal((n, VECTORS))
         with warnings.catch_warnings():
-            # warnings about a search that is cut short: the residual shows it
+            # no warnings that a search was cut short: the residual shows it
             warnings.simplefilter("ignore", UserWarning)
             values, vectors = lobpcg(operator, start, largest=largest, maxiter=ITERATIONS, tol=1e-12)
         vector = vectors[:, int(np.argmax(values) if largest else np.argmin(values))]

@@ -1,15 +1,15 @@
-"""Rate and stability of the residual's mean square when rounds are random, from the modes of the mean round.
+"""Rate and stability of the residual's mean square under random rounds, from the modes of the mean round.
 
 H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q: the
-part of the residual that moves is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r = nu s.
-The server's rule is linear with constant coefficients, so that it acts on every mode alone: z_i, which has s_i and the
-server's memory of mode i, becomes B_i z_i + j n_i with the noise n_i. With S = E s s^T, the noise has the covariance
-N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices positive.
+part of the residual that can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r =
+nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately: z_i, the vector of
+s_i and of the server's memory of mode i, becomes B_i z_i + j n_i with the noise n_i. With S = E s s^T, the noise has
+the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices positive.
 
-Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: what later rounds make of the noise of modes i and j. Above
-max_i |B_i|^2, a number l is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S), a
-product entry by entry. The gain is the radius of the latter map, and it falls as l grows. So the mean square falls iff
-the mean does and the gain at l = 1 is below 1.
+Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: the response of later rounds to the noise of modes i and j. A
+number l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S),
+a product entry by entry. The gain is the spectral radius of this map, and falls as l grows. So the mean square falls
+iff the mean falls and the gain at l = 1 is below 1.
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
 PRECISE = 1e-10  # relative, of rates and limits
-DENSE = 8  # modes up to which the map of their second moments is written out
+DENSE = 8  # most modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # restarts of the solver of the stationary equation
-# doublings of a level or factor until the gain is at most 1: as many as there are between any two float64
+# most doublings of a level or factor until the gain is at most 1: they span all float64
 DOUBLINGS = 2100
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
-POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
+POWERS = 10_000  # iterations of the power method, if Arnoldi's method does not converge
 
 
 @dataclass(frozen=True, eq=False)
 class MeanSquare:
     """The long-run behaviour of the residual's mean square."""
 
-    round: LinearRound  # in the mean, with a `server`
-    nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D), ascending, at server rate 1; of the modes
+    round: LinearRound  # the mean round, which has a `server`
+    nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D) at server rate 1, ascending, one for each mode
     modes: Float[np.ndarray, "n r"]  # F, (n, r)
-    draws: Noise | None  # what makes the mean displacement random; None: nothing
-    gains: dict[tuple[float, float], float] = field(default_factory=dict)  # that are known
-    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector, the start of the next search
+    draws: Noise | None  # what makes the mean displacement random; None: nothing does
+    gains: dict[tuple[float, float], float] = field(default_factory=dict)  # gains that are known
+    warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector, where the next search starts
 
     @classmethod
     def of(cls, gram: np.ndarray, round: LinearRound, noise: Noise) -> MeanSquare:
@@ -64,12 +64,12 @@ class MeanSquare:
 
     @property
     def rests(self) -> bool:
-        """Whether part of the residual lies where H is 0, and stays."""
+        """Whether part of the residual lies in the null space of H, and stays."""
         return len(self.nu) < len(self.modes)
 
     @cached_property
     def rate(self) -> float:
-        """Root of the radius of the map of second moments; at least 1 where part of the residual stays."""
+        """Root of the spectral radius of the map of second moments; at least 1 if part of the residual stays."""
         least = 1.0 if self.rests else 0.0
         if not len(self.nu):
             return least
@@ -78,14 +78,14 @@ class MeanSquare:
             low = square * (1 + 1e-9)
             if self._gain(1.0, low) > 1:
                 high = self._first_small(lambda level: self._gain(1.0, level), 2 * low if low >= 1 else 1.0, 2.0)
-                from scipy.optimize import brentq  # here because it takes a third of a second
+                from scipy.optimize import brentq  # here, since the import takes a third of a second
 
                 square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
         return max(float(np.sqrt(square)), least)
 
     @cached_property
     def grows(self) -> bool:
-        """Whether some mean square does not fall, except where H is 0."""
+        """Whether some mean square does not fall, apart from the null space of H."""
         if not len(self.nu):
             return False
         falls = self.nu[0] > 0 and self._mean_radius < 1
@@ -98,7 +98,7 @@ class MeanSquare:
 
     @cached_property
     def limit(self) -> float:
-        """The factor on the server's step above which some mean square grows; 0: it grows at every factor."""
+        """The factor on the server's step above which some mean square grows; 0: one grows at every factor."""
         if not len(self.nu):
             return float("inf")
         if self.nu[0] <= 0:
@@ -131,7 +131,7 @@ class MeanSquare:
         raise OverflowError("the mean square grows beyond float64; smaller steps may do")
 
     def resting(self, residual: Float[np.ndarray, " n"], blocks: Blocks) -> Float[np.ndarray, " n"]:
-        """The limit of the mean of this residual, where the mean square does not grow."""
+        """The limit of the mean of this residual, if the mean square does not grow."""
         if not self.rests:
             return np.zeros_like(residual)
         displacement = blocks.apply(self.round.mean_response, residual[:, None])[:, 0]
@@ -144,7 +144,7 @@ class MeanSquare:
         entry. Source: docs/proofs/random_rounds.md#gaussian-noise.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-9, as happens where the draws are all but unstable.
+            ValueError: the equation could not be solved to 1e-9, as happens if the draws are all but unstable.
         """
         if not len(self.nu):
             return 0.0
@@ -180,7 +180,7 @@ class MeanSquare:
         return self.draws.in_modes(self.modes, self.nu, second)
 
     def _round_of_modes(self, factor: float) -> tuple[Float[np.ndarray, "r p p"], Float[np.ndarray, " p"]]:
-        """B_i of every mode, and j, where the server goes `factor` times as far."""
+        """B_i of every mode, and j, with the server's step times `factor`."""
         kept, jump = self.round.numbers
         farther = np.eye(len(jump))[0]
         kept, jump = kept + (factor - 1) * np.outer(farther, kept[0] - farther), jump + (factor - 1) * jump[0] * farther
@@ -191,14 +191,14 @@ class MeanSquare:
         return float(np.abs(np.linalg.eigvals(self._round_of_modes(1.0)[0])).max())
 
     def _gain(self, factor: float, level: float) -> float:
-        """The radius of S -> h(level) N(S), the server going `factor` times as far; needs level > max |B_i|^2."""
+        """The radius of S -> h(level) N(S) with the server's step times `factor`; needs level > max |B_i|^2."""
         if (factor, level) not in self.gains:
             becomes = self._response_to_noise(factor, level)
             self.gains[factor, level] = self._largest(lambda second: becomes * self._noise(second))
         return self.gains[factor, level]
 
     def _response_to_noise(self, factor: float, level: float) -> Float[np.ndarray, "r r"]:
-        """h(level): what noise of the modes i and j becomes."""
+        """h(level), the response to noise of the modes i and j."""
         onward, jump = self._round_of_modes(factor)
         parts, count = len(jump), len(self.nu)
         pairs = np.einsum("iab,jcd->ijacbd", onward, onward).reshape(count, count, parts**2, parts**2)
@@ -231,7 +231,7 @@ class MeanSquare:
 
 
 def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
-    """The largest eigenvalue by the power method, from a vector with a part along its eigenvector."""
+    """The largest eigenvalue by the power method, from a vector that is not orthogonal to its eigenvector."""
     value = 0.0
     for _ in range(POWERS):
         vector = vector / np.linalg.norm(vector)

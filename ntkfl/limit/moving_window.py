@@ -1,4 +1,4 @@
-"""IMA in the kernel regime: the mean of the last models of any linear method, sent out or only evaluated."""
+"""IMA in the kernel regime: the mean of the last models of a linear method, sent out or only evaluated."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ntkfl.limit.linear_round import LinearRound, Memory, Vectors
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """The mean of the last `size` models, as in training; of all models while there are fewer.
+    """The mean of the last `size` models, as in training, or of all models while there are fewer.
 
     Args:
         size: number of models.
         start: rounds after which the mean takes the model's place.
-        fed_back: whether the mean is sent out and the next round starts from it; else the mean is evaluated only.
+        fed_back: whether the mean is sent out and the next round starts from it; otherwise the mean is only evaluated.
 
     Raises:
         ValueError: a size below 1, a start below 0.
@@ -42,7 +42,7 @@ class MovingWindow:
 class WindowedRegime(LinearRegime):
     """A linear method under a moving window.
 
-    Spectrum, rate and limits are those of rounds with a full window, or the method's where the mean is evaluated only.
+    Spectrum, rate and limits are those of rounds with a full window, or the method's if the mean is only evaluated.
 
     Args:
         inner: the method's own round.
@@ -75,7 +75,7 @@ class WindowedRegime(LinearRegime):
         return None
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        plain = replace(self, round=self.inner)  # its memory is the method's own
+        plain = replace(self, round=self.inner)  # its memory is that of the method
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model
@@ -98,9 +98,9 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """A round from the mean of the last `size` models to the next such mean.
 
     The round remembers the method's own memory and u_j: the last Q = `size` models without the oldest, each less the
-    mean of all Q. Where the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round
-    satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). For z on the unit circle l is real at l = 1 and l = -Q only: the
-    round is stable for -Q < l < 1.
+    mean of all Q. If the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round satisfy
+    z^Q = (l/Q) (1 + z + ... + z^(Q-1)). With z on the unit circle, l is real only for l = 1 and l = -Q. So the round is
+    stable for -Q < l < 1.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

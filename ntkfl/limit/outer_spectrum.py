@@ -1,4 +1,4 @@
-"""The outer eigenvalues of a round that remembers one vector: zeros of a symmetric matrix function, none missed.
+"""The outer eigenvalues of a round that remembers one vector, as zeros of a symmetric matrix function; none is missed.
 
 The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Eliminating the residual leaves n rows: z is
 an eigenvalue where
@@ -8,8 +8,8 @@ an eigenvalue where
 is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D.
 
 Beyond `radius` every eigenvalue of the round map is real. T has as many negative eigenvalues at z > radius, or positive
-ones at z < -radius, as the round map has eigenvalues beyond z. A Cholesky factorisation shows whether there are any.
-Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
+eigenvalues at z < -radius, as the round map has eigenvalues beyond z. A Cholesky factorisation shows whether there are
+any. If there are none, and b is one number, `complex_pairs` looks for a complex pair.
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues.
 """
 
@@ -24,10 +24,10 @@ from ntkfl import interruption, lapack
 from ntkfl.limit.complex_pairs import pair_radius
 from ntkfl.limit.round_modes import ClientModes
 
-CLOSE = 1e-15  # how closely the eigenvalue is enclosed, relative where w is above 1; 1 - z may be as small as 1e-10
-ROUNDING = 1e-14  # relative error of b and of p: where b - p cancels, its root decides the radius
+CLOSE = 1e-15  # width of the eigenvalue's enclosure, times w if w > 1; 1 - z may be as small as 1e-10
+ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
 MARGIN = 1e-9  # an eigenvalue at most this far beyond `radius` is not looked for here
-NEAR = 1e-3  # the next factor is tried at this share of the interval above its lower end
+NEAR = 1e-3  # the next factor is tried above the interval's lower end, by this share of its length
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
 
 
@@ -41,7 +41,7 @@ class OuterSpectrum:
 
     @property
     def known(self) -> bool:
-        """Whether s, p and b are in T's ranges; they may be outside at local steps beyond the clients' limit."""
+        """Whether s, p and b are in the ranges that T needs; local steps beyond the clients' limit may break them."""
         numbers = np.stack([self.scale, self.zero, self.pole])
         return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
@@ -60,11 +60,11 @@ class OuterSpectrum:
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
-        """The spectral radius of the round map; None where it is not proved.
+        """The spectral radius of the round map; None if it is not proved.
 
-        Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
-        roundings of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of 1 - z; where H is singular,
-        1 - z has no correct digit.
+        Beyond `radius` it is enclosed to 1e-15, or 1e-15 |w| if |w| > 1. Rounding moves it about as much as n roundings
+        of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of 1 - z; if H is singular, 1 - z has no
+        correct digit.
         """
         if not self.known:
             return None
@@ -104,10 +104,10 @@ class OuterSpectrum:
 def _last_zero(
     matrix: Float[np.ndarray, "n n"], values: Callable[[float], np.ndarray], low: float, first: float
 ) -> float | None:
-    """The largest w > low where matrix + diag(values(w)), which is increasing there, is singular; None: there is none.
+    """The largest w > low at which matrix + diag(values(w)), increasing in w, is singular; None: there is none.
 
-    At the upper end of the enclosing interval there is a Cholesky factor; at the lower end there is none, or a Rayleigh
-    quotient is 0.
+    At the upper end of the enclosing interval the matrix has a Cholesky factor; at the lower end it has none, or a
+    Rayleigh quotient is 0.
 
     Raises:
         OverflowError: no float64 is an upper end.
@@ -134,7 +134,7 @@ def _last_zero(
 
 
 def _factor(matrix: np.ndarray, values: Callable[[float], np.ndarray], w: float) -> np.ndarray | None:
-    """The Cholesky factor at w, None where there is none."""
+    """The Cholesky factor at w, or None."""
     interruption.check()
     shifted = np.array(matrix, order="F")
     shifted[np.diag_indices(len(shifted))] += values(w)
@@ -160,6 +160,6 @@ def _rayleigh_zero(
 
     if not quotient(low) < 0 < quotient(high):
         return low
-    from scipy.optimize import brentq  # imported here, as the import takes a third of a second
+    from scipy.optimize import brentq  # here, since the import takes a third of a second
 
     return float(brentq(quotient, low, high, xtol=CLOSE / 100))

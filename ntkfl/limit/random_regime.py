@@ -1,7 +1,6 @@
-"""The kernel regime under random rounds: the exact mean and covariance of the residual, and stability in the mean
-square.
+"""The kernel regime of random rounds: the exact mean and covariance of the residual, and stability in mean square.
 
-Let r be the residual and v = H m, where the server remembers the coefficients m. A round maps z = (r, v) to B z + J H
+Let r be the residual, m the coefficients that the server remembers, and v = H m. A round maps z = (r, v) to B z + J H
 e, where B is the mean round, e the noise of the clients' mean displacement and J the server's response to it. The noise
 has mean 0 given z, and its covariance is a linear map of E r r^T, `Noise.covariance`. Gaussian noise of variance s^2 on
 every weight of the mean moves the outputs by a noise of covariance s^2 H. Hence E z <- B E z, and Cov z <- B Cov z B^T
@@ -34,7 +33,7 @@ from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import require
 from ntkfl.problem import finite_array, require_size
 
-MOST_ROUNDS = 100_000  # that are counted one by one
+MOST_ROUNDS = 100_000  # most rounds that are counted one by one
 
 
 def batch_noise(
@@ -46,7 +45,7 @@ def batch_noise(
     batch: int,
     pull: float = 0.0,
 ) -> Float[np.ndarray, "n n"]:
-    """E e e^T of e = a - f_K(Q) r, a the coefficients of the client's displacement after steps on its batches.
+    """E e e^T for e = a - f_K(Q) r, where a are the coefficients of a client's displacement after steps on its batches.
 
     A step is a <- a + eta (D (r - Q a) - pull a), where D is n/b on the samples of a batch and 0 elsewhere. The batch
     is drawn without replacement and independently of the other steps, so that E D = I and, for a symmetric Y, E D Y D =
@@ -55,10 +54,10 @@ def batch_noise(
 
     `second` is E r r^T of the client's residual r at the start of the round, and Q = basis diag(values) basis^T the
     client's block of the Gram matrix. If the client corrects its gradient by its memory, a step lowers the residual by
-    eta e more. Then `second` is that of (r, e), and r - Q a becomes r - t e - Q a, where t is the displacement by a
-    constant unit gradient so far.
+    a further eta d for some vector d. Then `second` is the second moment of (r, d), and r - Q a becomes r - t d - Q a,
+    where t is the displacement by a constant unit gradient so far.
 
-    Source: docs/proofs/random_rounds.md#noise-of-the-batches; here the recursion is for the noise alone, which loses no
+    Source: docs/proofs/random_rounds.md#noise-of-the-batches; the recursion here is for the noise only, and loses no
         digits.
     """
     size = len(values)
@@ -82,12 +81,12 @@ def batch_noise(
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The contribution of the draws of clients and batches to the clients' mean displacement."""
+    """The noise of the clients' mean displacement by the draws of clients and batches."""
 
     blocks: Blocks  # the blocks of the data, with the steps
     weighting: str  # weights of the clients in the server's mean: "size" or "uniform"
     pull: float  # the pull of FedProx
-    batch: int | None  # samples a local step, at most; None: all of a client
+    batch: int | None  # most samples in a local step; None: all of a client's
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
     @cached_property
@@ -101,7 +100,8 @@ class Noise:
         return self.blocks.cohort or len(self.blocks.clients.members)
 
     def steps_of(self, client: int) -> tuple[int, int, int, int]:
-        """A client's samples, its samples in a batch, the batches of a pass, or 1, and how many such there are."""
+        """The numbers of a client's samples, of samples in a batch, of batches in a pass (or 1), of passes (or
+        steps)."""
         size = len(self.blocks.clients.members[client])
         batch = min(self.batch or size, size)
         return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
@@ -113,7 +113,7 @@ class Noise:
         return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
 
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """The covariance of the mean displacement given r, in the mean over r with E r r^T = second; symmetric.
+        """The covariance of the mean displacement given r, averaged over r with E r r^T = second; symmetric.
 
         sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T, V_c of the batches.
         """
@@ -132,10 +132,10 @@ class Noise:
     def in_modes(
         self, modes: Float[np.ndarray, "n r"], nu: Float[np.ndarray, " r"], second: Float[np.ndarray, "r r"]
     ) -> Float[np.ndarray, "r r"]:
-        """F^T covariance(F S F^T) F for the modes F of the mean round, F^T u(H_D) F = diag(nu), and S = second.
+        """F^T covariance(F S F^T) F for S = second and the mean round's modes F, with F^T u(H_D) F = diag(nu).
 
-        Where pairs of clients vary alike their part is diag(nu) S diag(nu), and only the clients' own blocks of F S F^T
-        are left to be taken: two large products in place of six.
+        If all pairs of clients have the covariance of `_alike`, their part is a multiple of diag(nu) S diag(nu), and
+        only the clients' own blocks of F S F^T remain: two large products in place of six.
         """
         alike = self._alike
         if alike is None:
@@ -168,7 +168,7 @@ class Noise:
 
     @cached_property
     def _alike(self) -> float | None:
-        """k where Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None where there is no such k."""
+        """The k with Cov(p_c, p_c') = k E p_c E p_c' for every two clients; None if there is no such k."""
         pairs = ~np.eye(len(self.weights.mean), dtype=bool)
         ratios = (self.weights.covariance / np.outer(self.weights.mean, self.weights.mean))[pairs]
         if not len(ratios):
@@ -177,7 +177,7 @@ class Noise:
 
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
-        """Cov(p_c, p_c') at the samples of c and c'."""
+        """Cov(p_c, p_c') as a matrix over samples, those of c and c'."""
         owner = self.blocks.owner
         return self.weights.covariance[np.ix_(owner, owner)]
 
@@ -192,7 +192,7 @@ class RandomRegime(Regime):
 
     Args:
         mean: the mean round.
-        noise: the noise that the draws add to it.
+        noise: the noise that the draws add to the mean round.
 
     Source: docs/proofs/random_rounds.md#server-memory.
     """
@@ -215,7 +215,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def mean_square(self) -> MeanSquare:
-        """The mean square of the modes of the residual: what decides rate and stability."""
+        """The mean square of the residual's modes, which decides rate and stability."""
         return MeanSquare.of(self.gram, self.mean.round, self.noise)
 
     @property
@@ -230,9 +230,9 @@ class RandomRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which the mean square of all that moves falls; the eta_local at which clients contract.
+        """The server rate below which the mean square of all that can change falls; the clients' largest eta_local.
 
-        NaN where the method has no server rate; where clients shuffle, of whose passes no limit is known.
+        NaN if the method has no server rate, or if clients shuffle, since no limit is known for shuffled passes.
         """
         given = self.mean.round.server_rate
         limit = float("nan") if given is None else given * self.mean_square.limit
@@ -240,7 +240,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that the mean square grows, and what would not; None where it does not grow."""
+        """The sentence that the mean square grows, with steps at which it would not; None if it does not grow."""
         if not self.mean_square.grows:
             return None
         setup, limits = self.setup, self.step_limits
@@ -250,7 +250,7 @@ class RandomRegime(Regime):
         return f"{steps} is not stable in the mean square; smaller steps may be"
 
     def root_mean_square(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """sqrt(E |r(t)|^2), |.| over samples and outputs, of rounds' shape.
+        """sqrt(E |r(t)|^2), |.| over samples and outputs, in the shape of `rounds`.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -261,7 +261,7 @@ class RandomRegime(Regime):
         return np.sqrt(self._moments(rounds, initial_outputs, _mean_square)).reshape(np.shape(rounds))
 
     def deviation(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """Standard deviation of every output over the draws, of the shape of `outputs`.
+        """Standard deviation of every output over the draws, in the shape of `outputs`.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -287,8 +287,8 @@ class RandomRegime(Regime):
     def square_variance(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """The variance of |r(t)|^2 over the draws, |.| over samples and outputs, in the shape of `rounds`.
 
-        Where clients or batches are drawn, every choice of a round is enumerated, for up to some ten samples; the error
-        is the rounding error of (E |r|^2)^2. With Gaussian noise alone there may be any number of samples.
+        If clients or batches are drawn, every choice of a round is enumerated, which takes up to some ten samples; the
+        error is the rounding error of (E |r|^2)^2. If the only noise is Gaussian, there may be any number of samples.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -318,9 +318,9 @@ class RandomRegime(Regime):
     def chance_above(
         self, level: float, rounds: ArrayLike, initial_outputs: ArrayLike | None = None
     ) -> Float[np.ndarray, "*T"]:
-        """A bound of the chance that |r(t)|^2 exceeds a level, in the shape of `rounds`: 1 where no bound is known.
+        """A bound of the chance that |r(t)|^2 exceeds a level, in the shape of `rounds`; 1 if no better bound is known.
 
-        The less of E |r|^2 / level, and of tr Cov(r) / (sqrt(level) - |E r|)^2 where the level is above |E r|^2.
+        The smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2.
 
         Args:
             level: positive.
@@ -345,7 +345,7 @@ class RandomRegime(Regime):
     def sampled(
         self, rounds: ArrayLike, runs: int = 100, seed: int = 0, initial_outputs: ArrayLike | None = None
     ) -> SampledRounds:
-        """Runs of the rounds with draws of their own: estimates with errors where the exact moments take too long.
+        """Independent runs of the rounds: estimates with errors, for when the exact moments take too long.
 
         A round costs a product of H with as many vectors as there are runs. Gaussian noise needs H's eigenvectors.
 
@@ -392,7 +392,7 @@ class RandomRegime(Regime):
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: rounds that are tried; default 100000.
+            at_most: the most rounds that are tried; default 100000.
 
         Raises:
             ValueError: as `LinearRegime.rounds_to`.
@@ -429,10 +429,10 @@ class RandomRegime(Regime):
             x: points, (p, d).
             rounds: the round t >= 0.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            cross_gram: kernel values between `x` and the samples, shape (p, n), where H was given as a matrix;
-                default worked out from `x`.
-            own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed where the Gram
-                matrix was given as a matrix.
+            cross_gram: kernel values between `x` and the samples, shape (p, n), if H was given as a matrix; default:
+                the regime's kernel.
+            own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed if H was given as
+                a matrix.
 
         Raises:
             ValueError: as `predict`; an own_gram that is missing or of the wrong shape.
@@ -456,13 +456,13 @@ class RandomRegime(Regime):
         return moments if self.problem.y.ndim > 1 else moments[0]
 
     def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
-        """What E |r(t)|^2 tends to: infinite where the mean square grows.
+        """The limit of E |r(t)|^2; infinite if the mean square grows.
 
-        Without Gaussian noise it is the part of the residual that no weights change, and the effect of the draws on it.
-        Where cohorts take turns it is the mean over a cycle of them.
+        Without Gaussian noise it consists of the part of the residual that no weights can change, and of the effect of
+        the draws on it. If cohorts take turns, it is the mean over a cycle of cohorts.
 
         Args:
-            initial_outputs: y(0), 0 unless given; of interest where H is singular.
+            initial_outputs: y(0), 0 unless given; it matters only if H is singular.
         """
         if self.mean_square.grows:
             return float("inf")
@@ -473,7 +473,7 @@ class RandomRegime(Regime):
         return total
 
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
-        """A quantity of E r (n, C) and of the covariance (C, p, p) at these rounds, on a leading axis."""
+        """`quantity` of E r (n, C) and of the covariance (C, p, p) at each of these rounds, on a leading axis."""
         t = checked_rounds(rounds)
         initial, moments = self._initial_residual(initial_outputs), {}
         last = int(t.max(initial=-1))
@@ -484,7 +484,7 @@ class RandomRegime(Regime):
         return self._finite(np.array([moments[int(now)] for now in t]))
 
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ..."""
+        """E r, (n, C), and the covariance of the outputs, (C, p, p), in rounds 0, 1, ..."""
         gram = self.gram if gram is None else gram
         n, points, outputs, size = len(initial), len(gram), initial.shape[1], self._size(len(gram))
         need = 8 * (2 * outputs + 10) * (size / n) ** 2  # bytes, for each pair of samples
@@ -497,11 +497,11 @@ class RandomRegime(Regime):
             mean = regime.mean.mapped(mean)
 
     def _in_rounds(self) -> Iterator[RandomRegime]:
-        """The regime whose steps round 0, 1, ... has."""
+        """The regime of each of the rounds 0, 1, ..."""
         return repeat(self)
 
     def _size(self, points: int) -> int:
-        """Entries of the state whose covariance is followed: residuals at the points of a kernel, and the memory."""
+        """Number of entries of the state: residuals at the points of a kernel, and the memory."""
         return points * (1 + self.mean.round.memory)
 
     @cached_property
@@ -512,7 +512,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def _choices(self) -> list[tuple[float, Float[np.ndarray, "s s"]]]:
-        """The chance of every choice of a round and its map of the state."""
+        """Every choice of a round: its probability, and its map of the state."""
         unit = np.eye(self._size(self.problem.n))
         return [(chance, self._after(unit, draws)) for chance, draws in Draws.every(self.noise, len(unit))]
 
@@ -537,19 +537,19 @@ class RandomRegime(Regime):
         return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """E z z^T after a round, from that before it, without Gaussian noise."""
+        """E z z^T after a round, from E z z^T before it, without Gaussian noise."""
         quiet = replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
         return quiet._next(second, np.zeros(self.mean._size), self.gram)
 
     @property
     def _map(self) -> Float[np.ndarray, "s s"]:
-        """The map of the state in the mean."""
+        """The mean of the map of the state."""
         return self._onward(np.eye(self._size(self.problem.n)), self.gram)
 
     def _onward(
         self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0
     ) -> Float[np.ndarray, "s k"]:
-        """The states that a round in the mean makes of states at the points of `known`, with further displacements."""
+        """The states after a mean round, from states at the points of `known`, with the displacements `further`."""
         kept, jump = self.mean.round.numbers
         pushed = known @ (self.noise.blocks.apply(self.mean.round.mean_response, states[: known.shape[1]]) + further)
         stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
@@ -558,11 +558,11 @@ class RandomRegime(Regime):
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " m"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
-        """The covariance after a round of these steps, from that before it and the mean of r and the memory."""
+        """The covariance after a round, from the covariance before it and the mean of r and of the memory."""
         noise, n = self.noise, self.problem.n
         mean = mean[:n]
         if noise.nothing_drawn and not noise.gaussian and not covariance.any():
-            return covariance  # 0 it is, and stays
+            return covariance  # it is 0 and stays 0
         known, jump = gram[:, :n], self.mean.round.numbers[1]
         drawn: np.ndarray | float = 0.0
         if not noise.nothing_drawn:
@@ -577,7 +577,7 @@ def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "
 
 
 def _variance_of_gaussian(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:
-    """The variance of |r|^2 where r is Gaussian and its outputs are independent."""
+    """The variance of |r|^2 for a Gaussian r with independent outputs."""
     pairs = zip(mean.T, covariance, strict=True)
     return float(sum(2 * (own**2).sum() + 4 * column @ own @ column for column, own in pairs))
 

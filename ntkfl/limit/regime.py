@@ -1,4 +1,4 @@
-"""The common answers of all exact regimes: outputs, residuals and predictions at any rounds, their shapes."""
+"""What all exact regimes have in common: outputs, residuals and predictions at any rounds, and their shapes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.problem import Problem, Setup, finite_array, number_array
 
 STREAMED = 2**25  # entries of the kernel between new points and samples that are held at a time
-Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
+Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: x again
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +27,19 @@ class Regime(ABC):
     problem: Problem  # data; y (n,) or (n, C)
     setup: Setup  # the steps
     gram: Float[np.ndarray, "n n"]  # H, (n, n), symmetric and positive semi-definite
-    # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, so that kernel values at other points must be
-    # given too
+    # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, and kernel values at other points must be given
+    # too
     kernel: Kernel | None = infinite
-    # questions that other methods answer, and why this training has no answer and what has
+    # questions that other regimes answer: why this one has no answer, and which has
     no_answer: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # the type checker is to know what there is
+    if not TYPE_CHECKING:  # hidden from the type checker, which is to refuse unknown names
 
         def __getattr__(self, name: str) -> Any:
-            """What is not there: an AttributeError, which says why of a question that other methods answer."""
+            """Raise an AttributeError; for a question that other regimes answer, it says why this regime cannot."""
             if why := self.no_answer.get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # it says what Python says, also of an error in a property
+            return super().__getattribute__(name)  # raises Python's own error, also for an error in a property
 
     @property
     @abstractmethod
@@ -48,14 +48,14 @@ class Regime(ABC):
 
     @abstractmethod
     def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        """r(t) of these rounds, where r(0) is `initial`."""
+        """r(t) of these rounds, for r(0) = `initial`."""
 
     @abstractmethod
     def _coefficients(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         """c_t of these rounds: y(t) - y(0) = H c_t."""
 
     def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y(t) at T given rounds, (T, n) or (T, n, C); for one integer, (n,) or (n, C).
+        """y(t) at each of T rounds, (T, n) or (T, n, C); for one integer (n,) or (n, C).
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -63,17 +63,17 @@ class Regime(ABC):
 
         Raises:
             ValueError: rounds that are not integers from 0 to 2^53, initial outputs of the wrong shape.
-            OverflowError: the outputs pass the largest float64, which only a step beyond the limit makes them do.
+            OverflowError: the outputs pass the largest float64, as only steps beyond the limit make them do.
         """
         t = checked_rounds(rounds)
         result = self._labels - self._residual(t, initial_outputs)
         return self._shaped(result, np.shape(rounds))
 
     def residual(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """r(t) = y - y(t), of the shape of `outputs`, and with the digits that y - outputs(t) loses as r(t) -> 0.
+        """r(t) = y - y(t), in the shape of `outputs`, with the digits that y - outputs(t) loses as r(t) -> 0.
 
-        They are kept where P is positive, as at steps below the clients' limit, or H is not singular. Raises: as
-        `outputs`.
+        These digits are kept if P is positive, as it is for steps below the clients' limit, or if H is not singular.
+        Raises: as `outputs`.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
@@ -91,16 +91,16 @@ class Regime(ABC):
     ) -> np.ndarray:
         """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: fl-ntk/X.8.
 
-        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, for a singular H
-        too.
+        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are the sum of the clients' steps, also for a singular
+        H.
 
         Args:
-            x: points, (n', d); of a problem `per_output` there are n' C predictions.
+            x: points, (n', d); a problem `per_output` has n' C predictions.
             rounds: as in `outputs`.
             initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
             cross_gram: h, the kernel between x and the training points, (n', n). Default: by the regime's kernel;
-                needed where the Gram matrix was given as a matrix (x is then not used and may be None).
+                needed if H was given as a matrix (x is then not used and may be None).
 
         Raises:
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
@@ -124,19 +124,19 @@ class Regime(ABC):
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
-        """h . c_t of the points of all these kernels with the samples, one after the other."""
+        """h . c_t for the points of these kernels, one kernel after the other."""
         rows = c.swapaxes(1, 2).reshape(-1, c.shape[1])  # copied once for all kernels
         values = np.concatenate([rows @ h.T for h in kernels], axis=1)
         return self._finite(values.reshape(len(c), c.shape[2], -1).swapaxes(1, 2))
 
     def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
-        """h, few points at a time; the first block is computed at once, so that bad input is reported early."""
+        """h for few points at a time; the first block is computed at once, to refuse bad input early."""
         pieces = [x] if x is None or cross_gram is not None else self._pieces(finite_array("x", x))
         first = self._cross_gram(pieces[0], cross_gram)
         return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
 
     def _pieces(self, x: np.ndarray) -> list[np.ndarray]:
-        """The points, so few at a time that their kernel with the samples stays small."""
+        """Blocks of the points, small enough for their kernel with the samples."""
         step = max(1, STREAMED // self.problem.n)
         return [x[s : s + step] for s in range(0, max(1, len(x)), step)] if x.ndim == 2 else [x]
 
@@ -170,7 +170,7 @@ class Regime(ABC):
 
     @property
     def _decomposed(self) -> dict[str, object]:
-        """What is decomposed already, for the same H under other steps or methods, where `cached_property` looks."""
+        """Cached decompositions that regimes of the same H share, whatever their steps and methods."""
         return {"_clients": self._clients} | {
             name: vars(self)[name]
             for name in ("_eigen", "_spaces", "_responses", "_block_errors")
@@ -193,10 +193,10 @@ class Regime(ABC):
         search: Callable[[np.ndarray, float], int],
         what: str = "every residual",
     ) -> int:
-        """The round that a search finds, given r(0) and eps |r(0)|; 0 where that takes no round.
+        """The round that `search` finds, given r(0) and eps |r(0)|; 0 if no round is needed.
 
         Raises:
-            ValueError: eps not positive, a step beyond the stability limit; as the search.
+            ValueError: eps not positive, a step beyond the stability limit; as `search`.
         """
         if not eps > 0:
             raise ValueError(f"eps is {eps!r}; it must be positive")
@@ -218,7 +218,7 @@ class Regime(ABC):
         return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)
 
     def _columns(self, name: str, array: ArrayLike | None, rows: int) -> np.ndarray:
-        """An optional start as (rows, C), zeros if absent."""
+        """An optional start as (rows, C); zeros if it is None."""
         shape = (rows, *self.problem.y.shape[1:])
         values = np.zeros(shape) if array is None else finite_array(name, array)
         if values.shape != shape:
@@ -226,7 +226,7 @@ class Regime(ABC):
         return values.reshape(rows, -1)
 
     def _shaped(self, values: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-        """(..., n', C) with the given leading axes, and without the last one where y has none."""
+        """(..., n', C) with the given leading axes; without the last axis if y has none."""
         return values.reshape(*leading, values.shape[-2], *self.problem.y.shape[1:])
 
     def _finite(self, values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rounds in the Krylov space of the labels: a few numbers represent the residual, for searches over steps."""
+"""Rounds in the Krylov space of the labels, where few numbers represent the residual, for searches over steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RitzRounds:
 
     Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2).
     So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. Later
-    rounds are as accurate as the Krylov space resolves the eigenvalues of A that occur in the labels.
+    rounds are as accurate as the space resolves those eigenvalues of A whose eigenvectors the labels contain.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """
@@ -25,7 +25,7 @@ class RitzRounds:
     values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
     starts: Float[np.ndarray, "C k"]  # the labels in their Krylov vectors
     roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
-    largest: float  # largest Ritz value, plus its residual's norm: likely, not surely, above every eigenvalue of A
+    largest: float  # largest Ritz value plus its residual's norm: probably, but not surely, above every eigenvalue of A
 
     @classmethod
     def of(
@@ -35,7 +35,7 @@ class RitzRounds:
         labels: Float[np.ndarray, "n C"],
         steps: int,
     ) -> RitzRounds:
-        """From so many products with H; `root` multiplies by P^(1/2), or by P^(-1/2). Columns of zeros are left out."""
+        """From `steps` products with H; `root` multiplies by P^(1/2) or by P^(-1/2). Columns of zeros are left out."""
         if not labels.any():
             raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
         starts = root(labels[:, labels.any(axis=0)], False)
@@ -44,7 +44,7 @@ class RitzRounds:
         values, weights = np.zeros((2, len(runs), size))
         roots, largest = np.zeros((len(runs), size, size)), 0.0
         for i, run in enumerate(runs):
-            some = slice(len(run.diagonal))  # in a space that is exhausted early the rest is 0
+            some = slice(len(run.diagonal))  # if the space is exhausted early, the rest is 0
             nodes, vectors = run.pairs
             values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
             roots[i, some, some] = np.linalg.qr(root(run.basis @ vectors, True), mode="r")
@@ -52,11 +52,11 @@ class RitzRounds:
         return cls(values, weights, roots, largest)
 
     def start(self, size: int) -> Float[np.ndarray, "m b 1"]:
-        """The states of all columns' modes, of so many numbers, with nothing remembered."""
+        """The states of all columns' modes, of `size` numbers each, with an empty memory."""
         state = np.zeros((self.starts.size, size, 1))
         state[:, 0, 0] = self.starts.ravel()
         return state
 
     def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
-        """What is as long as the residual, for each of such states side by side."""
+        """Vectors of the residual's length, one for each of these states side by side."""
         return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

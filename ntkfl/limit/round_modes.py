@@ -1,4 +1,4 @@
-"""The spectral form of a federated round at infinite width: what makes any number of rounds cost one decomposition.
+"""The spectral form of a federated round at infinite width: any number of rounds costs one decomposition.
 
 With H the Gram matrix and P = blockdiag_c f_K(H_cc), f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k, one round multiplies the
 residual by M = I - rho H P, rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a symmetric matrix.
@@ -18,9 +18,9 @@ from ntkfl.gram.threads import worker_threads
 
 Value = TypeVar("Value")
 
-# The least f_K over eta_local whose inverse has an accurate root; for even K f_K tends to 0 at eta_local q = 2.
+# The least f_K / eta_local whose inverse has an accurate root; for even K, f_K tends to 0 at eta_local q = 2.
 SAFELY_POSITIVE = 1e-2
-SHARED = 4096  # samples from which on clients are shared by threads: below, starting these takes longer
+SHARED = 4096  # samples from which on threads share the clients; below, starting threads takes longer
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
@@ -33,13 +33,13 @@ def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
 
 
 def geometric_sum(q: np.ndarray, step: float, terms: np.ndarray | int) -> np.ndarray:
-    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast; q = 0 and q < 0 included."""
+    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast, also for q = 0 and q < 0."""
     q, terms = np.asarray(q, float), np.asarray(terms)
     x = step * q
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         power = np.expm1(terms * _log_modulus(x))  # |1 - x|^terms - 1, without cancellation near x = 0 and x = 2
         quotient = np.where((x > 1) & (terms % 2 == 1), 2 + power, -power) / q
-    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; x = 0 is here
+    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; includes x = 0
     return np.where(terms == 0, 0.0, np.where(linear, step * terms, quotient))
 
 
@@ -52,8 +52,8 @@ def of_clients(
 ) -> Iterator[Value]:
     """The samples and values of each client, in the clients' order.
 
-    Many samples are shared by threads, each with one of BLAS: threads within blocks of some hundred rows would wait for
-    each other in every product, on busy cores for milliseconds.
+    If there are many samples, threads share them, each with one BLAS thread: BLAS threads within blocks of some hundred
+    rows would wait for each other in every product, on busy cores for milliseconds.
     """
     if sum(map(len, members)) < SHARED:
         yield from map(work, members, *others)
@@ -68,8 +68,8 @@ class ClientModes:
 
     members: tuple[np.ndarray, ...]  # the index set S_c of each client
     vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
-    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which arise from rounding alone in
-    # a positive semi-definite H, are set to 0
+    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which for a positive semi-definite
+    # H are rounding, are set to 0
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -82,7 +82,7 @@ class ClientModes:
         return cls(members, tuple(basis for _, basis in pairs), np.maximum(values, 0.0))
 
     def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
-        """blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are a function's at the eigenvalues."""
+        """blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are u(q) of a function u."""
         result = np.empty_like(matrix)
 
         def applied(owned: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class ClientModes:
         return result
 
     def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """V^T matrix V, V = blockdiag_c V_c: a matrix in the basis in which functions of the blocks are diagonal."""
+        """V^T matrix V, V = blockdiag_c V_c: the matrix in the basis that makes functions of the blocks diagonal."""
         result = np.array(matrix, float)
         for owned, basis in zip(self.members, self.vectors, strict=True):
             result[owned] = basis.T @ result[owned]
@@ -124,7 +124,7 @@ class RoundModes:
         c_t = coefficients (g_t w), r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2, r(t) =
         outward (d^t z),   z = start @ r(0),   where the modes span the residual.
 
-    No division by nu occurs, since nu may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
+    Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
     powers keep the relative accuracy as r(t) -> 0.
     """
 
@@ -133,11 +133,11 @@ class RoundModes:
     coefficients: Float[np.ndarray, "n r"]  # modes of c_t, (n, r)
     drive: Float[np.ndarray, "r n"]  # (r, n)
     energy: Float[np.ndarray, " r"]  # c^T H c of each mode, (r,)
-    start: Float[np.ndarray, "r n"] | None  # (r, n), or None where the modes do not span the residual
+    start: Float[np.ndarray, "r n"] | None  # (r, n), or None if the modes do not span the residual
     gain: tuple[float, float]  # smallest and largest singular value that `outward` can have
     rho: float  # eta_global / N
-    # r(t) is computed from the powers d^t once rho nu t of the slowest mode reaches this: 0 where powers cost no
-    # accuracy, otherwise 1
+    # r(t) is computed from the powers d^t once rho nu t of the slowest mode reaches this: 0 if powers cost no accuracy,
+    # otherwise 1
     powers_after: float = 0.0
 
     @classmethod
@@ -146,9 +146,9 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Some eigenvalues count as 0. Where P is positive these are the negative ones and those below n eps times the
-        largest. Where P is not, they are those below K n eps eta_local |H|, since rounding in the clients' eigenvalues
-        may move them by that much.
+        Some eigenvalues count as 0. If P is positive, these are the negative ones and those below n eps times the
+        largest. If P is not positive, they are those below K n eps eta_local |H|, since rounding in the clients'
+        eigenvalues may move them by that much.
 
         Source: fl-ntk/X.2.
         """
@@ -164,7 +164,7 @@ class RoundModes:
         nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
         nu = np.where(nu > _rounding(nu), nu, 0.0)
         drive = clients.apply(root, q)
-        basis = np.where(nu > 0, drive, 0.0)  # where nu = 0 they lie in the kernel of H and would only grow with t
+        basis = np.where(nu > 0, drive, 0.0)  # modes with nu = 0 lie in the null space of H and would only grow with t
         gain = float(1 / root.max()), float(1 / root.min())
         return cls(nu, clients.apply(1 / root, q), basis, drive.T, nu, drive.T, gain, rho)
 
@@ -176,11 +176,11 @@ class RoundModes:
         root = np.sqrt(size[kept])
         factor = u[:, kept] * root
         nu, q = np.linalg.eigh(_symmetric(factor.T @ clients.apply(response, factor)))
-        response_noise = local_time * _rounding(root)  # times |L|: of P L
+        response_noise = local_time * _rounding(root)  # times |L|, this is the noise of P L
         nu = np.where(np.abs(nu) > max(_rounding(nu), response_noise * root.max(initial=0.0)), nu, 0.0)
         outward, coefficients = factor @ q, (u[:, kept] / root) @ q
         drive = clients.apply(response, outward).T
-        with np.errstate(over="ignore"):  # what is too large to be squared is not at rest
+        with np.errstate(over="ignore"):  # a mode too large to be squared is not at rest
             at_rest = (nu == 0) & (np.linalg.norm(drive, axis=1) <= response_noise)
         drive[at_rest] = 0.0  # noise would drift with t
         start = coefficients.T if kept.all() and nu.all() else None
@@ -200,7 +200,7 @@ class RoundModes:
         return result
 
     def coefficients_at(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        """c_t, with which f(x, t) = f(x, 0) + h(x)^T c_t, up to the kernel of H (where h(x)^T vanishes)."""
+        """The c_t of f(x, t) = f(x, 0) + h(x)^T c_t, up to the null space of H (where h(x)^T vanishes)."""
         return _spread(self.coefficients, self._sums(rounds), self.drive @ initial)
 
     def squared_movement(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, " T"]:
@@ -223,5 +223,5 @@ def _rounding(eigenvalues: np.ndarray) -> float:
 def _spread(modes: np.ndarray, scale: np.ndarray, w: np.ndarray) -> np.ndarray:
     """modes @ (scale_t * w) for every t: modes (n, r), scale (T, r), w (r, C) -> (T, n, C)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)  # a mode that is absent stays so when it overflows
+        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)  # an absent mode stays 0 even if its scale overflows
         return np.tensordot(scaled, modes, axes=(2, 1)).swapaxes(1, 2)

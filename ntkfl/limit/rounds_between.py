@@ -1,4 +1,4 @@
-"""Rounds of a linear method as a real number that varies with its steps, for searches; mostly by powers of its map."""
+"""Rounds of a linear method as a real number that depends continuously on its steps, for searches over steps."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-# 2^6 rounds are checked one by one; with more rounds, the stretch of this length in which the residual passes eps
+# exponent of two: 2^6 rounds are checked one by one; after more rounds, only the 2^6 in which the residual passes eps
 STRETCH = 6
-SMALL = 300  # most rows of a round map whose powers are taken; with more, its Krylov space is used
+SMALL = 300  # most rows of a round map whose powers are taken; a larger map is replaced by its Krylov space
 SPACE = 160  # rounds that span such a space
-GROWN = 1e6  # multiple of the first residual at which a run is stopped
-ROUNDING = 1e-12  # relative to the first residual: below it rounding alone may make the residual rise
-NEVER = 1e12  # rounds of what does not fall
-EXHAUSTED = 1e-13  # share of the image: less than this is rounding, and the space then holds every later state
+GROWN = 1e6  # a run stops at this multiple of the first residual
+ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
+NEVER = 1e12  # stands for rounds of a residual that does not fall
+EXHAUSTED = 1e-13  # a smaller new part of an image is rounding: the space then contains every later state
 
 
 def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
-    """Rounds until the residual is eps times the labels, between two whole numbers by the residual's logarithm.
+    """Rounds until the residual is eps times the labels; its logarithm interpolates between whole rounds.
 
-    Beyond at_most rounds the number is extrapolated from the share of the residual that is left. A residual that rises
-    again for more than 64 rounds may pass eps earlier. If part of the residual stays for ever, its distance from that
-    part counts in its place.
+    Beyond at_most rounds the number is extrapolated from the residual that is left. If a residual rises again for more
+    than 64 rounds, it may have passed eps earlier. If part of the residual stays for ever, the distance from that part
+    counts in place of the residual.
 
     The run starts from outputs 0.
     """
@@ -43,7 +43,7 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
 
 
 def left_after(regime: LinearRegime, rounds: int) -> float:
-    """The residual after so many rounds, over the labels."""
+    """The norm of the residual after `rounds` rounds, over the norm of the labels."""
     if not regime._labels.any():
         return 0.0
     with np.errstate(all="ignore"):
@@ -53,7 +53,7 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
 
 
 def falls_on(regime: LinearRegime, rounds: int) -> bool:
-    """Whether the residual after twice so many rounds is no larger: evidence of stability, and no proof."""
+    """Whether the residual after twice as many rounds is no larger: evidence of stability, and no proof."""
     with np.errstate(all="ignore"):
         run = _Run.of(regime)
         after = replace(run, state=run.after(rounds))
@@ -65,8 +65,8 @@ def falls_on(regime: LinearRegime, rounds: int) -> bool:
 class KrylovRounds:
     """Arnoldi's orthonormal basis V of v, M v, ..., M^(k-1) v for a round map M and the first state v of each output.
 
-    The compressed map H = V^T M V gives M^t v = V H^t V^T v without error for t < k, and later ones as closely as the
-    space resolves those eigenvalues of M that matter for v.
+    The compressed map H = V^T M V gives M^t v = V H^t V^T v exactly for t < k, and for larger t as closely as the space
+    resolves those eigenvalues of M that matter for v.
     """
 
     maps: Float[np.ndarray, "C k k"]  # H
@@ -75,7 +75,7 @@ class KrylovRounds:
 
     @classmethod
     def of(cls, regime: LinearRegime, state: Float[np.ndarray, "s C"], steps: int) -> KrylovRounds:
-        """From so many rounds; columns of zeros are left out."""
+        """The space of `steps` rounds; columns of zeros are left out."""
         starts = state[:, state.any(axis=0)].T
         rows, n = len(state), regime.problem.n
         steps = min(steps, rows)
@@ -89,7 +89,7 @@ class KrylovRounds:
                 interruption.check()
                 image = regime.mapped(basis[:, k : k + 1])[:, 0]
                 size = float(np.linalg.norm(image))
-                for _ in range(2):  # one pass leaves rounding's share of the other vectors
+                for _ in range(2):  # after one pass, rounding leaves parts along the other vectors
                     parts = basis[:, : k + 1].T @ image
                     projected[: k + 1, k] += parts
                     image = image - basis[:, : k + 1] @ parts
@@ -110,16 +110,16 @@ class KrylovRounds:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A state and the map of a round, in blocks that do not mix: one a mode, or one of everything."""
+    """A state and the map of a round, in blocks that do not mix: a block for each mode, or one block."""
 
     step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
-    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # makes the map for powers; None where rounds cost less
+    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # gives the map for powers; None if rounds cost less
     state: Float[np.ndarray, "m b C"]
     residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of states side by side
 
     @classmethod
     def of(cls, regime: LinearRegime) -> _Run:
-        """From outputs 0."""
+        """The run from outputs 0."""
         labels, n = regime._labels, regime.problem.n
         if isinstance(regime, MatrixFreeRegime) and regime.has_ritz:
             space = regime.ritz
@@ -150,7 +150,7 @@ class _Run:
         return float(np.linalg.norm(self.residual(state)))
 
     def after(self, rounds: int) -> Float[np.ndarray, "m b C"]:
-        """The state so many rounds later."""
+        """The state after `rounds` further rounds."""
         if self.map is None:
             state, most = self.state, GROWN * self.size(self.state)
             for _ in range(rounds):
@@ -167,7 +167,7 @@ class _Run:
         return state
 
     def crossing(self, eps: float, at_most: int) -> float:
-        """Rounds, between two whole numbers, until the residual is eps times the first; extrapolated beyond at_most."""
+        """Rounds, a real number, until the residual is eps times the first; extrapolated beyond at_most."""
         state, rounds, first = self.state, 0, self.size(self.state)
         target, most = eps * first, GROWN * first
         if self.map is None:
@@ -197,10 +197,10 @@ class _Run:
 
 
 def _extrapolated(rounds: int, left: float, eps: float) -> float:
-    """Rounds to eps, extrapolated from the share that is left after so many rounds."""
+    """Rounds to eps, extrapolated from the share `left` after `rounds` rounds."""
     return min(NEVER, max(rounds, rounds * np.log(eps) / np.log(left))) if left < 1 else NEVER
 
 
 def _part(before: float, after: float, target: float) -> float:
-    """The part of a round until the residual passes the target within it."""
+    """The fraction of a round after which the residual passes the target."""
     return float(np.log(before / target) / np.log(before / max(after, np.finfo(float).tiny)))

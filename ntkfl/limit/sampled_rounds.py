@@ -1,4 +1,4 @@
-"""Runs of random rounds with draws of their own: estimates of the moments of |r|^2, with their errors."""
+"""Independent runs of random rounds: estimates of the moments of |r|^2, with their errors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from jaxtyping import Float
 
 from ntkfl.estimate import Estimate, Rigour
 
-ERRORS = 3  # standard errors that an estimate's error is
+ERRORS = 3  # an estimate's error is so many standard errors
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRounds:
     """Squared residuals of independent runs; made by `RandomRegime.sampled`.
 
-    An error is three standard errors, as the runs show them: too little where few runs make the mean, which happens
-    where the mean square all but grows.
+    An error is three standard errors, estimated from the runs. That is too little if few runs dominate the mean, as
+    happens if the mean square all but grows.
 
     Args:
         rounds: t, (T,).
         of_mean: |E r(t)|^2, which is exact, (T,).
         squares: |r(t)|^2 of each of R runs, (T, R).
-        spreads: |r(t) - E r(t)|^2 of each, (T, R).
+        spreads: |r(t) - E r(t)|^2 of each run, (T, R).
     """
 
     rounds: np.ndarray
@@ -33,7 +33,7 @@ class SampledRounds:
 
     @property
     def mean_square(self) -> Estimate:
-        """E |r(t)|^2, (T,): |E r|^2 and the mean of the spreads."""
+        """E |r(t)|^2, (T,): |E r|^2 plus the mean of the spreads."""
         runs = self.spreads.shape[-1]
         error = ERRORS * self.spreads.std(axis=-1, ddof=1) / runs**0.5
         return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._said, Rigour.SAMPLED)
@@ -47,10 +47,10 @@ class SampledRounds:
         return Estimate(self.squares.var(axis=-1, ddof=1), error, self._said, Rigour.SAMPLED)
 
     def chance_above(self, level: float) -> Estimate:
-        """The chance that |r(t)|^2 passes a level, (T,), by Clopper and Pearson's interval of 95%.
+        """The chance that |r(t)|^2 exceeds a level, (T,), by Clopper and Pearson's interval of 95%.
 
         Args:
-            level: what |r|^2 may pass.
+            level: the level of |r|^2.
         """
         from ntkfl.connectivity.low_loss_region import binomial_share
 

@@ -1,4 +1,4 @@
-"""Random rounds whose steps or clients change from round to round as was set in advance."""
+"""Random rounds with a schedule: steps or clients change from round to round as set in advance."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def takes_part(clients: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScheduledRegime(RandomRegime):
-    """Rounds that are each of a regime of its own; made by `random_rounds`, which validates.
+    """Rounds each of which has a regime of its own; made by `random_rounds`, which validates.
 
-    `rate` and `stable` are those of the rounds that go on for ever, in the mean over a cycle of cohorts. `of_round`
+    `rate` and `stable` are those of the rounds that repeat for ever, as a mean over a cycle of cohorts. `of_round`
     gives the regime of round 0, 1, ...; from round `settled` on the regimes repeat, every `period` rounds.
 
     Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.
@@ -37,7 +37,7 @@ class ScheduledRegime(RandomRegime):
 
     @cached_property
     def absent(self) -> tuple[int, ...]:
-        """The clients of no cohort."""
+        """The clients that are in no cohort."""
         if not self.noise.blocks.given:
             return ()
         present = {client for number in range(self.period) for client in self.of_round(number).noise.blocks.given}
@@ -78,7 +78,7 @@ class ScheduledRegime(RandomRegime):
         )
 
     def _require_reachable(self, initial: np.ndarray, target: float) -> None:
-        """Also where a client is absent: r(t) = r(0) - H c, and c is 0 at its samples."""
+        """As in other regimes, and for absent clients: r(t) = r(0) - H c, and c is 0 at their samples."""
         super()._require_reachable(initial, target)
         if not self.absent:
             return
@@ -91,9 +91,9 @@ class ScheduledRegime(RandomRegime):
             )
 
     def _over_a_cycle(self) -> float:
-        """The mean over a cycle of what E |r|^2 of one output tends to, whose second moments S the cycle leaves as S.
+        """The limit of E |r|^2 of one output, averaged over a cycle; the cycle maps the second moments S to S.
 
-        If F is the map of second moments over a cycle, S - (F(S) - F(0)) = F(0).
+        With F the map of second moments over a cycle, S solves S - (F(S) - F(0)) = F(0).
         """
         n, size, nothing = self.problem.n, self._size(self.problem.n), np.zeros(self.mean._size)
 
@@ -104,13 +104,13 @@ class ScheduledRegime(RandomRegime):
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
-        assert isinstance(self.mean_square, StateMoments)  # since cohorts are given
+        assert isinstance(self.mean_square, StateMoments)  # it is, since cohorts are given
         resting = self.mean_square.resting(driven)
         return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting)]))
 
     @property
     def _cycle(self) -> list[RandomRegime]:
-        """The regimes of the rounds that repeat."""
+        """The regimes of the repeated rounds, one cycle."""
         return [self.of_round(self.settled + number) for number in range(self.period)]
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -123,7 +123,7 @@ class ScheduledRegime(RandomRegime):
         """The means of r(t) and c_t of these rounds."""
         states = np.empty((2, len(t), *initial.shape))
         residual, memory, moved = initial, self.mean._empty(initial), np.zeros_like(initial)
-        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
             for now, regime in zip(range(int(t.max(initial=-1)) + 1), self._in_rounds(), strict=False):
                 interruption.check()
                 states[0, t == now], states[1, t == now] = residual, moved

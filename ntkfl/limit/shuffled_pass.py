@@ -1,7 +1,8 @@
 """Passes over shuffled samples: the exact moments of a client's displacement over all orders.
 
-A pass takes the batches of a random order one after the other. With D_j = 1 on batch j and 0 elsewhere, and the step s,
-a goes to a + s D_j (r - Q a). From a = 0 the pass ends at s (I - s Lambda) r, and from any a at a + s (I - s Lambda) (r
+A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere. A step of size
+s maps a to a + s D_j (r - Q a). From a = 0 the pass ends at s (I - s Lambda) r, and from any a at a + s (I - s Lambda)
+(r
 - Q a): a pass has the form of a step, and passes are composed like steps. Lambda is 0 at first and goes to (I - s D_j
 Q) Lambda + D_j Q D_S, where S are the samples of the earlier batches. Given S, the next batch is independent of the
 order within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of n!
@@ -23,7 +24,7 @@ from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, Vectors
 from ntkfl.limit.round_modes import ClientModes
 
-WORK = 1e9  # numbers that the sets of a client may take
+WORK = 1e9  # most numbers that the sets of a client may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class ShuffledPass:
 
     @classmethod
     def of(cls, own: Float[np.ndarray, "k k"], step: float, batch: int) -> ShuffledPass:
-        """Over all orders, by the sets of samples that may have come before.
+        """The moments over all orders, by a recursion over the sets of samples that may have come before.
 
         Raises:
             ValueError: a batch that does not divide the samples; too many sets.
@@ -75,23 +76,23 @@ class ShuffledPass:
 
     @cached_property
     def response(self) -> Float[np.ndarray, "k k"]:
-        """s (I - s E Lambda): the mean displacement of one pass is that times r. Symmetric."""
+        """The symmetric s (I - s E Lambda), which times r is the mean displacement of a pass."""
         return self.step * (np.eye(len(self.own)) - self.step * self.mean)
 
     def noise(self, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-        """The covariance of one pass's displacement given r, in the mean over r with E r r^T = second."""
+        """The covariance of a pass's displacement given r, averaged over r with E r r^T = second."""
         spread = np.tensordot(self.square, second, 2) - self.mean @ second @ self.mean
         return self.step**4 * (spread + spread.T) / 2
 
     def after(self, passes: int) -> Float[np.ndarray, "k k"]:
-        """The mean displacement after these passes is that times r. Symmetric, a polynomial in response and Q."""
+        """The matrix A of the mean displacement A r after these passes: a symmetric polynomial in response and Q."""
         moved, one = np.zeros_like(self.own), self.response
         for _ in range(passes):
             moved = moved + one @ (np.eye(len(one)) - self.own @ moved)
         return (moved + moved.T) / 2
 
     def noise_after(self, passes: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-        """The covariance of the displacement after these passes, as of `noise`."""
+        """The covariance, as in `noise`, of the displacement after these passes."""
         noise, moved, unit = np.zeros_like(second), np.zeros_like(second), np.eye(len(second))
         kept = unit - self.response @ self.own
         for _ in range(passes):
@@ -105,9 +106,9 @@ class ShuffledPass:
 def _after(
     own: np.ndarray, step: float, last: tuple[int, ...], came: tuple[int, ...], mean: np.ndarray, square: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """E Lambda and E Lambda (x) Lambda after a batch, from those before it: its rows change, and no others.
+    """E Lambda and E Lambda (x) Lambda after a batch, from those before it: only the rows of the batch change.
 
-    Rows of the batch are X = Q D_S - s Q Lambda before; Lambda has rows in S alone.
+    The new rows are those of Q D_S - s Q Lambda, with Lambda before the batch; Lambda has rows only in S.
     """
     rows, mean, square = list(last), mean.copy(), square.copy()
     came_before = np.zeros(len(own))
@@ -129,14 +130,15 @@ def _after(
 class ShuffledBlocks(Blocks):
     """Blocks whose local steps are passes over shuffled samples; made by `shuffled_blocks`.
 
-    The clients' vectors are those of their mean responses, which do not commute with H_cc: `clients.values` are NaN.
+    `clients.vectors` are eigenvectors of the mean responses, which do not commute with H_cc; so `clients.values` are
+    NaN.
     """
 
     passes: tuple[ShuffledPass, ...] = ()  # the passes of each client
     responses: Float[np.ndarray, " n"] | None = None  # eigenvalues of the mean responses
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """The eigenvalues of the mean displacement; a ValueError where there is a pull."""
+        """The eigenvalues of the mean response; a ValueError if there is a pull."""
         if pull:
             raise ValueError(
                 f"clients are drawn back by {pull:g} to where they began, and the mean over shuffled passes is then "
@@ -146,7 +148,7 @@ class ShuffledBlocks(Blocks):
         return self.responses
 
     def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
-        """As of `Blocks`, for values at the eigenvectors of the mean responses; a ValueError for those of H_cc."""
+        """As `Blocks.apply`, for values at the eigenvectors of the mean responses; a ValueError for other values."""
         if np.isnan(values).any():
             raise ValueError(
                 "over shuffled passes a client's block of H and its mean response have no eigenvectors in common; a "
@@ -155,12 +157,12 @@ class ShuffledBlocks(Blocks):
         return super().apply(values, vectors)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """A ValueError: methods that need the lengths have no moments over shuffled passes."""
+        """Raise a ValueError: methods that need the lengths have no moments over shuffled passes."""
         raise ValueError("shuffled passes have exact moments for fl-ntk, fedavg and fedavgm alone")
 
 
 def shuffled_blocks(blocks: Blocks, batch: int) -> ShuffledBlocks:
-    """These blocks, where each local step is a pass in batches of at most `batch` samples.
+    """The same blocks, but each local step is a pass in batches of at most `batch` samples.
 
     Raises:
         ValueError: as `ShuffledPass.of`.

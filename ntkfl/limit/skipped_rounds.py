@@ -1,7 +1,7 @@
-"""Many rounds of plain averaging by few products: powers of the round's map as Chebyshev series.
+"""Many rounds of plain averaging for few products: powers of the round's map as Chebyshev series.
 
-The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1 - low) has them in [-1, 1]. There
-x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.
+The eigenvalues x of M = I - H P lie in [low, 1], those of X = (2 M - (1 + low) I) / (1 - low) in [-1, 1]. There the
+Chebyshev series of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
 """
 
 from collections.abc import Callable
@@ -19,17 +19,17 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
 Progress = Callable[[int, int], None]
-CUT = 1e-13  # sum of all terms that are left out, relative to the largest value of the function
+CUT = 1e-13  # sum of all omitted terms over the largest value of the function
 
 
 class Series(NamedTuple):
-    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and their relative truncation errors."""
+    """Chebyshev coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and relative truncation errors."""
 
     low: float  # least x, from -1 to below 1
     # powers, sums: (T, terms)
     powers: Float[np.ndarray, "T terms"]
     sums: Float[np.ndarray, "T terms"]
-    cut: Float[np.ndarray, "2 T"]  # (2, T), of either; with its own rounding
+    cut: Float[np.ndarray, "2 T"]  # (2, T), truncation and rounding of powers and of sums
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
@@ -39,7 +39,7 @@ class Series(NamedTuple):
         """
         most = int(max(rounds, default=0))
         nodes = 16 + int(np.ceil(np.sqrt(2 * most * np.log(4 * most / CUT)))) if most else 16
-        gap = (1 - low) * np.sin(np.pi * (np.arange(nodes) + 0.5) / (2 * nodes)) ** 2  # 1 - x, to full accuracy near 1
+        gap = (1 - low) * np.sin(np.pi * (np.arange(nodes) + 0.5) / (2 * nodes)) ** 2  # 1 - x, accurate near 1
         t = np.asarray(rounds)[:, None]
         coefficients = dct(np.stack([decay(gap, t), geometric_sum(gap, 1.0, t)]), axis=2) / nodes
         coefficients[:, :, 0] /= 2
@@ -52,7 +52,7 @@ class Series(NamedTuple):
 
 
 class SeriesState(NamedTuple):
-    """The sums of a series after some terms, and the two terms that make the next."""
+    """The partial sums of a series, and the last two terms, from which the next follows."""
 
     term: int
     # before, now: (n, C)
@@ -61,14 +61,14 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    reached: Float[np.ndarray, "2 T"]  # (2, T), what both may be off by
-    # slips, far: the errors of a step of the recursion, and of `now`
+    reached: Float[np.ndarray, "2 T"]  # (2, T), error bounds of residuals and of sums
+    # slips, far: error bounds of a step of the recursion, and of `now`
     slips: float
     far: float
 
     @classmethod
     def start(cls, series: Series, initial: Float[np.ndarray, "n C"], wrong: float = 0.0) -> "SeriesState":
-        """Nothing is summed yet; the initial residual is off by a vector of at most this norm."""
+        """The state before the first term; the norm of the initial residual's error is at most `wrong`."""
         nothing = np.zeros((len(series.powers), *initial.shape))
         return cls(0, np.zeros_like(initial), initial, nothing, nothing, np.zeros((2, len(nothing))), 0.0, wrong)
 
@@ -80,7 +80,7 @@ def summed(
     margins: Margins | None = None,
     seen: Callable[[SeriesState], None] = lambda state: None,
 ) -> Asking[SeriesState]:
-    """The sums after the last term; those after each are seen.
+    """The sums after the last term; `seen` gets the sums after each term.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
@@ -101,7 +101,7 @@ def summed(
                 size = float(np.linalg.norm(before))
                 lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
                 slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
-                far += slips  # a slip grows by itself with every term
+                far += slips  # every slip grows linearly with the terms
         state = SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
         seen(state)
     return state
@@ -110,7 +110,7 @@ def summed(
 def bounded_powers(
     round: LinearRound, series: Series, state: SeriesState, start: float, margins: Margins | None = None
 ) -> list[BoundedRound]:
-    """The rounds of a series that is summed, with bounds where there are margins; start: |r(0)|.
+    """The rounds of a summed series, with error bounds if `margins` are given; `start` is |r(0)|.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """

@@ -1,7 +1,7 @@
-"""Rate and limit of second moments S -> M S M^T + N(S) of a state, whose noise N keeps positive matrices positive.
+"""Rate and limit of a state's second moments S -> M S M^T + N(S), where N maps positive matrices to positive matrices.
 
-In the eigenvectors of M the inverse of S -> l S - M S M^T is a division, which costs four products. With it Davidson's
-method finds the radius, from S that are combined to the largest eigenvalue, and GMRES what moments tend to.
+In the eigenvectors of M the inverse of S -> l S - M S M^T is a division, at the cost of four products. It preconditions
+Davidson's method, which finds the radius, and GMRES, which finds the limit of the moments.
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 
@@ -20,13 +20,13 @@ from ntkfl import interruption
 from ntkfl.limit.mean_square import ESTIMATE, PRECISE, STATIONARY
 from ntkfl.memory import require
 
-BASIS, RESTARTS = 80, 40  # of the search for the radius where the mean has no good eigenvectors
-TURNS, KEPT = 200, 24  # of the search with them, and the second moments that it combines
-RESTART = 20  # vectors that the search for the moments at rest keeps
-EXACT = 1e-11  # what the eigenvectors may leave of the matrix, over its norm and 1
-MATRICES = 20  # of the state's size, that are held at once
-# a rate is known to be above 1 from here on; where part of the residual stays, 1 is an eigenvalue several times, and
-# rounding spreads such eigenvalues by the cube root of its size
+BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has no good eigenvectors
+TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that it combines
+RESTART = 20  # vectors that GMRES keeps
+EXACT = 1e-11  # how far the eigenvectors may miss the matrix, over its norm plus 1
+MATRICES = 20  # matrices of the state's size that are held at once
+# a rate above this is known to be above 1; if part of the residual stays, 1 is a multiple eigenvalue, which rounding
+# spreads by the cube root of its size
 ABOVE, ABOVE_WITH_RESTS = 1 + 1e-9, 1 + 1e-4
 
 Second = Float[np.ndarray, "s s"]
@@ -43,9 +43,9 @@ class RealBasis:
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
-        """None where they are too nearly dependent to give the matrix back."""
+        """The basis; None if the eigenvectors are too nearly dependent to give the matrix back."""
         values, vectors = np.linalg.eig(matrix)
-        first = np.flatnonzero(values.imag > 0)  # LAPACK puts its conjugate next
+        first = np.flatnonzero(values.imag > 0)  # LAPACK puts the conjugate next
         columns = vectors.real.copy()
         columns[:, first + 1] = vectors.imag[:, first]
         with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
@@ -57,7 +57,7 @@ class RealBasis:
         return None
 
     def turned(self, second: Second) -> Complex[np.ndarray, "s s"]:
-        """The entries of a symmetric matrix in the eigenvectors."""
+        """The entries of a symmetric matrix in the basis of eigenvectors."""
         turned, k = (self.inverse @ second @ self.inverse.T).astype(complex), self.first
         turned[k], turned[k + 1] = (turned[k] - 1j * turned[k + 1]) / 2, (turned[k] + 1j * turned[k + 1]) / 2
         turned = turned.T
@@ -75,7 +75,7 @@ class RealBasis:
         return np.outer(self.values, self.values.conj())
 
     def _untwisted(self, turned: Complex[np.ndarray, "s s"]) -> Complex[np.ndarray, "s s"]:
-        """The entries in the real columns of what has these in the eigenvectors."""
+        """The entries in the basis of real columns, from the entries in the basis of eigenvectors."""
         entries, k = turned.copy(), self.first
         entries[k], entries[k + 1] = entries[k] + entries[k + 1], 1j * (entries[k] - entries[k + 1])
         entries = entries.T
@@ -85,12 +85,12 @@ class RealBasis:
 
 @dataclass(frozen=True, eq=False)
 class StateMoments:
-    """The map of second moments, for the rate per round and what moments tend to."""
+    """The map of second moments, its rate per round and its limit."""
 
     mean: Float[np.ndarray, "s s"]  # M
     noise: Callable[[Second], Second] | None  # N; None: 0
-    rests: bool  # whether part of the residual stays: where H is 0, or at clients that never take part
-    rounds: int = 1  # that the map stands for
+    rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
+    rounds: int = 1  # number of rounds in the map
 
     def following(self, second: Second) -> Second:
         """The second moments after those rounds."""
@@ -102,16 +102,16 @@ class StateMoments:
 
     @cached_property
     def rate(self) -> float:
-        """Factor per round of the root mean square; a ValueError where the search for it does not end."""
+        """Factor per round of the root mean square; a ValueError if the search for it does not converge."""
         return self._radius[0] ** (0.5 / self.rounds)
 
     @cached_property
     def sides(self) -> tuple[float, float]:
-        """Two numbers between which the rate is, but for rounding.
+        """A lower and an upper bound of the rate, up to rounding.
 
-        Where l S <= S_+ <= u S for a positive definite S, S_+ the moments that follow it, the radius is from l to u; it
-        is never below that of the mean. Without such an S they are that and infinity; where the mean has no good
-        eigenvectors, 0 and infinity. Source: docs/proofs/random_rounds.md#positive-maps.
+        If l S <= S_+ <= u S for a positive definite S and the moments S_+ that follow it, the radius is between l and
+        u. The rate is never below that of the mean. Without such an S the bounds are the mean's rate and infinity; if
+        the mean has no good eigenvectors, 0 and infinity. Source: docs/proofs/random_rounds.md#positive-maps.
         """
         second = self._radius[1]
         least = 0.0 if self._basis is None else self._mean_radius**2
@@ -138,18 +138,18 @@ class StateMoments:
 
     @property
     def limit(self) -> float:
-        """How many times as far the server may go: not known."""
+        """The largest factor on the server's step: unknown."""
         return float("nan")
 
     def resting(self, driven: Second) -> Second:
-        """The S of S = following(S) + driven, where the radius is below 1.
+        """The S with S = following(S) + driven, if the radius is below 1.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-10, as happens where the radius is all but 1.
+            ValueError: the equation could not be solved to 1e-10, as happens if the radius is all but 1.
         """
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
-        for basis in (self._basis, self._basis, None):  # what eigenvectors leave, they or the map itself solve for
+        for basis in (self._basis, self._basis, None):  # solves for the remainder again
             solved = solved + self._nearly_resting(left, basis)
             left = driven + self.following(solved) - solved
             if np.linalg.norm(left) <= PRECISE * np.linalg.norm(driven):
@@ -157,7 +157,7 @@ class StateMoments:
         raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
 
     def _nearly_resting(self, driven: Second, basis: RealBasis | None) -> Second:
-        """The S of S = following(S) + driven, but for what dependent eigenvectors and GMRES leave."""
+        """The S with S = following(S) + driven, up to the errors of GMRES and of nearly dependent eigenvectors."""
 
         def spread(second: Second) -> Second:
             return second if basis is None else basis.spread(basis.turned(second), 1.0)
@@ -190,7 +190,7 @@ class StateMoments:
 
     @cached_property
     def _radius(self) -> tuple[float, Second | None]:
-        """The radius, and its S where Davidson's method has found one."""
+        """The radius, and the S of Davidson's method if it has found one."""
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
@@ -222,7 +222,7 @@ class StateMoments:
         return self._by_arnoldi(), None
 
     def _by_arnoldi(self) -> float:
-        """The radius of the map itself, of which nothing else is used."""
+        """The radius by Arnoldi's method, which uses only the map."""
         size, upper = len(self.mean), np.triu_indices(len(self.mean))
 
         def following(entries: np.ndarray) -> np.ndarray:
