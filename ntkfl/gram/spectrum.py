@@ -166,18 +166,18 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
     """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not break it."""
     if len(h) > LANCZOS_FROM:
-        factor = h.T.copy(order="F")
-        if lapack.cholesky(factor):
-            import scipy.linalg  # imported here, so that small matrices need not wait
-            from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+        import scipy.linalg  # imported here, so that small matrices need not wait
+        from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+        factor, of = h.T.copy(order="F"), {"k": 1, "v0": np.random.default_rng(0).standard_normal(len(h)), "tol": 1e-6}
+        with suppress(ArpackError):
+            if not lapack.cholesky(factor):
+                return eigsh(h, which="SA", **of)[1][:, 0]
             solve = scipy.linalg.blas.dtrsv
             inverse = LinearOperator(
                 h.shape, lambda b: solve(factor, solve(factor, b, lower=True), lower=True, trans=1), dtype=float
             )
-            start = np.random.default_rng(0).standard_normal(len(h))
-            with suppress(ArpackNoConvergence):
-                return eigsh(inverse, k=1, which="LA", v0=start, tol=1e-6)[1][:, 0]
+            return eigsh(inverse, which="LA", **of)[1][:, 0]
     return lapack.lowest_vector(h.T.copy(order="F"))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.any_order.rounding import above, below
+from ntkfl.any_order.rounding import TINY, above, below, gamma
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Image, Layer
@@ -185,8 +185,16 @@ def _mean(h: Estimate, layer: Layer) -> Estimate:
 
 
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
-    """At least the largest singular value."""
-    return _top(Estimate.exact(matrix))
+    """At least the largest singular value.
+
+    In the Frobenius norm A A' is rounded by no more than gamma |A|^2, which costs less than a product of absolute
+    values.
+    """
+    small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+    with np.errstate(over="ignore"):  # an overflow is refused with the eigenvalue
+        square, length = small @ small.T, float(np.square(small).sum())
+    rounding = 1.01 * gamma(small.shape[1]) * length + TINY
+    return float(above(np.sqrt(above(max(float(largest_eigenvalue(square).hi), 0.0) + rounding))))
 
 
 def _top(matrix: Estimate) -> float:

@@ -42,8 +42,8 @@ def test_known_spectrum_is_enclosed(n, method):
 
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])
-def test_the_eigenvector_of_large_matrices_comes_from_inverse_iteration(shift, monkeypatch):
-    """A matrix with a negative eigenvalue has no Cholesky factor to iterate with: the dense solver stands in."""
+def test_the_eigenvector_of_large_matrices_comes_from_iteration(shift, monkeypatch):
+    """A matrix with a negative eigenvalue has no Cholesky factor for inverse iteration, and is iterated itself."""
     h = second_differences(300) + shift * np.eye(300)
     dense = smallest_eigenvalue(h)
     monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0)

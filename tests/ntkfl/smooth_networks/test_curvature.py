@@ -1,6 +1,7 @@
 """Activations, passes and second derivatives against torch's derivatives and balls."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from ntkfl.smooth_networks.curvature import (
     weight_norms,
 )
 from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH, Image
-from ntkfl.smooth_networks.passes import folded, passed, unfolded
+from ntkfl.smooth_networks.passes import folded, passed, spectral_norm, unfolded
 
 NAMES = [name for name in SMOOTH if name != "identity"]
 
@@ -357,3 +358,20 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
     exact = np.linalg.eigvalsh(form)[-1]
     largest = largest_nonnegative(form[None])[0]
     assert exact * (1 - 1e-13) <= largest <= exact * (1 + 1e-4) + 1e-280
+
+
+@pytest.mark.parametrize("rows", [4, 300])  # in balls, and by Cholesky
+@pytest.mark.parametrize("scale", [1.0, 2.0**-1060, 2.0**450])
+def test_the_norm_of_a_matrix_is_bounded_from_above_and_sharply(rows, scale):
+    rng = np.random.default_rng(rows)
+    u, v = rng.integers(-9, 10, rows), rng.integers(-9, 10, 2 * rows)
+    known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2  # of a matrix of rank one, squared
+    for matrix in (np.outer(u, v) * scale, np.outer(v, u) * scale):
+        bound = spectral_norm(matrix)
+        assert Fraction(bound) ** 2 >= known
+        assert bound <= float(u @ u) ** 0.5 * float(v @ v) ** 0.5 * scale * (1 + 1e-8) + 1e-144
+
+
+def test_the_norm_of_a_matrix_beyond_float64_is_refused():
+    with pytest.raises(ValueError, match="must be finite"):
+        spectral_norm(np.full((3, 3), 1e200))
