@@ -72,6 +72,17 @@ class AnyOrder:
             return partial(certify_any_order, loss=self.trained_on)
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
 
+    def require_memory(self, width: int | None, problem: Problem, setup: Setup) -> None:
+        """Raise ValueError where the certificate does not fit; under another loss than squares few samples may do."""
+        from ntkfl.any_order.certificate import pair_limits
+        from ntkfl.any_order.method_certificate import require_method_memory
+
+        width = setup.width if width is None else width
+        if self.method is not None:
+            require_method_memory(problem, width, setup.local_steps)
+        elif self.loss in (None, "squares"):
+            pair_limits(problem.y.size, width, problem.n)
+
     @property
     def trained_on(self) -> ConvexLoss:
         """The loss."""
@@ -113,12 +124,15 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     network: AffineTwoLayer | None = None
     with bad_input():
         asked.check()
-        problem, setup = to_certify(options, TESTED if asked.test else None)
         if asked.weights is not None:
             from ntkfl.connectivity.network_files import load_affine_network
-            from ntkfl.problem import require_features
 
             network = load_affine_network(asked.weights)
+        width = None if network is None else len(network.hidden)
+        problem, setup = to_certify(options, TESTED if asked.test else None, partial(asked.require_memory, width))
+        if network is not None:
+            from ntkfl.problem import require_features
+
             require_features(problem, network.hidden.shape[1], f"the network of {asked.weights}")
             setup = replace(setup, width=len(network.hidden))
         if asked.test:

@@ -11,7 +11,7 @@ from experiments.console.choices import BUILT_IN_SIZE, chosen_problem
 from experiments.console.interruptible import if_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from bounds import Options
@@ -33,14 +33,20 @@ TESTED = 500  # images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 
-def to_certify(options: Options, test: int | None = None) -> tuple[Problem, Setup]:
+def to_certify(
+    options: Options, test: int | None = None, first: Callable[[Problem, Setup], None] | None = None
+) -> tuple[Problem, Setup]:
     """The data and the setup that are asked about; test: samples of a built-in data set to keep for tests.
+
+    `first` raises where the certificate does not fit, before rows are compared.
 
     Raises:
         ValueError, OSError: as `chosen_problem`.
     """
     size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
-    return chosen_problem(options, "sphere", size, test), options.setup(seed=options.seed, **DEFAULTS)
+    setup = options.setup(seed=options.seed, **DEFAULTS)
+    fits = None if first is None else lambda problem: first(problem, setup)
+    return chosen_problem(options, "sphere", size, test, first=fits), setup
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:

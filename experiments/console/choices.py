@@ -131,6 +131,7 @@ def chosen_problem(
     n: int = BUILT_IN_SIZE,
     test: int | None = None,
     *,
+    first: "Callable[[Problem], None] | None" = None,
     condition: "Callable[[np.ndarray], None] | None" = None,
     duplicates: str | None = None,
 ) -> "Problem":
@@ -138,7 +139,8 @@ def chosen_problem(
 
     With `test` so many test samples of a named data set; a file brings its own.
 
-    `condition` raises where rows make a kernel singular, by default under the conditions of FL-NTK's network.
+    `first` raises where the problem is too large, before its rows are compared. `condition` raises where rows make a
+    kernel singular, by default under the conditions of FL-NTK's network.
     `duplicates` None means that the command has no such option.
 
     Raises:
@@ -159,6 +161,8 @@ def chosen_problem(
             unit=options.unit,
             duplicates=None if duplicates in (None, REFUSE, KEEP) else duplicates,  # type: ignore[arg-type]  # typer's choice
         )
+        if first is not None:
+            first(problem)
         if duplicates != KEEP:
             (condition or gram.require_positive)(problem.x)
     except gram.ParallelRows as error:

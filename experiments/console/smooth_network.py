@@ -63,39 +63,47 @@ class Smooth:
     export: Path | None = None  # a new folder for a certificate that holds
     attack: int | None = None  # windows that an adversary tries
 
-    def certifier(self, problem: Problem, setup: Setup) -> Certify:
+    def check(self) -> None:
+        """Raise ValueError, before anything is read or trained, where the options do not go together.
+
+        FileExistsError: the folder of the export is there and not empty.
+        """
+        from ntkfl.any_order.export import require_new
+        from ntkfl.ranges import require_number
+
+        require_attack(self.attack)
+        require_number("visits", self.visits, "be 1 or more, and finite")
+        if self.method is not None:
+            for name, given in (("--export", self.export), ("--attack", self.attack)):
+                if given is not None:
+                    raise ValueError(f"{name} is for certificates of any order; leave out --method")
+            if self.visits != 1:
+                raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
+        if self.export is not None:
+            require_new(self.export)
+            if self.network.startswith("conv"):
+                raise ValueError(f"--export has no convolutions, and the network is {self.network}")
+
+    def certifier(self, setup: Setup) -> Certify:
         """What certifies a network.
 
         Raises:
             ValueError: a method that is not covered, an option that it does not have.
         """
         from ntkfl.any_order.method_certificate import linear_method
-        from ntkfl.ranges import require_number
         from ntkfl.smooth_networks import certify_network, certify_rounds
 
-        require_attack(self.attack)
-        require_number("visits", self.visits, "be 1 or more, and finite")  # before anything is trained
         if self.method is None:
-            self._require_exportable()
             return partial(certify_network, visits=self.visits)
-        for name, given in (("--export", self.export), ("--attack", self.attack)):
-            if given is not None:
-                raise ValueError(f"{name} is for certificates of any order; leave out --method")
         options = method_options(self.option)
         linear_method(self.method, options, setup)  # refuses before anything is trained
-        if self.visits != 1:
-            raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
 
-    def _require_exportable(self) -> None:
-        """Raise before anything is trained if there could be no export."""
-        if self.export is None:
-            return
-        from ntkfl.any_order.export import require_new
+    def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
+        """Raise TooLittleMemory where the certificate of a network drawn here does not fit."""
+        from ntkfl.smooth_networks.watching import require_network_memory
 
-        require_new(self.export)
-        if self.network.startswith("conv"):
-            raise ValueError(f"--export has no convolutions, and the network is {self.network}")
+        require_network_memory(problem, network, setup.width)
 
     @property
     def command(self) -> str:
@@ -112,11 +120,13 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         network = wide_of(asked.network, ())
         if network is None:
             raise ValueError(f"network is {asked.network}; here it is a form like fc:3:gelu, files are for Python")
-        problem, setup = to_certify(options, TESTED if asked.test else None)
-        setup = setup if options.width is not None else replace(setup, width=WIDTH)
+        asked.check()
+        options = replace(options, width=WIDTH if options.width is None else options.width)
+        fits = partial(asked.require_memory, network) if asked.weights is None else None
+        problem, setup = to_certify(options, TESTED if asked.test else None, fits)
         if asked.test:
             require_tests(problem)
-        certify = asked.certifier(problem, setup)
+        certify = asked.certifier(setup)
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
         with bad_input(ValueError, OSError, FloatingPointError):

@@ -430,7 +430,7 @@ def certify_any_order(
         part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=_owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
-        _limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
+        pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
         try:
             targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
         except Unreachable as error:  # the labels are unchanged too: each lies in its interval
@@ -499,7 +499,7 @@ def _certified(
             smallest_eigenvalue=None,
             **known,
         )
-    limits = _limits(network.n * network.n_outputs, network.width, network.n, memory, most_held)
+    limits = pair_limits(network.n * network.n_outputs, network.width, network.n, memory, most_held)
     neurons = passed(replace(network, sample=of.kept[network.sample]))
     search = grown(neurons, **limits)
     certified = search.why == "" and search.margin > 0  # NaN is not
@@ -518,7 +518,9 @@ def _certified(
     )
 
 
-def _limits(rows: int, width: int, samples: int, memory: float, most_held: int) -> dict[str, int]:
+def pair_limits(
+    rows: int, width: int, samples: int, memory: float = MEMORY, most_held: int = MOST_HELD
+) -> dict[str, int]:
     """The most pairs that may be held and checked; ValueError where memory has no room for any."""
     fixed = samples * width / 8 + 2.0**28 + 16 * rows * rows
     needed = fixed + 8 * _COPIES * rows * rows

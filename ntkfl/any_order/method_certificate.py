@@ -275,13 +275,7 @@ def certify_method(
         network = scaled(problem, plain, label_error)
     except Unreachable as error:
         return answer(str(error), Estimate.between(0, np.inf, "not found"))
-    p = problem.n * network.n_outputs
-    needed = network.n * network.width / 8 + 2.0**28 + 8.0 * p * p * (60 + 8 * problem.n_clients * setup.local_steps)
-    if not needed <= memory:
-        raise ValueError(
-            f"the certificate of {p} labels and {problem.n_clients} clients of {setup.local_steps} steps takes "
-            f"{needed / 1e9:.3g} GB, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
-        )
+    require_method_memory(problem, network.width, setup.local_steps, memory)
     neurons = passed(network)
     left = residuals(neurons)
     rows = ConstraintRows(neurons, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -309,6 +303,21 @@ def certify_method(
     why, margin = _ball(rows, norms[0].ball)
     proved = {} if why else {"rate": min(norm.rate for norm in norms), "radius": norms[0].radius}
     return answer(why, left.norm(), **known, **proved, margin=margin, _rows=rows, _norms=norms)
+
+
+def require_method_memory(problem: Problem, width: int, steps: int, memory: float = MEMORY) -> None:
+    """Refuse a certificate that does not fit.
+
+    Raises:
+        ValueError: it takes more than `memory`.
+    """
+    p = problem.y.size
+    needed = problem.n * width / 8 + 2.0**28 + 8.0 * p * p * (60 + 8 * problem.n_clients * steps)
+    if not needed <= memory:
+        raise ValueError(
+            f"the certificate of {p} labels and {problem.n_clients} clients of {steps} steps takes "
+            f"{needed / 1e9:.3g} GB, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+        )
 
 
 def linear_method(name: str, options: Mapping[str, Any] | None, setup: Setup) -> Method:

@@ -332,6 +332,8 @@ def _why_not(part: nn.Module) -> str:
         return "what it gives for one sample depends on the others of its batch; "
     if isinstance(part, nn.modules.dropout._DropoutNd):
         return "what it gives is random, or it does nothing: replace it by Identity; "
+    if isinstance(part, nn.ELU | nn.CELU | nn.SELU):
+        return "its second derivative jumps at 0: SiLU and Softplus are smooth functions like it; "
     if isinstance(part, nn.MultiheadAttention):
         return "it multiplies its inputs with each other; "
     return ""

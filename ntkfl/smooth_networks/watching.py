@@ -43,8 +43,7 @@ def network_checkpoints(
             the certificate of such a network does not fit. FloatingPointError: the run overflowed.
     """
     problem = problem.one_axis()
-    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
-    require_memory(_sizes(network, problem.x.shape[1:], setup.width, outputs), problem)
+    outputs = require_network_memory(problem, network, setup.width)
     model = network.model(problem.x.shape[1:], setup.width, outputs)
 
     def train(params: Mapping[str, Any], leg: range) -> Mapping[str, Any]:
@@ -58,6 +57,18 @@ def network_checkpoints(
     if outputs is None and len(given[READOUT]) == 1:
         given[READOUT] = given[READOUT].reshape(-1)
     return in_legs(given, train, rounds, every)
+
+
+def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
+    """Refuse a network whose certificate does not fit, before it is drawn; returns its outputs, None for one.
+
+    Raises:
+        TooLittleMemory: it does not fit.
+    """
+    problem = problem.one_axis()
+    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
+    require_memory(_sizes(network, problem.x.shape[1:], width, outputs), problem)
+    return outputs
 
 
 def _sizes(

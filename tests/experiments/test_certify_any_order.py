@@ -267,6 +267,17 @@ def test_what_makes_no_sense_is_refused(arguments, message):
     assert result.exit_code == 2 and f"{message}" in result.stderr, result.output
 
 
+@pytest.mark.parametrize("kind", [ANY[1:], ("--method", "scaffold"), ("--network", "fc:2:gelu")])
+def test_memory_is_asked_for_before_rows_are_compared(kind, monkeypatch):
+    def compared(x):
+        raise AssertionError("rows are compared")
+
+    monkeypatch.setattr("ntkfl.gram.require_positive", compared)
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 8e9)
+    result = run("certify", *kind, "--n", 20000, "--width", 50)
+    assert result.exit_code == 2 and "the certificate of" in result.stderr and "GB" in result.stderr, result.output
+
+
 def test_files_that_are_no_networks_are_refused(files):
     folder, network, _ = files
     (folder / "damaged.safetensors").write_bytes(b"nothing")
@@ -276,6 +287,10 @@ def test_files_that_are_no_networks_are_refused(files):
     torch.save(nn.MultiheadAttention(4, 1).state_dict(), folder / "attention.pt")
     attention = run(*ANY, "--data", folder / "data.npz", "--weights", folder / "attention.pt")
     assert attention.exit_code == 2 and "it is a layer of attention, no two-layer network" in attention.stderr
+    normalised = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 1))
+    torch.save(normalised.state_dict(), folder / "normalised.pt")
+    normal = run(*ANY, "--data", folder / "data.npz", "--weights", folder / "normalised.pt")
+    assert normal.exit_code == 2 and "layer 1 is a batch normalisation, whose result for" in normal.stderr
     for name, message in {
         "damaged": "damaged, or no safetensors file",
         "half": "is no two-layer network",

@@ -33,12 +33,19 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     if any("in_proj" in name for name in arrays):
         raise ValueError(f"{where} has {given}: it is a layer of attention, no two-layer network")
+    for name in arrays:
+        layer, _, last = name.rpartition(".")
+        if last == "running_mean":
+            raise ValueError(
+                f"{where} has {given}: layer {layer} is a batch normalisation, whose result for one sample depends on "
+                "the others of its batch; a two-layer network is two linear layers with ReLU between them"
+            )
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
     vectors = [name for name, array in arrays.items() if array.ndim == 1]
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
         raise ValueError(
-            f"{where} has {given}: it is no two-layer network. Barriers are exact for two-layer networks; others are "
-            "evaluated on a grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
+            f"{where} has {given}: it is no two-layer network. Of others, barriers are evaluated on a grid: train them "
+            "with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork; ntkfl certify has --network"
         )
     arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
     bias_of = _biases(list(arrays), matrices, vectors)

@@ -336,6 +336,10 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
             "layer 1 is LeakyReLU.* covers Linear, ntkfl.training.Residual",
         ),
         (
+            nn.Sequential(linear(4, 3), nn.ELU(), linear(3, 1)),
+            "layer 1 is ELU.*second derivative jumps at 0: SiLU and Softplus are smooth functions like it; the cert",
+        ),
+        (
             nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)),
             r"layer 1 is BatchNorm1d.* depends on the others",
         ),
