@@ -10,6 +10,10 @@ from ntkfl.imports import lazy_names, warn_of_other_folders
 warn_of_other_folders("verification")
 
 if TYPE_CHECKING:
+    from bounds import initial_network as initial_network
+    from bounds import mutants as mutants
+    from bounds import strategies as strategies
+    from bounds import symbols as symbols
     from bounds.brought import load as load
     from bounds.family import Family as Family
     from bounds.formula import Formula as Formula

@@ -237,7 +237,7 @@ class FederatedRun(Case):
 
         Returns: the first norm, shape (T,), and the second, shape (T, K+1).
         """
-        members = self.problem.clients()[c]
+        members = self.problem.members[c]
         global_part = distance(self.observed("outputs")[:-1, members], self.problem.y[members])
         return global_part, distance(self.observed("local_outputs")[:, :, members], self.problem.y[members])
 

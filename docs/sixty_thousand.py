@@ -163,7 +163,7 @@ def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple
         exact = [problem.y - run[f"at_{t}"][0] for t in rounds]
     if not rounds:
         raise ValueError(f"{state} keeps no rounds one by one; run fewer rounds, such as --rounds 32")
-    step = 1 / max(float(np.linalg.eigvalsh(gram.infinite(problem.x[owned]))[-1]) for owned in problem.clients())
+    step = 1 / max(float(np.linalg.eigvalsh(gram.infinite(problem.x[owned]))[-1]) for owned in problem.members)
     yield ["kernel", *(f"{what} {t}" for what in ("off", "largest", "train", "test") for t in rounds), "processor"]
     yield ["exact", *[""] * (2 * len(rounds)), *(_right(y, problem.y) for y in exact), *[""] * (len(rounds) + 1)]
     for name in names:

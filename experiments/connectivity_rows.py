@@ -120,7 +120,7 @@ def trained_rows(
                 for start, part in zip(starts[1:], parts, strict=True)
             ]
             yield _trained_row(f"{images}, {name}: {said}", anchor, networks, x, classes, delta)
-        owned = [(x[rows], classes[rows]) for rows in problem.clients()]
+        owned = [(x[rows], classes[rows]) for rows in problem.members]
         local = max(1, steps // rounds)
         for said, share in (("FedAvg", 0.0), ("FedGuCci", weight)):
             begun, networks = federated_clients(

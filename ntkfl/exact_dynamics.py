@@ -308,7 +308,7 @@ def random_rounds(
     problem: Problem,
     setup: Setup,
     gram: ArrayLike | Kernel | None = None,
-    method: str | None = None,
+    method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
     participation: float = 1.0,
@@ -364,7 +364,7 @@ def random_rounds(
     """
     regime = random_of_method(
         algorithm1_limit(problem, setup, gram),
-        method or unnamed_method(problem),
+        method,
         options or {},
         participation=participation,
         batch_size=batch_size,
@@ -384,7 +384,7 @@ def sampled_rounds(
     setup: Setup,
     rounds: ArrayLike,
     gram: ArrayLike | Kernel | None = None,
-    method: str | None = None,
+    method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
     runs: int = 100,
@@ -426,20 +426,8 @@ def sampled_rounds(
         if name not in known:
             raise TypeError(f"sampled_rounds has no argument {name!r}; what is drawn is said by {', '.join(known)}")
     regime = algorithm1_limit(problem, setup, gram)
-    chosen = random_of_method(regime, method or unnamed_method(problem), options or {}, **drawn)
+    chosen = random_of_method(regime, method, options or {}, **drawn)
     return chosen.sampled(rounds, runs, seed, initial_outputs)
-
-
-def unnamed_method(problem: Problem) -> str:
-    """The default method; it warns where the earlier default, fedavg, differs."""
-    if np.ptp(np.bincount(problem.owner, minlength=problem.n_clients)):
-        warnings.warn(
-            "clients differ in size and no method is named: it is fl-ntk, which weights clients equally; "
-            "fedavg, once the default here, weights them by their samples. Name one of them",
-            FutureWarning,
-            stacklevel=3,
-        )
-    return "fl-ntk"
 
 
 def random_of_method(

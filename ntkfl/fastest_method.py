@@ -252,7 +252,7 @@ def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
 def _rows(problem: Problem, count: int) -> np.ndarray:
     """About `count` drawn samples: the same share of each client's samples, and at least one of each."""
     rng, share = np.random.default_rng(0), count / problem.n
-    chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.clients()]
+    chosen = [rng.permutation(owned)[: max(1, round(share * len(owned)))] for owned in problem.members]
     return np.sort(np.concatenate(chosen))
 
 

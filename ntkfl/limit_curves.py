@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, of_method, unnamed_method
+from ntkfl.exact_dynamics import KernelRegime, of_method
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import run_together
@@ -94,7 +94,7 @@ def limit_curves(
     problem: Problem,
     rounds: Sequence[int] | np.ndarray,
     gram: Kernel | None = None,
-    method: str | None = None,
+    method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
     local_steps: int = 5,
@@ -142,7 +142,7 @@ def limit_curves(
     (curves,) = several_limit_curves(
         problem,
         rounds,
-        [(method or unnamed_method(problem), options or {})],
+        [(method, options or {})],
         gram,
         local_steps=local_steps,
         eta_local=eta_local,

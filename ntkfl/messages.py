@@ -1,7 +1,11 @@
 """Parts of messages: a count with its noun, and the nearest of the known names to one that is unknown."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+Class = TypeVar("Class", bound=type)
 
 
 def number_of(count: int, noun: str) -> str:
@@ -13,3 +17,26 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
     near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
+    """A class decorator: each of these names, as an argument or an attribute, is an error that says what is in use."""
+
+    def of_class(cls: Any) -> Any:
+        init = cls.__init__
+
+        @wraps(init)  # it keeps the signature
+        def initialised(self: Any, *given: Any, **named: Any) -> None:
+            for name in names.keys() & named.keys():
+                raise TypeError(f"{cls.__name__} has no {name}: {names[name]}")
+            init(self, *given, **named)
+
+        def missing(self: Any, name: str) -> Any:
+            if why := names.get(name):
+                raise AttributeError(f"{cls.__name__} has no {name}: {why}")
+            return object.__getattribute__(self, name)  # it says what Python says, also of an error in a property
+
+        cls.__init__, cls.__getattr__ = initialised, missing
+        return cls
+
+    return of_class

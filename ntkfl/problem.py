@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl.messages import refusing
 from ntkfl.ranges import is_number
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
@@ -30,6 +31,7 @@ class Weights(NamedTuple):
         return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
 
 
+@refusing({"clients": "n_clients is their number N, and members has the samples of each"})
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Data split over clients.
@@ -103,7 +105,8 @@ class Problem:
         """Number N of clients."""
         return int(self.owner.max()) + 1
 
-    def clients(self) -> tuple[np.ndarray, ...]:
+    @property
+    def members(self) -> tuple[np.ndarray, ...]:
         """The index sets S_0..S_{N-1}, shape (n_c,) each: which samples each client owns."""
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
@@ -197,6 +200,12 @@ class Problem:
             )
 
 
+@refusing(
+    {
+        "rate": "a step on sums of losses is eta_local; Problem.mean_loss_rate converts it (docs/glossary.md#steps)",
+        "server_rate": "the server's step is eta_global here, and server_rate among the options of a method",
+    }
+)
 @dataclass(frozen=True)
 class Setup:
     """One run of Algorithm 1.

@@ -34,7 +34,7 @@ def verify(statement: Statement, options: Options | None = None, form: Form | No
         form: one of its forms; default: all.
 
     Raises:
-        TypeError: a form where the options belong.
+        TypeError: what is no Options where these belong, or no form where that belongs.
 
     Example:
         >>> from bounds import Form, Options, get
@@ -42,9 +42,7 @@ def verify(statement: Statement, options: Options | None = None, form: Form | No
         >>> [str(verdict.outcome) for verdict in verify(get("fl-ntk/C.6"), options=Options(trials=20))]
         ['holds', 'holds']
     """
-    if isinstance(options, Form) or isinstance(form, Options):
-        raise TypeError("verify takes a statement, then options, then a form, as verify_all does; found the form first")
-    return verify_all([statement], options or Options(), forms=None if form is None else [form])
+    return verify_all([statement], Options() if options is None else options, None if form is None else [form])
 
 
 def verify_all(
@@ -64,9 +62,14 @@ def verify_all(
         threads: number of threads that prepare cases while others are judged; 0 where other processes have the other
             cores; default 3.
 
+    Raises:
+        TypeError: as `verify`.
+
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
     these are settled, only the settled ones.
     """
+    if not isinstance(options, Options):
+        raise TypeError(f"the options are {options!r:.40}; options come before forms, and are bounds.Options(...)")
     claims = [
         (partial(begun, statement, form, options), options) for statement, form in chosen_forms(statements, forms)
     ]
@@ -171,7 +174,9 @@ def run_cases(
 
 def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) -> list[tuple[Statement, Form]]:
     """Every form of the statements that is wanted; None: every form."""
-    wanted = set(Form) if forms is None else set(forms)
+    wanted = list(Form) if forms is None else list(forms)
+    if strangers := [form for form in wanted if not isinstance(form, Form)]:
+        raise TypeError(f"the form is {strangers[0]!r:.40}; it must be one of {', '.join(map(str, map(repr, Form)))}")
     return [(statement, form) for statement in statements for form in statement.forms if form in wanted]
 
 

@@ -22,7 +22,7 @@ ones = sp.MatrixSymbol("e", clients, 1)
 def _constants(case: Ensemble) -> dict:
     with precision():
         losses = squared(case.labels - case.fma_outputs[0])
-        total = np.array([losses[own].sum() for own in case.problem.clients()], dtype=object)
+        total = np.array([losses[own].sum() for own in case.problem.members], dtype=object)
         mean = total / case.sizes
     return {
         counts: case.sizes.astype(float),

@@ -54,7 +54,7 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
 
 def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
     """At most MOST samples: every client keeps its share, or all keep equally many."""
-    rows = problem.clients()
+    rows = problem.members
     counts = [len(row) for row in rows]
     if equal:
         counts = [max(1, min(*counts, MOST // len(rows)))] * len(rows)

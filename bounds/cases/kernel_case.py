@@ -64,7 +64,7 @@ class KernelCase(Case):
     def block_eigenvalues(self) -> np.ndarray:
         """All eigenvalues q of all client blocks H_cc, in floats."""
         h = self.factor @ self.factor.T
-        return np.concatenate([np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in self.problem.clients()])
+        return np.concatenate([np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in self.problem.members])
 
     @cached_property
     def nu(self) -> Estimate:
@@ -142,7 +142,7 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
     """
     rng = np.random.default_rng([seed, 3])
     problem = (base if user else replace(base, clients=1 + seed % 4)).problem(seed)
-    largest = max(np.linalg.eigvalsh(gram.infinite(problem.x[c]))[-1] for c in problem.clients())
+    largest = max(np.linalg.eigvalsh(gram.infinite(problem.x[c]))[-1] for c in problem.members)
     eta_local = float(np.exp(rng.uniform(np.log(0.01), np.log(reach))) / largest)
     setup = Setup(
         eta_local=eta_local, eta_global=float(rng.uniform(0.05, 1)), local_steps=int(rng.integers(1, 7)), seed=seed

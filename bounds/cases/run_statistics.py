@@ -93,7 +93,7 @@ def _inside(run: FederatedRun) -> dict[str, Any]:
     local, _ = inside.local
     before = gram.activations(x, run.weights.hidden)
     flipped = np.empty(run.problem.n)
-    for c, members in enumerate(run.problem.clients()):
+    for c, members in enumerate(run.problem.members):
         after = gram.activations(x[members], local[-2, c])
         flipped[members] = (after != before[members]).mean(axis=1)
     return {

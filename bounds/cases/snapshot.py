@@ -39,7 +39,7 @@ class Snapshot:
         weights = np.empty((setup.local_steps + 1, problem.n_clients, *self.hidden.shape))
         residual = np.empty((setup.local_steps, problem.n))
         scale = 1 / np.sqrt(setup.width)
-        for c, members in enumerate(problem.clients()):
+        for c, members in enumerate(problem.members):
             weights[0, c] = self.hidden
             x = problem.x[members]
             for k in range(setup.local_steps):
@@ -108,7 +108,7 @@ class Snapshot:
 
     def _at_own_client(self, look: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> list[np.ndarray]:
         """For each k, a quantity of every sample under the weights of its own client."""
-        x, clients = self.run.problem.x, self.run.problem.clients()
+        x, clients = self.run.problem.x, self.run.problem.members
         order = np.argsort(np.concatenate(clients))
         local = self.local[0][:-1]
         return [np.concatenate([look(x[own], w[c]) for c, own in enumerate(clients)])[order] for w in local]

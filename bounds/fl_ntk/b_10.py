@@ -26,7 +26,7 @@ def _constants(case: FederatedRun) -> dict:
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     """|y_c(t) - y_c^{(k)}(t)| for every client, round and k = 1..K; max_r |Delta u_r(t)| for every round."""
     outputs, local = case.observed("outputs"), case.observed("local_outputs")
-    drifts = ((local[:, 1:, own] - outputs[:-1, None, own]).norm(-1) for own in case.problem.clients())
+    drifts = ((local[:, 1:, own] - outputs[:-1, None, own]).norm(-1) for own in case.problem.members)
     return Estimate.stacked(drifts), case.observed("step")
 
 

@@ -32,7 +32,7 @@ DISTANCE = 4 * r_client / (sp.sqrt(m) * lam)
 
 
 def _sizes(case: FederatedRun) -> np.ndarray:
-    return np.array([len(members) for members in case.problem.clients()], float)
+    return np.array([len(members) for members in case.problem.members], float)
 
 
 def _residuals(case: FederatedRun) -> tuple[Estimate, Estimate]:
@@ -96,7 +96,7 @@ def _step_constants(case: FederatedRun) -> dict:
 
 def _step_measure(case: FederatedRun) -> Estimate:
     local = case.observed("local_outputs")
-    steps = ((local[:, 1:, own] - local[:, :-1, own]).norm(-1) for own in case.problem.clients())
+    steps = ((local[:, 1:, own] - local[:, :-1, own]).norm(-1) for own in case.problem.members)
     return Estimate.stacked(steps, axis=1).squared()
 
 

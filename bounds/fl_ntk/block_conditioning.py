@@ -27,7 +27,7 @@ even = sp.Symbol("M", positive=True)
 
 def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
     """B with P = B B^T block-diagonal over the clients: block Jacobi's, those of local steps, and random ones."""
-    h, clients = case.factor @ case.factor.T, case.problem.clients()
+    h, clients = case.factor @ case.factor.T, case.problem.members
     order = np.concatenate(clients)
     back = np.argsort(order)
 

@@ -144,7 +144,7 @@ NO_LOCAL_OVERSHOOT = Hypothesis(
 
 def _largest_first_step(case: FederatedRun) -> float:
     h = case.initial_gram
-    blocks = (h[own][:, own] for own in case.problem.clients())
+    blocks = (h[own][:, own] for own in case.problem.members)
     return case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
 
 
@@ -187,7 +187,7 @@ def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
 def _block_range(case: FederatedRun) -> tuple[float, float]:
     """The smallest and the largest eigenvalue of all clients' blocks of H(0), in floats."""
     h = case.initial_gram.value
-    blocks = [np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in case.problem.clients()]
+    blocks = [np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in case.problem.members]
     return float(min(b[0] for b in blocks)), float(max(b[-1] for b in blocks))
 
 

@@ -54,7 +54,7 @@ def _constants(case: RandomRound) -> dict:
     own, of_cohort = (owner[:, None] == owner) & ~np.eye(size, dtype=bool), case.cohort
     steps, off = case.setup.eta_local * np.diag(np.bincount(owner)[owner].astype(float)), case.gram * own
     blocks = np.zeros((size, size))
-    for owned in case.problem.clients():
+    for owned in case.problem.members:
         at, second = np.ix_(owned, owned), np.asarray(known.value)[np.ix_(owned, owned)]
         mean, square = _of_pass(case.gram[at], steps[owned[0], owned[0]], second)
         pairs = count * (of_cohort - 1) / (of_cohort * (count - 1))

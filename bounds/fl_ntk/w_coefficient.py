@@ -92,7 +92,7 @@ def _share_of_the_way(ladder: WidthLadder) -> float:
 
 def _largest_local_step(ladder: WidthLadder) -> float:
     kernel = gram.infinite(ladder.problem.x)
-    return ladder.setup.eta_local * max(np.linalg.eigvalsh(kernel[np.ix_(c, c)])[-1] for c in ladder.problem.clients())
+    return ladder.setup.eta_local * max(np.linalg.eigvalsh(kernel[np.ix_(c, c)])[-1] for c in ladder.problem.members)
 
 
 NO_OVERSHOOT = Hypothesis(

@@ -131,8 +131,7 @@ print(Counter(answer.outcome.value for answer in find("width-scaling").summarise
 import numpy as np
 
 import ntkfl
-from experiments.studies.answers import along, exponent
-from experiments.studies.study import Axis, Quantity, Study
+from experiments.studies import Axis, Quantity, Study, answers
 
 PROBLEM = ntkfl.data.digits(n=50)
 
@@ -149,8 +148,8 @@ def measure(point):
 
 def summarise(cells):
     """One claim, held against theory."""
-    sizes, gaps = cells.width.to_numpy(), along(cells.gap, "width")
-    return (exponent("largest gap ~ m^(-1/2)", "fl-ntk/W-outputs", -0.5, sizes, gaps),)
+    sizes, gaps = cells.width.to_numpy(), answers.along(cells.gap, "width")
+    return (answers.exponent("largest gap ~ m^(-1/2)", "fl-ntk/W-outputs", -0.5, sizes, gaps),)
 
 
 STUDY = Study(

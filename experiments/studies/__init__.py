@@ -15,8 +15,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ntkfl.imports import lazy_names
+
 if TYPE_CHECKING:
-    from experiments.studies.study import Study
+    from experiments.studies import answers as answers
+    from experiments.studies.study import Axis as Axis
+    from experiments.studies.study import Quantity as Quantity
+    from experiments.studies.study import Study as Study
+    from experiments.studies.study import seeds as seeds
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
 
 HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"

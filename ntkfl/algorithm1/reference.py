@@ -204,7 +204,7 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
         rows = np.empty((setup.local_steps + 1, problem.n), dtype=x.dtype)
         far: list[list] = [[] for _ in range(setup.local_steps + 1)]
         change = moved * 0
-        for members in problem.clients():
+        for members in problem.members:
             drift = moved * 0
             for k in range(setup.local_steps + 1):
                 rows[k, members], on = forward(moved + drift, members)

@@ -173,7 +173,7 @@ class _Layout(NamedTuple):
 
 
 def _padded(problem: Problem) -> _Layout:
-    clients = problem.clients()
+    clients = problem.members
     widest = max(map(len, clients))
     x, y = np.zeros((len(clients), widest, problem.d)), np.zeros((len(clients), widest))
     position = np.empty(problem.n, int)

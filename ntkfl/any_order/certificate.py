@@ -253,7 +253,7 @@ class AnyOrderCertificate(LaterModels):
         require_size("batch", batch)
         if not self.certified:
             return 0.0
-        return min(_limit(self._products.batch_bound(members, batch)) for members in self.problem.clients())
+        return min(_limit(self._products.batch_bound(members, batch)) for members in self.problem.members)
 
     @property
     def prediction_radius(self) -> float:
@@ -364,7 +364,7 @@ class AnyOrderCertificate(LaterModels):
     def _client_bounds(self) -> list[tuple[float, float]]:
         if not self.certified:
             return []
-        return [self._products.bound(members) for members in self.problem.clients()]
+        return [self._products.bound(members) for members in self.problem.members]
 
 
 def certify_any_order(

@@ -110,7 +110,7 @@ def loss_checkpoints(
         for reached in leg:
             interruption.check()
             total = np.zeros_like(hidden)
-            for members in problem.clients():
+            for members in problem.members:
                 x, own = data.x[members], hidden
                 for _ in range(setup.local_steps):
                     z = x @ own.T

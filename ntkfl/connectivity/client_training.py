@@ -23,7 +23,7 @@ def trained_clients(
         raise ValueError(f"the labels have shape {y.shape}; {problem.n} samples and one output need ({problem.n},)")
     if hidden.shape != (len(signs), problem.d):
         raise ValueError(f"the hidden weights have shape {hidden.shape}; they must be ({len(signs)}, {problem.d})")
-    moved = [_trained(problem.x[own], y[own], setup, hidden, signs) for own in problem.clients()]
+    moved = [_trained(problem.x[own], y[own], setup, hidden, signs) for own in problem.members]
     return hidden + np.stack(moved)
 
 

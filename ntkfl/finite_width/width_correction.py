@@ -42,7 +42,7 @@ def map_derivative(
     Source: fl-ntk/X.10.
     """
     response, moved = np.zeros_like(gram), np.zeros_like(gram)
-    for owned in problem.clients():
+    for owned in problem.members:
         block = np.ix_(owned, owned)
         values, vectors = np.linalg.eigh(gram[block])
         powers = (1 - setup.eta_local * values) ** np.arange(setup.local_steps)[:, None]

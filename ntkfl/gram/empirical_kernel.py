@@ -60,7 +60,7 @@ def empirical(
     """
     import torch
 
-    if hasattr(x, "checked_outputs"):
+    if callable(x) or hasattr(x, "checked_outputs"):
         raise TypeError("empirical takes the samples first, as all in ntkfl.gram do: empirical(x, network, params, z)")
     if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "gradients")):
         raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")

@@ -105,7 +105,6 @@ class LinearRegime(Regime):
         "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
         "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
         "trajectory": "it has clients' local outputs, of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
-        "state_map": "it is called round_map, as for Algorithm 1",
     }
 
     @cached_property

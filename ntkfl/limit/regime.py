@@ -1,7 +1,7 @@
 """What all exact regimes have in common: outputs, residuals and predictions at any rounds, and their shapes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -19,6 +19,8 @@ from ntkfl.problem import Problem, Setup, finite_array, number_array
 STREAMED = 2**25  # entries of the kernel between new points and samples that are held at a time
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: x again
 
+RENAMED = {"state_map": "it is called round_map"}
+
 
 @dataclass(frozen=True, eq=False)
 class Regime(ABC):
@@ -31,13 +33,13 @@ class Regime(ABC):
     # too
     kernel: Kernel | None = infinite
     # questions that other regimes answer: why this one has no answer, and which has
-    no_answer: ClassVar[Mapping[str, str]] = {}
+    no_answer: ClassVar[dict[str, str]] = {}
 
     if not TYPE_CHECKING:  # hidden from the type checker, which is to refuse unknown names
 
         def __getattr__(self, name: str) -> Any:
             """Raise an AttributeError; for a question that other regimes answer, it says why this regime cannot."""
-            if why := self.no_answer.get(name):
+            if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
             return super().__getattribute__(name)  # raises Python's own error, also for an error in a property
 
@@ -160,7 +162,7 @@ class Regime(ABC):
 
     @cached_property
     def _clients(self) -> ClientModes:
-        return ClientModes.of(self.gram, self.problem.clients())
+        return ClientModes.of(self.gram, self.problem.members)
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:

@@ -36,6 +36,10 @@ MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # share of the rounds, as in the paper
 EPOCHS = 3  # in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
+OTHER_STEPS = {
+    "eta_local": "the clients' step is rate here; Problem.mean_loss_rate converts (docs/glossary.md#steps)",
+    "eta_global": "the server's step is server_rate here, among the options of the method",
+}
 
 
 class RunConfig(BaseModel):
@@ -175,6 +179,8 @@ def _sentence(faults: list[dict[str, Any]]) -> str:
         return str(first["ctx"]["error"])
     key, given = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
+        if key in OTHER_STEPS:
+            return f"there is no key {key!r}: {OTHER_STEPS[key]}"
         fields = RunConfig.model_fields
         hint = did_you_mean(key.replace("-", "_"), fields)
         return f"there is no key {key!r}.{hint} Keys are {', '.join(fields)}"

@@ -156,7 +156,7 @@ class _Records:
     def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
         """start: the parameters that the total movement is from; None: it is not recorded."""
         self.problem, self.setup, self.start = problem, setup, start
-        self.members = problem.clients()
+        self.members = problem.members
         self.fields: dict[str, list[Any]] = {"outputs": [], "local_outputs": []}
         if start is not None:
             self.fields["total_movement"] = []

@@ -51,7 +51,7 @@ def round_map(case: KernelCase, *, unlimited: bool = False) -> arb_mat:
     """
     h, n, eta = case.gram, case.problem.n, ball(case.setup.eta_local)
     response = ball_matrix(np.zeros((n, n)))
-    for members in case.problem.clients():
+    for members in case.problem.members:
         block = arb_mat([[h[int(i), int(j)] for j in members] for i in members])
         own = limit_response(block, eta) if unlimited else finite_response(block, eta, case.setup.local_steps)
         for a, i in enumerate(members):

@@ -37,7 +37,7 @@ def simulate(problem, setup, weights, rounds):
         squares.append(residual @ residual)
         movements.append(moved)
         total = np.zeros_like(server)
-        for own in problem.clients():
+        for own in problem.members:
             x, local = problem.x[own], server.copy()
             before = np.inf
             for _ in range(setup.local_steps):
@@ -187,7 +187,7 @@ def exact_numbers(problem, setup, weights, radius):
             h[i, j] = g[i, j] * pairs[i, j] / m
             changed[i, j] = abs(g[i, j]) * max(lost[i, j], won[i, j]) / m
     blocks = [
-        spectrum(mpmath.matrix([[h[i, j] for j in own.tolist()] for i in own.tolist()])) for own in problem.clients()
+        spectrum(mpmath.matrix([[h[i, j] for j in own.tolist()] for i in own.tolist()])) for own in problem.members
     ]
     lam, mu, e = spectrum(h)[0], spectrum(h)[-1], spectrum(changed)[-1]
     h_local = max(b[-1] for b in blocks) + e

@@ -32,7 +32,7 @@ def plain(run, update):
     w, memory, residuals = run.weights.hidden, None, []
     for _ in range(run.setup.rounds + 1):
         residuals.append(y - np.maximum(x @ w.T, 0) @ signs)
-        w, memory = update(w, [lambda v, own=own: gradient(own, v) for own in run.problem.clients()], memory)
+        w, memory = update(w, [lambda v, own=own: gradient(own, v) for own in run.problem.members], memory)
     return np.array(residuals)
 
 

@@ -115,7 +115,7 @@ def test_errors_cover_the_same_round_in_extended_precision(eta_global):
     x, y, a = (np.asarray(v, np.longdouble) for v in (problem.x, problem.y, case.weights.signs))
     root, u = np.sqrt(np.longdouble(setup.width)), np.asarray(inside.hidden, np.longdouble)
     total, residuals = 0 * u, np.empty((3, 6), np.longdouble)
-    for members in problem.clients():
+    for members in problem.members:
         w = u
         for k in range(3):
             z = x[members] @ w.T

@@ -105,7 +105,7 @@ def numbers(problem, setup, weights, certificate, *, centred=True):
     lost, kept = pairs(distances >= -certificate.radius), pairs(distances >= certificate.radius)
     gram = x @ x.T
     h, b = gram * (lost + kept) / (2 * m), np.abs(gram) * (lost - kept) / (2 * m)
-    clients = problem.clients()
+    clients = problem.members
     blocks = h * (problem.owner[:, None] == problem.owner)
     two = lambda matrix: np.linalg.norm(matrix, 2)  # noqa: E731
     e, e_c = two(b), max(two(b[np.ix_(c, c)]) for c in clients)

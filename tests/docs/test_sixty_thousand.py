@@ -68,13 +68,13 @@ def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path)
     names = ["80 landmarks", "20 landmarks", "4 neurons", "50 directions"]
     head, exact, *rows = drawing().against_exact(problem, states[0], names, (1, 3))
     whole = gram.infinite(problem.x)
-    step = 1 / max(np.linalg.eigvalsh(whole[np.ix_(owned, owned)])[-1] for owned in problem.clients())
+    step = 1 / max(np.linalg.eigvalsh(whole[np.ix_(owned, owned)])[-1] for owned in problem.members)
 
     def rounds(h):
         residual = problem.y.copy()
         for t in range(1, 4):
             moved = np.zeros_like(residual)
-            for owned in problem.clients():
+            for owned in problem.members:
                 left = residual[owned]
                 for _ in range(5):
                     moved[owned] += step * left

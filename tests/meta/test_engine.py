@@ -237,10 +237,15 @@ def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
         },
     )
     (verdict,) = verify(two, Options(seed=100, trials=20), Form.REPAIRED)
-    with pytest.raises(TypeError, match="then options, then a form"):
-        verify(two, Form.REPAIRED)
-    with pytest.raises(TypeError, match="then options, then a form"):
-        verify(two, None, Options())
+    for options, form, said in (
+        (Form.REPAIRED, None, "^the options are <Form.REPAIRED: 'repaired'>; options come before forms"),
+        (None, Options(), r"^the form is Options\(.*; it must be one of <Form.STATED"),
+        (None, "repiared", "^the form is 'repiared'; it must be one of <Form.STATED"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            verify(two, options, form)
+    with pytest.raises(TypeError, match=r"^the options are .*; options come before forms"):
+        verify_all([two], [Form.REPAIRED])
     assert verdict.form is Form.REPAIRED
     assert set(built) == {("numbers", seed) for seed in range(100, 120)}
     assert verdict.worst_case == {"cases": "numbers", "case_seed": 100, "value": 101.0}

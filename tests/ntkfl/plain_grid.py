@@ -51,7 +51,7 @@ class Grid:
 
     def __init__(self, label, problem, h, local_steps):
         self.label, self.h, self.y, self.K = label, h, problem.y, local_steps
-        self.clients, self.n = problem.clients(), problem.n
+        self.clients, self.n = problem.members, problem.n
         self.mask = problem.owner[:, None] == problem.owner
         unit = 1 / max(np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in self.clients)
         rates = [1.0] if label in ("fedavg, server rate 1", "feddyn") else RATES

@@ -47,7 +47,7 @@ def kernel(x, z):
 
 def literal(problem, method, options, how, setup, points):
     """Residuals and predictions of ROUNDS, every local step taken."""
-    h, owned, n = kernel(problem.x, problem.x), problem.clients(), problem.n
+    h, owned, n = kernel(problem.x, problem.x), problem.members, problem.n
     counts = how.get("client_steps", [setup.local_steps] * len(owned))
     factors, alpha = how.get("step_factors", [1.0]), np.longdouble(options.get("alpha", 0.0))
     pull, rate = np.longdouble(options.get("mu", 0.0)) + alpha, np.longdouble(options.get("server_rate", 1.0))
@@ -278,5 +278,5 @@ def test_no_bound_is_claimed_that_is_not_proved(method, options, eta, said):
 def test_parts_of_the_tiles_error_are_at_most_the_whole():
     problem = ragged([9, 14])
     stored = tiles.Tiles.of(gram.infinite, problem.x, "float32")
-    owned = problem.clients()[0]
+    owned = problem.members[0]
     assert 0 < stored.block_error(owned, stored[np.ix_(owned, owned)]) < stored.error

@@ -26,7 +26,7 @@ def ragged(n=23, d=3, clients=5, seed=0):
     problem = Problem(x / np.linalg.norm(x, axis=1, keepdims=True), rng.choice([-1.0, 1.0], n), owner)
     widest = np.bincount(owner).max()
     padded, labels, place = np.zeros((clients, widest, d)), np.zeros((clients, widest)), np.empty(n, int)
-    for c, members in enumerate(problem.clients()):
+    for c, members in enumerate(problem.members):
         padded[c, : len(members)], labels[c, : len(members)] = problem.x[members], problem.y[members]
         place[members] = c * widest + np.arange(len(members))
     return problem, padded, labels, place

@@ -50,7 +50,7 @@ def test_the_default_digits():
     problem = data.digits()
     assert problem.name == "digits(n=50, seed=0)"
     assert problem.x.shape == (50, 64)
-    assert sorted(len(c) for c in problem.clients()) == [12, 12, 13, 13]
+    assert sorted(len(c) for c in problem.members) == [12, 12, 13, 13]
     assert problem.x_test is None
     problem.require_unit()
 
@@ -191,7 +191,7 @@ def test_the_default_sphere():
     problem = data.sphere()
     assert problem.name == "sphere(n=8, d=8, seed=0)"
     assert problem.x.shape == (8, 8)
-    assert [len(c) for c in problem.clients()] == [4, 4]
+    assert [len(c) for c in problem.members] == [4, 4]
     assert data.sphere(5, 3, labels="linear", clients=1).name == "sphere(n=5, d=3, seed=0, labels='linear', clients=1)"
 
 

@@ -30,7 +30,7 @@ class Weights:
         self.zero = np.zeros(problem.n)
 
     def gradient(self, c, w):
-        own = self.problem.clients()[c]
+        own = self.problem.members[c]
         return self.features[own].T @ (self.features[own] @ w - self.problem.y[own])
 
     def local(self, c, w, extra):
@@ -76,7 +76,7 @@ class Batched(Weights):
     taken: dict
 
     def local(self, c, w, extra):
-        v, own = w, self.problem.clients()[c]
+        v, own = w, self.problem.members[c]
         for sample in self.taken[c]:
             row = self.features[own[sample]]
             gradient = len(own) * row * (row @ v - self.problem.y[own[sample]])
@@ -93,7 +93,7 @@ class Batched(Weights):
 
     def choices(self, size):
         """Choices of a cohort of that size, all equally likely where clients that may be alone have as many samples."""
-        samples = [range(len(own)) for own in self.problem.clients()]
+        samples = [range(len(own)) for own in self.problem.members]
         for cohort in combinations(range(len(samples)), size):
             steps = [product(samples[c], repeat=self.setup.local_steps) for c in cohort]
             yield from (tuple(zip(cohort, taken, strict=True)) for taken in product(*steps))
@@ -139,9 +139,9 @@ def test_every_sequence_adds_up_to_it_where_steps_and_clients_change_by_round(me
         choices = [c for c in judge.choices(2) if turns is None]
         if turns is not None:
             cohort = turns[t % 2]
-            taken = product(*(product(range(len(problem.clients()[c])), repeat=2) for c in cohort))
+            taken = product(*(product(range(len(problem.members[c])), repeat=2) for c in cohort))
             choices = [tuple(zip(cohort, samples, strict=True)) for samples in taken]
-        chances = np.array([1 / np.prod([len(problem.clients()[c]) ** 2 for c, _ in choice]) for choice in choices])
+        chances = np.array([1 / np.prod([len(problem.members[c]) ** 2 for c, _ in choice]) for choice in choices])
         states = [
             (chance * p, getattr(judge, method)(state, choice, **now))
             for p, state in (states if t else [(1.0, states[0])])

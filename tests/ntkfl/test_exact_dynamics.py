@@ -152,7 +152,7 @@ def test_spectrum_is_real_and_that_of_the_round_map(seed, n, local_steps, step):
 
 
 def local_norm(h, problem):
-    return max(np.linalg.norm(h[np.ix_(mine, mine)], 2) for mine in problem.clients())
+    return max(np.linalg.norm(h[np.ix_(mine, mine)], 2) for mine in problem.members)
 
 
 def infinite_regime(rng, n, *, step, n_clients=None, **setup):
@@ -207,7 +207,7 @@ def test_beyond_the_local_limit_parity_of_the_local_steps_decides():
 def test_many_local_steps_are_damped_block_jacobi():
     regime = infinite_regime(np.random.default_rng(2), 10, step=0.9, n_clients=3, local_steps=200_000, eta_global=1.7)
     h, inverse = regime.gram, np.zeros((10, 10))
-    for mine in regime.problem.clients():
+    for mine in regime.problem.members:
         inverse[np.ix_(mine, mine)] = np.linalg.inv(h[np.ix_(mine, mine)])
     close(regime.round_map, np.eye(10) - 1.7 / 3 * h @ inverse, atol=1e-12)
     endless = replace(regime, setup=replace(regime.setup, local_steps=10**15))

@@ -70,7 +70,7 @@ def test_no_block_diagonal_positive_matrix_conditions_better(sizes, seed, spread
     h = gram.infinite(x)
     least = least_condition(problem, h)
     p = np.zeros_like(h)
-    for owned in problem.clients():
+    for owned in problem.members:
         factor = rng.standard_normal((len(owned), len(owned))) * np.exp(spread * rng.standard_normal())
         p[np.ix_(owned, owned)] = factor @ factor.T + 1e-3 * np.eye(len(owned))
     nu = np.sort(np.linalg.eigvals(h @ p).real)

@@ -43,7 +43,7 @@ def plain_rounds(problem, one):
         if np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs) <= EPS * first:
             return t
         mean = 0.0
-        for own in problem.clients():
+        for own in problem.members:
             w = u
             for _ in range(one.local_steps):
                 z = x[own] @ w.T

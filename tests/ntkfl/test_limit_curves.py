@@ -263,11 +263,9 @@ def test_no_method_at_all_is_said():
 @pytest.mark.parametrize(
     "ask", [lambda problem: limit_curves(problem, [1]), lambda problem: random_rounds(problem, Setup())]
 )
-def test_where_no_method_is_named_it_is_that_of_kernel_regime_and_said_where_fedavg_is_another(ask):
+def test_where_no_method_is_named_it_is_that_of_kernel_regime(ask):
     x = np.random.default_rng(0).standard_normal((6, 4))
-    with pytest.warns(FutureWarning, match="fl-ntk, which weights clients equally"):
-        regime = ask(Problem(x, np.ones(6), np.array([0, 0, 0, 0, 1, 1])))
-    assert regime.method == "fl-ntk" == ask(Problem(x, np.ones(6), np.repeat([0, 1], 3))).method
+    assert ask(Problem(x, np.ones(6), np.array([0, 0, 0, 0, 1, 1]))).method == "fl-ntk"
 
 
 @pytest.mark.parametrize("eta_local", [1e13, 1e60, 1e200])

@@ -444,7 +444,7 @@ def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives
     expected = (jacobian @ jacobian.T).numpy()
     assert np.abs(kernel - expected).max() <= EXACT * np.abs(expected).max()
     start, ends = [value.detach().clone() for value in params], []
-    for members in problem.clients():
+    for members in problem.members:
         moved(params, start)
         for _ in range(2):
             error = module(x[members].clone()).reshape(len(members), -1) - y[members]

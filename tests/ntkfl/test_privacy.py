@@ -76,7 +76,7 @@ def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentu
     sent = []
     for _ in range(rounds):
         drawn, moves = rng.permutation(problem.n_clients)[:cohort], []
-        for own in [problem.clients()[c] for c in drawn]:
+        for own in [problem.members[c] for c in drawn]:
             ends = [part.copy() for part in weights]
             for _ in range(setup.local_steps):
                 for end, labels in zip(ends, (problem.y[own, None], 0.0), strict=True):
@@ -285,7 +285,7 @@ def test_runs_find_the_longest_displacement_of_every_draw():
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     maps = []
-    for rows in problem.clients():
+    for rows in problem.members:
         phi = features[rows]
         kept = np.eye(len(phi)) - setup.eta_local * phi @ phi.T
         maps.append(phi.T @ sum(np.linalg.matrix_power(kept, k) for k in range(2)) @ phi * setup.eta_local)
@@ -368,7 +368,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
         quiet, noisy = (regime.covariance(t).sum(axis=0) for regime in moments)
         off = problem.y - moments[0].outputs(t)
         expected = np.zeros(2)
-        for rows in problem.clients():
+        for rows in problem.members:
             own = np.ix_(rows, rows)
             kept = np.eye(len(rows)) - setup.eta_local * h[own]
             map_ = setup.eta_local * (np.eye(len(rows)) + kept)

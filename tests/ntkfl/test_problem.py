@@ -1,6 +1,8 @@
-"""Problem and Setup refuse what is not a problem, and clients() partitions the samples."""
+"""Problem and Setup refuse what is not a problem, and `members` partitions the samples."""
 
+import inspect
 import re
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ owners = st.integers(1, 6).flatmap(
 def test_clients_partition_the_samples(owner):
     n = len(owner)
     problem = Problem(np.ones((n, 2)), np.zeros(n), owner)
-    sets = problem.clients()
+    sets = problem.members
     assert len(sets) == problem.n_clients == len(set(owner))
     assert np.array_equal(np.sort(np.concatenate(sets)), np.arange(n))
     assert all((problem.owner[s] == c).all() and len(s) for c, s in enumerate(sets))
@@ -163,3 +165,24 @@ def test_a_problem_is_shown_in_one_line_without_its_numbers():
     assert repr(Problem(x, x[:, 0], [0, 1, 1, 0])) == "<Problem data: x (4, 3), N = 2>"
     shown = repr(Problem(x, x[:, :2], x_test=x[:1], y_test=x[:1, :2], name="mine"))
     assert shown == "<Problem mine: x (4, 3), y (4, 2), N = 1, x_test (1, 3)>"
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "message"),
+    [
+        (lambda: Setup(rate=0.1), TypeError, "Setup has no rate: a step on sums of losses is eta_local"),
+        (lambda: Setup(server_rate=1.0), TypeError, "Setup has no server_rate: the server's step is eta_global here"),
+        (lambda: replace(Setup(), rate=0.1), TypeError, "Setup has no rate"),
+        (lambda: Setup().server_rate, AttributeError, "Setup has no server_rate"),
+        (lambda: Problem(np.eye(2), np.ones(2)).clients, AttributeError, "Problem has no clients: n_clients is"),
+        (lambda: Problem(np.eye(2), np.ones(2)).owners, AttributeError, "'Problem' object has no attribute 'owners'"),
+        (lambda: Setup(eta=0.1), TypeError, "unexpected keyword argument 'eta'"),
+    ],
+)
+def test_names_of_elsewhere_are_refused_by_the_name_in_use(made, error, message):
+    with pytest.raises(error, match=message):
+        made()
+
+
+def test_a_setup_is_still_described_by_its_fields():
+    assert list(inspect.signature(Setup).parameters) == [field.name for field in fields(Setup)]

@@ -49,7 +49,7 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
 
     `cohort` is the number of drawn clients, or the participants.
     """
-    h, clients = gram.infinite(problem.x), problem.clients()
+    h, clients = gram.infinite(problem.x), problem.members
     pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
     every_client = []
     for owned in clients:

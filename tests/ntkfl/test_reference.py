@@ -45,7 +45,7 @@ def exact_outputs(problem, setup, hidden, signs):
     for _ in range(setup.rounds + 1):
         path.append([output(u, i) for i in range(problem.n)])
         ends = []
-        for members in problem.clients():
+        for members in problem.members:
             w = u
             for _ in range(setup.local_steps):
                 pull = {i: y[i] - output(w, i) for i in members}
@@ -144,7 +144,7 @@ def test_local_flips_are_counted_from_the_weights(linearised):
     run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
     start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
     for t in range(SETUP.rounds):
-        for members in PROBLEM.clients():
+        for members in PROBLEM.members:
             x, w = PROBLEM.x[members], run.weights[t]
             for k in range(SETUP.local_steps + 1):
                 z = x @ w.T

@@ -1,15 +1,17 @@
 """Every regime has the questions of every other one, and answers them or says why not and which one does."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from linear_methods import quietly, ragged
 
-from ntkfl import Setup, kernel_regime, random_rounds
+from ntkfl import Setup, kernel_regime, random_rounds, sampled_rounds
 from ntkfl.exact_dynamics import KernelRegime, MovingWindow
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.regime import Regime
+from ntkfl.limit_curves import limit_curves
 
 PROBLEM = replace(ragged((3, 1, 2)), y=np.array([1.0, -1, 1, 1, -1, -1]))
 SETUP = Setup(eta_local=0.2, eta_global=1.4, local_steps=3)
@@ -29,6 +31,8 @@ QUESTIONS = {name for name in dir(KernelRegime) if not name.startswith("_")} - {
 @quietly
 def test_a_question_without_an_answer_says_why_and_what_to_ask(made):
     regime = made()
+    with pytest.raises(AttributeError, match=f"^{type(regime).__name__} has no state_map: it is called round_map$"):
+        _ = regime.state_map
     for question in QUESTIONS:
         if question in regime.no_answer:
             assert not hasattr(regime, question)
@@ -36,7 +40,7 @@ def test_a_question_without_an_answer_says_why_and_what_to_ask(made):
                 getattr(regime, question)
         else:
             getattr(regime, question)
-    assert set(regime.no_answer) <= QUESTIONS | {"state_map"}
+    assert set(regime.no_answer) <= QUESTIONS
 
 
 @quietly
@@ -61,8 +65,9 @@ def test_an_error_within_an_answer_is_not_taken_for_a_missing_one(monkeypatch):
 @quietly
 def test_the_method_that_is_taken_where_none_is_named_is_one():
     """Clients of several sizes tell the unweighted mean from FedAvg's, and eta_global is the server's step of both."""
-    with pytest.warns(FutureWarning, match="no method is named: it is fl-ntk"):
-        drawn = random_rounds(PROBLEM, SETUP)
+    drawn = random_rounds(PROBLEM, SETUP)
+    functions = (kernel_regime, random_rounds, sampled_rounds, limit_curves)
+    assert {inspect.signature(function).parameters["method"].default for function in functions} == {"fl-ntk"}
     ours = kernel_regime(PROBLEM, SETUP)
     assert drawn.method == "fl-ntk" and not drawn.deviation(9).any()
     named = kernel_regime(PROBLEM, replace(SETUP, eta_global=1.0), None, "fl-ntk", {"server_rate": 1.4})

@@ -106,7 +106,7 @@ def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
             before = problem.y - a @ np.maximum(w @ x.T, 0) if before is None else before
             sides.append(w @ x.T >= 0)
         total = np.zeros_like(w)
-        for own in problem.clients():
+        for own in problem.members:
             local = w
             for _ in range(local_steps):
                 z = local @ x[own].T

@@ -75,7 +75,7 @@ class GroupLadder(Rungs):
         angles = 2 * np.pi * np.arange(GRID) / GRID
         x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         setup = Setup(eta_local=self.eta_local, local_steps=self.local_steps, rounds=1)
-        clients = [Problem(self.problem.x[own], self.problem.y[own]) for own in self.problem.clients()]
+        clients = [Problem(self.problem.x[own], self.problem.y[own]) for own in self.problem.members]
         return -float(np.var([kernel_regime(client, setup).predict(x, 1) for client in clients], axis=0).mean())
 
     @prepared

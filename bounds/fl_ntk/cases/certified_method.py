@@ -49,7 +49,7 @@ class MethodRun:
     ) -> None:
         self.name, self.options = named(kind)
         self.x, self.y = problem.x.astype(LONG), problem.y.astype(LONG)
-        self.clients, self.eta, self.steps = problem.clients(), LONG(eta), steps
+        self.clients, self.eta, self.steps = problem.members, LONG(eta), steps
         self.signs = weights.signs.astype(LONG) / np.sqrt(LONG(len(weights.signs)))
         self.w = weights.hidden.astype(LONG)
         self.server = np.zeros_like(self.w)

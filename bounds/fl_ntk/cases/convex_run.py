@@ -42,7 +42,7 @@ class ConvexRun(Case):
     @cached_property
     def largest_block(self) -> float:
         """max_c |H_cc(0)|."""
-        return max(float(np.linalg.eigvalsh(self.gram.value[np.ix_(c, c)])[-1]) for c in self.problem.clients())
+        return max(float(np.linalg.eigvalsh(self.gram.value[np.ix_(c, c)])[-1]) for c in self.problem.members)
 
     @cached_property
     def start(self) -> np.ndarray:

@@ -42,7 +42,7 @@ class DrawnMemory(SmallRound):
         return [getattr(self, f"_{method}")(cohort) for cohort in cohorts]
 
     def _scaffold(self, cohort: tuple[int, ...]) -> np.ndarray:
-        n, setup, members, unit = self.problem.n, self.setup, self.problem.clients(), np.eye(2 * self.problem.n)
+        n, setup, members, unit = self.problem.n, self.setup, self.problem.members, np.eye(2 * self.problem.n)
         residual, kept = unit[:n], unit[n:]
         controls = [-self.features[own].T @ kept[own] for own in members]
         whole, after, moves = sum(controls) / len(members), kept.copy(), []
@@ -58,7 +58,7 @@ class DrawnMemory(SmallRound):
         return np.concatenate([residual - setup.eta_global * self.features @ mean, after])
 
     def _feddyn(self, cohort: tuple[int, ...]) -> np.ndarray:
-        n, setup, members, unit = self.problem.n, self.setup, self.problem.clients(), np.eye(2 * self.problem.n)
+        n, setup, members, unit = self.problem.n, self.setup, self.problem.members, np.eye(2 * self.problem.n)
         residual, kept = unit[:n], unit[n:]
         duals = [self.features[own].T @ kept[own] for own in members]
         after, moves = kept.copy(), []

@@ -22,7 +22,7 @@ def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> a
     weights = arb_mat(problem.n, 1)
     for t in range(rounds):
         change = arb_mat(problem.n, 1)
-        for members in problem.clients():
+        for members in problem.members:
             rows, labels = ball_matrix(case.factor[members]), ball_matrix(problem.y[members])
             local = weights
             for _ in range(setup.local_steps):

@@ -89,7 +89,7 @@ class TrainedOnSample(Case):
     @cached_property
     def setup(self) -> Setup:
         """Steps, and T = ln(n/delta)^2 / (rho lambda)."""
-        trace = max(float(np.trace(self._gram[np.ix_(c, c)])) for c in self.problem.clients())
+        trace = max(float(np.trace(self._gram[np.ix_(c, c)])) for c in self.problem.members)
         rho = LOCAL_STEPS / trace / self.problem.n_clients
         lowest = max(float(self.smallest_eigenvalue.value), 1e-12)
         rounds = int(np.ceil(np.log(self.n / self.delta) ** 2 / (rho * lowest)))

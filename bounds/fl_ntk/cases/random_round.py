@@ -72,7 +72,7 @@ def on_sphere(sizes: tuple[int, ...], seed: int) -> Problem:
 def largest_of_clients(problem: Problem) -> float:
     """max_c |H_cc|."""
     h = gram.infinite(problem.x)
-    return max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
+    return max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class RandomRound(SmallRound):
         """
         h, n, setup = self.gram, self.problem.n, self.setup
         choices = []
-        cohorts = list(itertools.combinations(self.problem.clients(), self.cohort))
+        cohorts = list(itertools.combinations(self.problem.members, self.cohort))
         for chosen in cohorts:
             drawn = list(itertools.product(*(self._sequences(owned) for owned in chosen)))
             for sequences in drawn:

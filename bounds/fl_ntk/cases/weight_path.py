@@ -72,7 +72,7 @@ def weight_path(run: FederatedRun) -> WeightPath:
             local = np.empty((setup.local_steps + 1, problem.n_clients, *u.shape), dtype=object)
             active = np.empty((setup.local_steps + 1, problem.n, setup.width), dtype=bool)
             residual = np.empty((setup.local_steps + 1, problem.n), dtype=object)
-            for c, members in enumerate(problem.clients()):
+            for c, members in enumerate(problem.members):
                 w = u
                 for k in range(setup.local_steps + 1):
                     z = x[members] @ w.T

@@ -82,7 +82,7 @@ class _Terms:
         counts = given.counts
         middle, radius = (counts.at_least + counts.at_most) / 2, (counts.at_most - counts.at_least) / 2
         h0 = enclosure(weighted(given.gram, ball_matrix(middle, radius), given.width))
-        blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
+        blocks = [h0[np.ix_(own, own)] for own in problem.members]
         self.given = given
         self.lam = low(smallest_eigenvalue(h0))
         self.mu = high(largest_eigenvalue(h0))

@@ -104,7 +104,7 @@ class _Kernel:
         for i, j in np.argwhere(problem.owner[:, None] == problem.owner).tolist():
             self.blocks[i, j] = self.h[i, j]
         change = weighted(given.gram_abs, (upper - lower) / 2, given.width)
-        changes = (_block(change, own) for own in problem.clients())
+        changes = (_block(change, own) for own in problem.members)
         self.perturbation = nonnegative_norm(change).upper()
         self.local_perturbation = reduce(arb.max, (nonnegative_norm(c).upper() for c in changes))
 
@@ -147,7 +147,7 @@ def _judged(
     z0 = length([row[0] for row in (inverse * residual).tolist()])
     need = None
     if rate < 1:
-        own_norm = reduce(arb.max, (_rows_norm(given.gram, own) for own in problem.clients()))
+        own_norm = reduce(arb.max, (_rows_norm(given.gram, own) for own in problem.members))
         reach = given.x_norm * ball(setup.eta_global) / (problem.n_clients * (1 - rate)) + own_norm
         need = (eta / given.width.sqrt() * z0 * sum(reached, arb(0)) * reach).upper()
     return StableStepCertificate(

@@ -48,7 +48,7 @@ def scan(
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)
-    norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.clients())) for change in changes]
+    norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.members)) for change in changes]
     candidates = [
         f.candidate(float(radius), *norms_here)
         for radius, norms_here in zip(radii, norms, strict=True)
@@ -102,7 +102,7 @@ class _Frozen:
         self.inverse_kernel = float((values ** (1 - power / 2)).max())  # |S^-1 H|
         self.norm = float(row_norms((inverse @ residual)[None])[0])  # z0
         self.server_reach = float(given.x_norm) * setup.eta_global / problem.n_clients
-        self.client_reach = max(_top(gram[np.ix_(own, own)]) ** 0.5 for own in problem.clients())
+        self.client_reach = max(_top(gram[np.ix_(own, own)]) ** 0.5 for own in problem.members)
         self.root_width = setup.width**0.5
 
     @property

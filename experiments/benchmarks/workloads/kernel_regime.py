@@ -66,7 +66,7 @@ def _round_by_round(sizes: Sizes) -> Call:
 def _step_by_step(sizes: Sizes) -> Call:
     """Every client's every local step, as the algorithm is written."""
     problem, _, h = _given(sizes)
-    clients = problem.clients()
+    clients = problem.members
     own = [h[np.ix_(mine, mine)] for mine in clients]
 
     def work():

@@ -81,7 +81,6 @@ def limit(
     """
     import numpy as np
 
-    from ntkfl.exact_dynamics import unnamed_method
     from ntkfl.gram import nystroem
     from ntkfl.limit_curves import kept_files, several_limit_curves
 
@@ -97,7 +96,7 @@ def limit(
             raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap and --scheduler")
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
-        typed = method or [unnamed_method(problem)]
+        typed = method or ["fl-ntk"]
         methods = methods_with_options(typed, method_options(option))
         kernel = None if landmarks is None else nystroem(problem.x, landmarks, seed=options.seed)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):

@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
     """First rounds that certify (NaN where none does), the any-order certificate's numbers there, and its reach."""
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
-    blocks = [gram.infinite(problem.x[members]) for members in problem.clients()]
+    blocks = [gram.infinite(problem.x[members]) for members in problem.members]
     step = SHARE * 2 / max(float(np.linalg.eigvalsh(block)[-1]) for block in blocks)
     setup = Setup(width, eta_local=step, local_steps=point["local_steps"], seed=point[SEED])
     start = draw(width, problem.d, setup.seed)

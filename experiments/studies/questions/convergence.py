@@ -89,7 +89,7 @@ def measure(point: Point) -> Measured:
 
 def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
     """X.3b's bound on the spectral radius, where its hypotheses hold."""
-    largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.clients())
+    largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.members)
     if setup.eta_global > 1 or setup.eta_local * largest > 1:
         return np.nan
     known = {lam: float(np.linalg.eigvalsh(limit)[0]), q: largest, N: problem.n_clients, K: setup.local_steps}

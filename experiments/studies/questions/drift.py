@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
     setup = Setup(width=width, eta_local=ETA, local_steps=point["local_steps"], rounds=1)
     weights = draw(width, FEATURES, own_seed(point[SEED], width, bits=32))
     limit, network = [], []
-    for own in problem().clients():
+    for own in problem().members:
         alone = Problem(problem().x[own], problem().y[own])
         connected, free = (kernel_regime(alone, steps).movement(1) for steps in (equivalent_setup(setup, beta), setup))
         limit.append(float(connected / free))

@@ -115,7 +115,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
     hidden, readout = drawn_network(point["width"], point[SEED], images)
     scaffold, steps = point["method"] == "scaffold", SETUP.local_steps
     momentum = METHODS[point["method"]].get("momentum", 0.0)
-    labels, controls = [images.y[own] for own in images.clients()], [np.zeros(0)] * len(begun)
+    labels, controls = [images.y[own] for own in images.members], [np.zeros(0)] * len(begun)
     moved, velocity, control = np.zeros((3, *hidden.shape))
     while True:
         interruption.check()
@@ -144,10 +144,10 @@ def trained(point: Point, eta_local: float, rounds: tuple[int, ...], linear: boo
     """Outputs on the images and on the test images after each of these rounds, less those before training."""
     images = problem(point["images"])
     hidden, readout = drawn_network(point["width"], point[SEED], images)
-    clients = [Begun.of(images.x[own], hidden, readout, linear) for own in images.clients()]
+    clients = [Begun.of(images.x[own], hidden, readout, linear) for own in images.members]
     assert images.x_test is not None
     parts = np.array_split(images.x_test, -(-len(images.x_test) * len(hidden) // AT_ONCE))
-    tested, order = [Begun.of(x, hidden, readout, linear) for x in parts], np.argsort(np.concatenate(images.clients()))
+    tested, order = [Begun.of(x, hidden, readout, linear) for x in parts], np.argsort(np.concatenate(images.members))
     for t, moved in zip(range(max(rounds) + 1), displacements(point, images, clients, eta_local), strict=False):
         if t in rounds:
             weights = (hidden + moved).T

@@ -21,7 +21,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     local = np.repeat(weights.hidden[None], 3, axis=0)
     for k in range(STEPS):
         theirs = np.empty_like(active)
-        for c, own in enumerate(problem().clients()):
+        for c, own in enumerate(problem().members):
             z = x[own] @ local[c].T
             theirs[own] = z >= 0
             local[c] += 0.4 * ((z >= 0) * (y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T @ x[own]

@@ -22,7 +22,7 @@ def test_a_cell_is_what_its_networks_do(monkeypatch):
         u, signs = weights.hidden, weights.signs / 4
         for number in range(2):
             models = []
-            for own in problem.clients():
+            for own in problem.members:
                 w = u.copy()
                 for _ in range(2):
                     z = problem.x[own] @ w.T

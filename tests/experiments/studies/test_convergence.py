@@ -23,7 +23,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     for _ in range(int(measured["rounds_run"]) + 1):
         residual.append(np.linalg.norm(problem.y - np.maximum(problem.x @ u.T, 0) @ signs))
         moves = np.zeros_like(u)
-        for own in problem.clients():
+        for own in problem.members:
             local = u.copy()
             for _ in range(2):
                 z = problem.x[own] @ local.T
@@ -35,7 +35,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     assert residual[-1] <= SHARE * residual[0] < residual[-2]
     limit = gram.infinite(problem.x)
     response = np.zeros_like(limit)
-    for own in problem.clients():
+    for own in problem.members:
         block = np.ix_(own, own)
         response[block] = 0.4 * (2 * np.eye(len(own)) - 0.4 * limit[block])
     assert measured["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)

@@ -64,7 +64,7 @@ def function_space(h, r0, eta):
     for _ in range(ROUNDS + 1):
         rows.append(h @ c)
         turn = np.zeros_like(c)
-        for own in problem().clients():
+        for own in problem().members:
             mine = np.zeros(len(own))
             for _ in range(STEPS):
                 mine = mine + eta * (r0[own] - h[own] @ c - h[np.ix_(own, own)] @ mine)
@@ -81,7 +81,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     params = [drawn[name].numpy() for name in ("layer1.weight", "layer2.weight", "readout.weight")]
     x, z, r0 = problem().x, problem().x_test, problem().y
     h = kernel_of_depth_3(x, x)
-    blocks = [np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in problem().clients()]
+    blocks = [np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in problem().members]
     eta = deep_width_scaling.SHARE * 2 / max(blocks)
     start, jacobian = forward(params, x)
     theta, before = np.concatenate([layer.ravel() for layer in params]), forward(params, z)[0]
@@ -91,7 +91,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         if t == ROUNDS:
             break
         steps = np.zeros_like(theta)
-        for own in problem().clients():
+        for own in problem().members:
             local = theta.copy()
             for _ in range(STEPS):
                 outputs, gradient = forward(unflat(local, params), x[own])

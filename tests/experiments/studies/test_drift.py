@@ -14,7 +14,7 @@ from ntkfl.problem import Problem, Setup
 
 def test_a_client_descends_its_loss_plus_beta_times_the_connectivity_loss():
     """One step from the second position on: the move of two steps is that of the objective's numerical gradient."""
-    own, weights = problem().clients()[0], draw(4, 8, 0)
+    own, weights = problem().members[0], draw(4, 8, 0)
     client = Problem(problem().x[own], problem().y[own])
     signs = weights.signs / 2
     labels = np.maximum(client.x @ weights.hidden.T, 0) @ signs + client.y
@@ -42,7 +42,7 @@ def test_a_cell_is_the_ratio_of_plain_modes_in_the_limit():
     measured = as_arrays(STUDY, measure({"beta": 3.0, "local_steps": 4, "width": 256, "seed": 0}))
     from ntkfl import gram
 
-    for c, own in enumerate(problem().clients()):
+    for c, own in enumerate(problem().members):
         q, basis = np.linalg.eigh(gram.infinite(problem().x[own]))
         modes = basis.T @ problem().y[own]
         moves = [

@@ -18,7 +18,7 @@ def test_a_cell_is_the_definition_on_a_fine_grid_of_the_circle():
     x, signs = ladder.problem.x, weights.signs / 16
     y = np.maximum(x @ start.T, 0) @ signs + ladder.problem.y
     models = []
-    for own in ladder.problem.clients():
+    for own in ladder.problem.members:
         w = start.copy()
         for _ in range(STEPS):
             z = x[own] @ w.T

@@ -40,7 +40,7 @@ def test_a_cell_is_what_a_plain_loop_finds(small, step):
     rng = np.random.default_rng(own_seed(SEED, WIDTH, STUDY.name))
     hidden, v = rng.standard_normal((WIDTH, small.d)), rng.choice([-1.0, 1.0], (WIDTH, 10)) / np.sqrt(WIDTH)
     x, y, h = small.x, small.y, gram.infinite(small.x)
-    eta = step / max(np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in small.clients())
+    eta = step / max(np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in small.members)
     size, classes = np.linalg.norm(y), small.y_test.argmax(axis=1)
 
     def outputs(weights, rows):
@@ -51,7 +51,7 @@ def test_a_cell_is_what_a_plain_loop_finds(small, step):
 
     def round_of(w, f, active):
         move = np.zeros_like(w)
-        for own in small.clients():
+        for own in small.members:
             local = w.copy()
             for _ in range(SETUP.local_steps):
                 left = y[own] - (f(local, x[own]) - f(hidden, x[own]))
@@ -61,7 +61,7 @@ def test_a_cell_is_what_a_plain_loop_finds(small, step):
 
     def turned(c):
         turn = np.zeros_like(c)
-        for own in small.clients():
+        for own in small.members:
             mine = np.zeros((len(own), 10))
             for _ in range(SETUP.local_steps):
                 mine += eta * (y[own] - h[own] @ c - h[np.ix_(own, own)] @ mine)

@@ -40,7 +40,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         if t == SETUP.rounds:
             break
         move, turn = np.zeros_like(u), np.zeros_like(c)
-        for own in problem().clients():
+        for own in problem().members:
             local, mine = u.copy(), np.zeros(len(own))
             for _ in range(SETUP.local_steps):
                 z = x[own] @ local.T

@@ -34,7 +34,7 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
     for _ in range(30):
         residual.append(np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs))
         moves = np.zeros_like(u)
-        for own in drawn.clients():
+        for own in drawn.members:
             local = u.copy()
             for _ in range(2):
                 z = x[own] @ local.T
@@ -46,7 +46,7 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
     assert measured["peak"] == pytest.approx(max(residual) / residual[0], rel=1e-9)
     own = gram.finite(x, weights.hidden)
     response = np.zeros_like(own)
-    for members in drawn.clients():
+    for members in drawn.members:
         block = np.ix_(members, members)
         response[block] = 0.5 * (2 * np.eye(len(members)) - 0.5 * own[block])
     largest = np.linalg.eigvals(own @ response).real.max()
@@ -67,7 +67,7 @@ def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, ser
     for _ in range(7):
         residual.append((y - network.outputs(params, x)).norm().item())
         ends = []
-        for members in drawn.clients():
+        for members in drawn.members:
             local = params
             for _ in range(2):
                 local = {name: value.clone().requires_grad_() for name, value in local.items()}
@@ -83,7 +83,7 @@ def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, ser
     assert measured["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-6)
     assert (measured["peak"] > 3) == (server > measured["own_limit"]) == (measured["own_rate"] > 1)
     response = np.zeros_like(own)
-    for members in drawn.clients():
+    for members in drawn.members:
         block = np.ix_(members, members)
         response[block] = 0.05 * (2 * np.eye(len(members)) - 0.05 * own[block])
     assert measured["own_limit"] == pytest.approx(2 * CLIENTS / np.linalg.eigvals(own @ response).real.max(), rel=1e-9)

@@ -34,7 +34,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
     y, u, steps, outputs = start + problem().y, weights.hidden.copy(), [], [start]
     for _ in range(SETUP.rounds):
         moves = []
-        for own in problem().clients():
+        for own in problem().members:
             local = u.copy()
             for _ in range(SETUP.local_steps):
                 z = x[own] @ local.T

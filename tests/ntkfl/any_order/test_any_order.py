@@ -141,7 +141,7 @@ def test_steps_below_the_limits_keep_every_product_below_two():
     for _ in range(200):
         active = point @ problem.x.T >= 0
         active[certificate.held[:, 0], certificate.held[:, 1]] = rng.random(len(certificate.held)) < 0.5
-        for c, members in enumerate(problem.clients()):
+        for c, members in enumerate(problem.members):
             largest[c] = max(largest[c], norm(active, members))
             assert certificate.client_step_limits[c] * norm(active, members) <= 2
             batch = rng.choice(members, min(2, len(members)), replace=False)
@@ -149,7 +149,7 @@ def test_steps_below_the_limits_keep_every_product_below_two():
         assert certificate.pooled_step_limit * norm(active, np.arange(problem.n)) <= 2
     assert (certificate.client_step_limits * largest >= 1.8).all()  # and they are not wasteful
     assert (certificate.universal_step_limits <= certificate.client_step_limits).all()
-    universal = [2 / np.linalg.norm(problem.x[members], 2) ** 2 for members in problem.clients()]
+    universal = [2 / np.linalg.norm(problem.x[members], 2) ** 2 for members in problem.members]
     assert certificate.universal_step_limits == pytest.approx(universal, rel=1e-8)
     assert certificate.step_limit == certificate.client_step_limits.min() <= certificate.step_limit_for(1)
 

@@ -177,7 +177,7 @@ def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
     shift = torch.tensor(more.get("output_bias", np.zeros(3)))
     for _ in range(4):
         moves = [torch.zeros_like(part) for part in server]
-        for members in problem.clients():
+        for members in problem.members:
             own = [part.clone().requires_grad_() for part in server]
             for _ in range(3):
                 f = torch.relu(torch.tensor(x[members]) @ own[0].T + own[1]) @ torch.tensor(start.readout).T + shift

@@ -47,7 +47,7 @@ def loop(problem, setup, network):
         if t == setup.rounds:
             break
         seen, ends = np.repeat(outputs[-1][None], setup.local_steps + 1, axis=0), []
-        for own in problem.clients():
+        for own in problem.members:
             w = params
             for k in range(setup.local_steps):
                 w = {name: value.clone().requires_grad_() for name, value in w.items()}

@@ -17,6 +17,8 @@ def refused(given, *words):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"eta_local": 0.1}, ["no key 'eta_local': the clients' step is rate here"]),
+        ({"eta_global": 1.0}, ["no key 'eta_global': the server's step is server_rate here"]),
         ({"momentm": 0.9}, ["no key 'momentm'", "Did you mean 'momentum'?"]),
         ({"local-step": 3}, ["Did you mean 'local_steps'?"]),
         ({"momentum": 1.0}, ["momentum is 1.0", "less than 1"]),
