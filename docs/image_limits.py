@@ -6,14 +6,15 @@ and keeps each as soon as it is there; with two seeds a row says how far two net
 
     python docs/image_limits.py --measure "fedavg 10000 1 4096 0" "fedavg 2000 1 1024 0,1"
 
-METHOD IMAGES STEP WIDTH SEEDS, the step as a share of 1 / max_c |H_cc|. `--rounds 320` goes on to round 320; `--memmap
-FILE` keeps the limit's tiles in a file, which all 60,000 images need.
+METHOD IMAGES STEP WIDTH SEEDS, the step as a share of 1 / max_c |H_cc|. A row grows by the rounds that are done, so
+that a run may be stopped. `--rounds 320` goes on to round 320; `--memmap FILE` keeps the limit's tiles in a file, which
+all 60,000 images need; `--float32` trains the networks in single precision.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -61,22 +62,28 @@ def point(words: str) -> Row:
     return row
 
 
-def measured(of: Row, rounds: tuple[int, ...], memmap: Path | None) -> Row:
-    """The cell at this point in these rounds, with its seconds of processor."""
+def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = "float64") -> Iterator[Row]:
+    """The cell at this point, with its seconds of processor, after each of these rounds; two networks at the end."""
     begun = time.process_time()
     if len(of["seed"]) == 1:
-        quantities = compared(of | {"seed": of["seed"][0]}, rounds, memmap)
+        done: dict[str, list[float]] = {}
+        for after in compared(of | {"seed": of["seed"][0]}, rounds, memmap, dtype):
+            for name, value in after.items():
+                done.setdefault(name, []).append(round(value, 6))
+            seconds = round(time.process_time() - begun)
+            yield of | {"rounds": list(rounds[: len(done[name])])} | done | {"seconds": seconds, "dtype": dtype}
     else:
-        quantities = apart(of, rounds, memmap)
-    rounded = {name: [round(value, 6) for value in values] for name, values in quantities.items()}
-    return of | {"rounds": list(rounds)} | rounded | {"seconds": round(time.process_time() - begun)}
+        quantities = apart(of, rounds, memmap, dtype)
+        rounded = {name: [round(value, 6) for value in values] for name, values in quantities.items()}
+        seconds = round(time.process_time() - begun)
+        yield of | {"rounds": list(rounds)} | rounded | {"seconds": seconds, "dtype": dtype}
 
 
-def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None) -> dict[str, list[float]]:
+def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str) -> dict[str, list[float]]:
     """|y_a - y_b| / |y| of two networks, and (y_a - y_inf).(y_b - y_inf) / |y|^2, 0 on average if nothing is shared."""
     exact = limit(of["method"], of["images"], of["step"], rounds, memmap)
     size = float(np.linalg.norm(problem(of["images"]).y))
-    runs = (trained(of | {"seed": seed}, exact.eta_local, rounds, linear=False) for seed in of["seed"])
+    runs = (trained(of | {"seed": seed}, exact.eta_local, rounds, False, dtype) for seed in of["seed"])
     far = [(a - known, b - known) for (a, _), (b, _), known in zip(*runs, exact.outputs, strict=True)]
     distances = [float(np.linalg.norm(a - b)) / size for a, b in far]
     return {"apart": distances, "common": [float(np.vdot(a, b)) / size**2 for a, b in far]}
@@ -225,12 +232,13 @@ def main() -> None:
     parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'METHOD IMAGES STEP WIDTH SEEDS'")
     parser.add_argument("--rounds", type=int, default=max(ROUNDS), help="the last round that may be reported")
     parser.add_argument("--memmap", type=Path, help="a file of the limit's tiles")
+    parser.add_argument("--float32", action="store_true", help="train in single precision")
     given = parser.parse_args()
     rounds = tuple(t for t in ALL_ROUNDS if t <= given.rounds)
     for wanted in [point(words) for words in given.measure]:
-        row = measured(wanted, rounds, given.memmap)
-        keep(row)
-        print(json.dumps(row), flush=True)
+        for row in growing(wanted, rounds, given.memmap, "float32" if given.float32 else "float64"):
+            keep(row)
+            print(json.dumps(row), flush=True)
     if not given.measure:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
         PICTURE.write_bytes(themed(as_bytes(drawn(kept()), "svg", "image-limits")))

@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
+from ntkfl.limit.carried_errors import BlockErrors
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.drawn_memory import drawn_memory_regime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
-from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_regime import LinearRegime, Schedule
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
@@ -33,6 +34,8 @@ from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
     from distributed import Client
+
+REMEMBERED = 4  # rounds of a schedule whose regimes are kept
 
 __all__ = [
     "ConvexLoss",
@@ -81,6 +84,9 @@ def kernel_regime(
     *,
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
     ima: MovingWindow | None = None,
     matrix_free: Literal[False, "auto"] = False,
 ) -> KernelRegime | LinearRegime: ...
@@ -97,6 +103,9 @@ def kernel_regime(
     *,
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
     matrix_free: Literal[True, "float64", "float32"],
     memmap: Path | None = None,
     cluster: "Client | None" = None,
@@ -113,6 +122,9 @@ def kernel_regime(
     *,
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
     ima: MovingWindow | None = None,
     loss: str | ConvexLoss | None = None,
     matrix_free: bool | Literal["auto", "float64", "float32"] = False,
@@ -142,6 +154,10 @@ def kernel_regime(
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
             steps; default all 1.
+        eta_local: a schedule in place of the setup's, by round, the last one for all that follow; `rate`, `stable`, the
+            limits and the spectrum are then those of the rounds that follow.
+        eta_global: likewise.
+        local_steps: likewise; not beside client_steps.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
             default squares, solved in closed form.
@@ -157,13 +173,14 @@ def kernel_regime(
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
-            window on a method whose clients train in turn. A Gram matrix of the wrong size, not finite, not symmetric
-            or not positive semi-definite; both are tested to 1e-12 of its largest entry and its norm, and a smaller
-            asymmetry is averaged out. An unknown method or option; a method that is not linear in the weights (and
-            why); eta_global beside a server_rate, or for a method without one. An unknown loss, labels that it does not
-            take, a loss together with another method, momentum, steps or window. With matrix_free: a matrix for `gram`,
-            a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory (of a
-            worker).
+            window on a method whose clients train in turn, or beside a schedule; a schedule that is empty or has a
+            value that is no step, or of a method whose memory is read off one round of the engine. A Gram matrix of the
+            wrong size, not finite, not symmetric or not positive semi-definite; both are tested to 1e-12 of its largest
+            entry and its norm, and a smaller asymmetry is averaged out. An unknown method or option; a method that is
+            not linear in the weights (and why); eta_global beside a server_rate, or for a method without one. An
+            unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
+            With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is not symmetric, or
+            tiles that do not fit the memory (of a worker).
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
@@ -175,18 +192,30 @@ def kernel_regime(
         10
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
+    schedules = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
+    schedules = {name: schedule for name, schedule in schedules.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
     regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster)
-    another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
+    another = (
+        method != "fl-ntk"
+        or options
+        or momentum
+        or client_steps is not None
+        or step_factors is not None
+        or ima
+        or schedules
+    )
     if loss is not None:
         if another:
             raise ValueError(
                 f"loss is {loss!r}; it is for Algorithm 1 as it is: leave out method, options, momentum, client_steps, "
-                "step_factors and ima"
+                "step_factors, ima and schedules"
             )
         regime = _of_loss(base, loss)
     elif another or isinstance(base.gram, HeldGram):
-        other = of_method(base, method, options or {}, momentum, **steps)
+        if schedules and ima:
+            raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
+        other = (of_schedules if schedules else of_method)(base, method, options or {}, momentum, **steps, **schedules)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
@@ -269,6 +298,58 @@ def of_method(
         other = LinearRegime(*shared, **own, at_server_rate=at_server_rate if has_rate else None)
     vars(other).update(regime._decomposed | {"_clients": blocks.clients})
     return other
+
+
+def of_schedules(
+    base: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    momentum: float = 0.0,
+    *,
+    eta_local: Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
+    **steps: Any,
+) -> LinearRegime:
+    """The regime of a method whose steps change with the round, with the same data and Gram matrix.
+
+    Raises:
+        ValueError: as `kernel_regime`. It warns of nothing.
+    """
+    from ntkfl.training.methods import with_eta_global
+
+    if eta_global is not None and "server_rate" in options:
+        raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
+    if local_steps is not None and steps.get("client_steps") is not None:
+        raise ValueError("local_steps is a schedule and client_steps are given; give one of them")
+    named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
+    schedules = {name: _schedule(name, given, base.setup) for name, given in named.items()}
+    for rate in set(schedules["eta_global"]):  # what is wrong is said now, not in a late round
+        with_eta_global(method, options, rate)
+    settled = max(map(len, schedules.values())) - 1
+    shared = base._decomposed
+    if isinstance(base.gram, HeldGram):
+        shared |= {"_block_errors": BlockErrors(base.gram, base._clients)}
+
+    @lru_cache(REMEMBERED)
+    def of_setup(setup: Setup) -> LinearRegime:
+        own = replace(base, setup=setup)
+        vars(own).update(shared)
+        return of_method(own, method, options, momentum, **steps)
+
+    def of_round(number: int) -> LinearRegime:
+        now = {name: given[min(number, len(given) - 1)] for name, given in schedules.items()}
+        return of_setup(replace(base.setup, **now))
+
+    last = of_round(settled)
+    if last.round.length is not None and settled:
+        raise ValueError(
+            f"{last.method} remembers what is read off a round of the engine, in coordinates of that round's steps; "
+            "schedules take methods whose module brings their linear round, without momentum of the clients"
+        )
+    scheduled = replace(last, before=Schedule(settled, of_round))
+    vars(scheduled).update(last._decomposed)
+    return scheduled
 
 
 def _server_step_in_options(
@@ -475,7 +556,7 @@ def random_of_method(
     )
 
 
-def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[float, ...]:
+def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
     if steps is None:
         return (getattr(setup, name),)
     if isinstance(steps, Real | str) or not len(steps):

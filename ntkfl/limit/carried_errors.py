@@ -1,9 +1,10 @@
 """Bounds of the errors of tiles and rounding in the rounds of linear methods, updated in every round of a run."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -170,14 +171,20 @@ class RunState(NamedTuple):
         return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0), zeros)
 
 
-class Carried(Protocol):
+class Carried(ABC):
     """How a run's bounds follow from the sums of its errors, and how a round changes these sums."""
 
+    @abstractmethod
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
 
+    @abstractmethod
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         """A round's contribution to the sums."""
+
+    def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        """The sums after a round."""
+        return tuple(float(a + b) for a, b in zip(old.sums, self.added(old, move, new), strict=True))
 
 
 def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> Carried:
@@ -194,25 +201,27 @@ def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> 
 
 
 def bounded_rounds(
-    round: LinearRound,
+    onward: Callable[..., tuple[np.ndarray, tuple[np.ndarray, ...]]],
     state: RunState,
     errors: Carried | None,
     last: int,
     seen: Callable[[RunState, BoundedRound], None],
 ) -> Asking[None]:
-    """The rounds from this state to the last; `seen` gets each with its bounds (infinite without `errors`)."""
+    """The rounds from this state to the last; `seen` gets each with its bounds (infinite without `errors`).
+
+    onward: as `LinearRegime.onward`.
+    """
     while True:
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
         seen(state, BoundedRound(state.residual, state.moved, *(SAFE * float(bound) for bound in bounds)))
         if state.round >= last:
             return
-        move, memory = round.onward(state.residual, state.memory, state.image)
+        move, memory = onward(state.round, state.residual, state.memory, state.image)
         image = yield move
         new = RunState(state.round + 1, state.residual - image, state.moved + move, memory, state.sums, image)
         if errors is not None:
-            added = errors.added(state, move, new)
-            new = new._replace(sums=tuple(float(a + b) for a, b in zip(state.sums, added, strict=True)))
+            new = new._replace(sums=errors.after(state, move, new))
         state = new
 
 
@@ -223,7 +232,7 @@ def _lost(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, f
 
 
 @dataclass(frozen=True)
-class _Averaging:
+class _Averaging(Carried):
     """Plain averaging. Sums: drift, energy, defects."""
 
     margins: Margins
@@ -242,7 +251,7 @@ class _Averaging:
 
 
 @dataclass(frozen=True)
-class _InTurn:
+class _InTurn(Carried):
     """Clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
 
     Sums: drift, energy.
@@ -270,7 +279,42 @@ class _InTurn:
 
 
 @dataclass(frozen=True)
-class _Remembering:
+class Changing(Carried):
+    """A method without a memory whose steps change with the round. Sums: drift, energy, the residual's norm.
+
+    Source: docs/proofs/linear_methods.md#errors-where-steps-change.
+    """
+
+    of_round: Callable[[int], tuple[LinearRound, Margins, Carried]]
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        (drift, energy, norm, _), margins = sums, self.of_round(0)[1]  # its bounds of H are those of every round
+        norm = min(norm, drift + np.sqrt(margins.local.size) * energy)
+        return norm, min(norm, drift + np.sqrt(margins.entry) * energy), energy
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        round, margins, own = self.of_round(old.round)
+        drift, energy, defects, _ = own.added(old, move, new)
+        if round.response is None:  # clients in turn
+            return drift, energy, np.inf, 0.0
+        weight, norm = np.sqrt(margins.most / margins.least), old.sums[2]
+        return drift, energy, (norm if old.round else weight * norm) - norm + weight * defects, 0.0
+
+    def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        (round, margins, _), (later, following, _) = self.of_round(old.round), self.of_round(new.round)
+        drift, energy, norm, _ = super().after(old, move, new)
+        if round.response is not None and later is not round:
+            assert later.response is not None
+            wrong = margins.local.response
+            with np.errstate(over="ignore"):
+                stretched = float((later.response / round.response).max())
+            stretched += (stretched * wrong + following.local.response) / margins.least
+            norm *= float(np.sqrt(stretched * margins.least / following.least))
+        return drift, energy, norm, 0.0
+
+
+@dataclass(frozen=True)
+class _Remembering(Carried):
     """A method that remembers one vector. Sums: drift, errors of the coefficients, of the residual and of the memory.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.

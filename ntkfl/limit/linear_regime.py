@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import ClassVar
 
 import numpy as np
@@ -59,6 +59,14 @@ class ResidualModes:
             yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
 
 
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The rounds before those that go on for ever: `count` of them, each the round of a regime of its own steps."""
+
+    count: int
+    of_round: Callable[[int], LinearRegime]
+
+
 @dataclass(eq=False)
 class ClientsResponse:
     """A response P of the clients and its decompositions, which do not depend on the server."""
@@ -85,7 +93,8 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
-    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each.
+    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each. Where
+    steps change with the round, its map, spectrum, rate and limits are those of the rounds that go on for ever.
 
     Args:
         method: its name.
@@ -93,6 +102,7 @@ class LinearRegime(Regime):
         step_factors: factors on eta_local in each local step; (): 1 in all steps.
         at_server_rate: the same regime at another server rate; None if a formula gives its limit, or if the method has
             no server rate.
+        before: the rounds before these, of other steps; default none.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -101,6 +111,7 @@ class LinearRegime(Regime):
     round: LinearRound
     step_factors: tuple[float, ...] = ()
     at_server_rate: Callable[[float], LinearRegime] | None = None
+    before: Schedule | None = None
     no_answer: ClassVar = {
         "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
         "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
@@ -136,9 +147,10 @@ class LinearRegime(Regime):
         """The modes of a round whose server combines mean displacements P r of the clients; None for other rounds.
 
         P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i evolves as if H P were its
-        eigenvalue. None also if P is not positive, or its roots are too far apart for float64.
+        eigenvalue. None also if P is not positive, its roots are too far apart for float64, or steps change
+        with the round.
         """
-        if self.round.response is None or self.round.server is None:
+        if self.round.response is None or self.round.server is None or self.before is not None:
             return None
         own = self._mean_response
         share = own.share
@@ -335,12 +347,25 @@ class LinearRegime(Regime):
         """r(t) and c_t for t = 0, 1, ..."""
         residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
         image = np.zeros_like(initial)
-        while True:
+        for t in count():
             interruption.check()
             yield residual, moved
-            move, memory = self.round.onward(residual, memory, image)
+            move, memory = self.onward(t, residual, memory, image)
             image = self.gram @ move
             residual, moved = residual - image, moved + move
+
+    def of_round(self, t: int) -> LinearRegime:
+        """The regime whose steps round t has."""
+        return self if self.before is None or t >= self.before.count else self.before.of_round(t)
+
+    def onward(
+        self, t: int, residual: np.ndarray, memory: tuple[np.ndarray, ...], image: np.ndarray
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Round t as `LinearRound.onward`; after other steps the image says nothing of the memory, and is not used."""
+        now = self.of_round(t)
+        if t and self.of_round(t - 1) is not now:
+            return now.round.step(residual, memory)
+        return now.round.onward(residual, memory, image)
 
     def _next(self, residual: np.ndarray, memory: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple, np.ndarray]:
         move, memory = self.round.step(residual, memory)

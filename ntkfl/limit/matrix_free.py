@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -27,6 +27,7 @@ from ntkfl.limit.carried_errors import (
     BlockErrors,
     BoundedRound,
     Carried,
+    Changing,
     Margins,
     carried,
 )
@@ -34,7 +35,7 @@ from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.linear_regime import LinearRegime
-from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.regime import checked_rounds
 from ntkfl.limit.ritz_rounds import RitzRounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
@@ -235,7 +236,7 @@ class MatrixFreeRegime(LinearRegime):
     @property
     def has_ritz(self) -> bool:
         """Whether the server combines mean displacements of a positive response, which has a root."""
-        averages = self.round.response is not None and self.round.server is not None
+        averages = self.round.response is not None and self.round.server is not None and self.before is None
         return averages and bool(self.round.mean_response.min() > 0)
 
     @property
@@ -363,7 +364,7 @@ class MatrixFreeRegime(LinearRegime):
         """
         if not eps > 0:
             raise ValueError(f"eps is {eps!r}; it must be positive")
-        initial, left = self._initial_residual(initial_outputs), self._left(initial_outputs, products)
+        left, initial = self._left(initial_outputs, products), self._initial_residual(initial_outputs)
         start = float(norm(self._clients.apply(np.sqrt(cast(np.ndarray, self.round.response)), initial)))
         share = eps * float(norm(initial)) / start * np.sqrt(np.array([self._margins.most, self._margins.least]))
 
@@ -388,6 +389,11 @@ class MatrixFreeRegime(LinearRegime):
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
         """A function that gives the interval of `left_estimate` at a round."""
+        if self.before is not None:
+            raise ValueError(
+                f"what is left of {self.method} is not found by quadrature where steps change with the round; ask the "
+                f"regime of the last steps, with initial_outputs those after round {self.before.count}"
+            )
         initial, margins = self._initial_residual(initial_outputs), self._margins
         local, response = margins.local, self.round.response
         if response is None or self.round.memory or self.round.in_turn is not None:
@@ -482,7 +488,22 @@ class MatrixFreeRegime(LinearRegime):
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""
-        return carried(self.work, self.round, self._margins, rounds)
+        if self.before is None:
+            return carried(self.work, self.round, self._margins, rounds)
+        if self.round.memory:
+            raise ValueError(
+                f"no error bound is proved for {self.method} where steps change with the round, as it remembers; "
+                "`residual` and `predict` give the numbers without a bound"
+            )
+
+        def of_round(t: int) -> tuple[LinearRound, Margins, Carried]:
+            own = cast(MatrixFreeRegime, self.of_round(t))
+            return own.round, own._margins, carried(own.work, own.round, own._margins, rounds)
+
+        for t in range(min(rounds, self.before.count) + 1):  # refused before the first round
+            interruption.check()
+            of_round(t)
+        return Changing(of_round)
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
@@ -493,6 +514,16 @@ class MatrixFreeRegime(LinearRegime):
         return states
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.before is not None and not self.round.memory and t.max(initial=0) > self.before.count:
+            early, late = t[t <= (count := self.before.count)], t > count
+            first = super()._run(initial, np.append(early, count))
+            after = replace(self, before=None)
+            vars(after).update(self._decomposed)
+            rest = after._run(first[0][-1], t[late] - count)
+            states = np.empty((2, len(t), *initial.shape))
+            for state, of_first, of_rest, start in zip(states, first, rest, (0, first[1][-1]), strict=True):
+                state[~late], state[late] = of_first[:-1], of_rest + start
+            return states[0], states[1]
         if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
             start = SeriesState.start(series, initial)
             (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start)])
@@ -503,7 +534,7 @@ class MatrixFreeRegime(LinearRegime):
     def _series(self, t: np.ndarray, largest: float) -> Series | None:
         """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers."""
         response = self.round.response
-        if response is None or self.round.memory or self.round.server is None or response.min() <= 0:
+        if response is None or self.round.memory or self.round.server is None or response.min() <= 0 or self.before:
             return None
         if not (t.size and 0 < largest <= 2):
             return None

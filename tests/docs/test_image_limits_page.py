@@ -72,7 +72,8 @@ def test_rows_of_one_and_of_two_networks_agree(script, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "ROWS", tmp_path / "rows.json")
     for words in ("fedavgm 60 1 48 0", "fedavgm 60 1 48 1", "fedavgm 60 1 48 0,1", "fedavgm 60 0.1 48 0"):
         for _ in range(2):  # the second takes the place of the first
-            script.keep(script.measured(script.point(words), (1, 10, 32), None))
+            for row in script.growing(script.point(words), (1, 10, 32), None):
+                script.keep(row)
     image_limits.limit.cache_clear()
     little, first, other, both = sorted(script.kept(), key=lambda row: (row["step"], script.order(row)))
     assert [row["seed"] for row in (first, other, both)] == [[0], [1], [0, 1]] and little["step"] == 0.1

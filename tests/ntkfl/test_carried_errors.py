@@ -50,7 +50,7 @@ def literal(problem, method, options, how, setup, points):
     h, owned, n = kernel(problem.x, problem.x), problem.members, problem.n
     counts = how.get("client_steps", [setup.local_steps] * len(owned))
     factors, alpha = how.get("step_factors", [1.0]), np.longdouble(options.get("alpha", 0.0))
-    pull, rate = np.longdouble(options.get("mu", 0.0)) + alpha, np.longdouble(options.get("server_rate", 1.0))
+    pull = np.longdouble(options.get("mu", 0.0)) + alpha
     by_size = method in ("fedavg", "fedprox", "fednova", "fedavgm")
     weights = [np.longdouble(len(rows)) / n if by_size else 1 / np.longdouble(len(owned)) for rows in owned]
     if method == "fednova":
@@ -59,11 +59,16 @@ def literal(problem, method, options, how, setup, points):
     c, velocity, states = np.zeros(n, np.longdouble), np.zeros(n, np.longdouble), []
     kept = np.zeros((len(owned), n), np.longdouble)  # each client's control or dual, in coefficients
 
+    def now(name, fixed, t):
+        """A step of round t: of its schedule, or the same in all rounds."""
+        schedule = how.get(name, [fixed])
+        return schedule[min(t, len(schedule) - 1)]
+
     def trained(client, model):
         """A client's displacement and the length of its steps."""
         moved, length = np.zeros(n, np.longdouble), np.longdouble(0)
-        for k in range(counts[client]):
-            step = np.longdouble(setup.eta_local) * factors[min(k, len(factors) - 1)]
+        for k in range(now("local_steps", counts[client], t)):
+            step = np.longdouble(now("eta_local", setup.eta_local, t)) * factors[min(k, len(factors) - 1)]
             descent = -pull * moved
             descent[owned[client]] += (problem.y - h @ (model + moved))[owned[client]]
             if method == "scaffold":
@@ -76,6 +81,7 @@ def literal(problem, method, options, how, setup, points):
     for t in range(max(ROUNDS) + 1):
         if t in ROUNDS:
             states.append((problem.y - h @ c, kernel(points, problem.x) @ c))
+        rate = np.longdouble(now("eta_global", options.get("server_rate", 1.0), t))
         if method == "cyclic":
             for client in range(len(owned)):
                 c = c + rate * trained(client, c)[0]
@@ -122,6 +128,67 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
     for exact, state_of in zip(residual, states, strict=True):
         assert (np.abs(state_of.residual[:, 0] - exact) <= state_of.norm_error).all()
         assert state_of.norm_error < (1e-9 if dtype == "float64" else 1e-2)
+
+
+SCHEDULES = {"eta_local": [0.3, 0.05, 0.4, 0.1], "local_steps": [4, 1, 2, 3, 2, 5]}
+CHANGING = (
+    ("fl-ntk", {}, SCHEDULES | {"eta_global": [1.3, 0.4]}),
+    ("fedavg", {}, SCHEDULES | {"step_factors": [1, 0.5]}),
+    ("fedavg", {}, {"eta_local": list(0.4 * 0.9 ** np.arange(30)), "client_steps": [1, 4, 2]}),
+    ("fedprox", {"mu": 0.7}, SCHEDULES),
+    ("fednova", {}, {"eta_local": [0.3, 0.2, 0.25], "client_steps": [1, 4, 2]}),
+    ("fedavgm", {"momentum": 0.6}, SCHEDULES | {"eta_global": [1.3, 0.4, 0.9]}),
+    ("fedavgm", {"momentum": 0.6, "nesterov": True}, SCHEDULES),
+    ("scaffold", {}, SCHEDULES | {"eta_global": [0.5, 1, 1, 0.7]}),
+    ("feddyn", {"alpha": 2.0}, SCHEDULES),
+    ("cyclic", {}, SCHEDULES | {"eta_global": [0.5, 1]}),
+)
+
+
+@quietly
+@settings(max_examples=3)
+@given(seed=st.integers(0, 999), repeated=st.booleans())
+@pytest.mark.parametrize(("method", "options", "how"), CHANGING, ids=lambda part: str(part)[:40])
+def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(method, options, how, seed, repeated):
+    """Whole matrix and tiles; also one by one and as a series after the last change."""
+    problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=0.25, local_steps=4)
+    points = np.random.default_rng(seed).standard_normal((3, 4))
+    exact = literal(problem, method, options, how, setup, points)
+    for matrix_free, close, most in ((False, 1e-12, None), ("float64", 1e-12, 1e-9), ("float32", 1e-4, 0.1)):
+        regime = kernel_regime(problem, setup, None, method, options, **how, matrix_free=matrix_free)
+        values = regime.residual(ROUNDS), regime.predict(points, ROUNDS)
+        for value, known in zip(values, exact, strict=True):
+            np.testing.assert_allclose(value, known.astype(float), rtol=0, atol=close)
+        if matrix_free and regime.round.memory:
+            with pytest.raises(ValueError, match="where steps change with the round, as it remembers"):
+                regime.residual_estimate(ROUNDS)
+        elif matrix_free:
+            estimates = regime.residual_estimate(ROUNDS), regime.predict_estimate(points, ROUNDS)
+            for estimate, known in zip(estimates, exact, strict=True):
+                assert (np.abs(estimate.value - known) <= estimate.error).all()
+                assert estimate.error.max() < most and estimate.rigour == Rigour.ENCLOSED
+
+
+@quietly
+@pytest.mark.parametrize("method", ["fedavg", "cyclic"])
+def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method):
+    """An error of the labels alone: after steps that grow a hundredfold and back it is still bounded."""
+    problem, how = ragged([3, 9, 5]), {"eta_local": [0.003, 0.3, 0.003, 0.3, 0.003]}
+    regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=2), None, method, **how, matrix_free="float64")
+    same = kernel_regime(problem, Setup(eta_local=0.003, local_steps=2), None, method, matrix_free="float64")
+    start = 1e-3 * np.random.default_rng(0).standard_normal((problem.n, 1))
+    wrong, seen = float(np.linalg.norm(start)), []
+    state = RunState.start(np.zeros((problem.n, 1)), (), wrong)
+    run = bounded_rounds(regime.onward, state, regime._carried(9), 9, lambda _, bounded: seen.append(bounded))
+    run_together(regime.tiles.__matmul__, [run])
+    off = regime.residual(range(10), problem.y - start[:, 0])
+    for bounded, apart in zip(seen, off, strict=True):
+        assert np.linalg.norm(apart) <= bounded.norm_error
+    assert seen[0].norm_error < 1.02 * wrong and seen[9].norm_error < 1e3 * wrong
+    assert same.residual(3) == pytest.approx(
+        kernel_regime(problem, same.setup, None, method, eta_local=[0.003] * 3, matrix_free="float64").residual(3),
+        abs=1e-14,
+    )
 
 
 @quietly
@@ -226,7 +293,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
     seen, start = [], RunState.start(problem.y[:, None], ())
-    run = bounded_rounds(regime.round, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
+    run = bounded_rounds(regime.onward, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
     run_together(worse.__matmul__, [run])
     exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
     after_five = seen[5]

@@ -199,6 +199,66 @@ def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(
         np.testing.assert_allclose(*limits, rtol=100 * close)
 
 
+SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
+
+
+@EACH
+@quietly
+@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
+def test_schedules_answer_every_question_as_with_the_matrix(method, options, dtype, close):
+    """The rounds are the schedule's; the rate, the limits and whether rounds grow are those of its last steps."""
+    problem, t = several_outputs(), [0, 1, 2, 3, 4, 9, 400]
+    given = problem, Setup(eta_local=0.01, local_steps=3), None, method, options
+    whole, regime = (kernel_regime(*given, **SCHEDULES, matrix_free=how) for how in (False, dtype))
+    questions = {name: ask for name, (ask, _) in QUESTIONS.items()} | {"late": lambda own: own.residual(t)}
+    for name, ask in questions.items():
+        expected = ask(whole)
+        factor = QUESTIONS.get(name, (None, 1))[1]
+        np.testing.assert_allclose(
+            ask(regime), expected, rtol=0, atol=factor * close * np.abs(expected).max(), err_msg=name
+        )
+    last = kernel_regime(problem, Setup(eta_local=0.04, local_steps=2), None, method, options, matrix_free=dtype)
+    assert np.array_equal([regime.rate, *regime.step_limits], [last.rate, *last.step_limits], equal_nan=True)
+    assert whole.rate == pytest.approx(kernel_regime(problem, last.setup, None, method, options).rate, rel=1e-12)
+    drawn = method in ("fl-ntk", "fedavg", "fedprox", "fedavgm", "fednova")
+    with pytest.raises(ValueError, match="is not found by quadrature" if drawn else "no error bound|by quadrature"):
+        regime.left_estimate(9)
+    with pytest.raises(ValueError, match="is not found by quadrature" if drawn else "no error bound|by quadrature"):
+        regime.rounds_between(0.5)
+
+
+@quietly
+def test_many_rounds_after_a_schedule_take_few_products(monkeypatch):
+    problem, calls = several_outputs(), []
+    regime = kernel_regime(problem, STEPS, None, "fedavg", eta_local=[0.2, 0.1, 0.3], matrix_free=True)
+    product = Tiles.__matmul__
+    monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: calls.append(0) or product(self, v))
+    residual = regime.residual([1, 2, 3, 2000])
+    assert len(calls) < 500
+    after = kernel_regime(problem, STEPS, None, "fedavg", matrix_free=True)
+    np.testing.assert_allclose(after.residual([1, 1998], problem.y - residual[1]), residual[2:], atol=1e-12)
+
+
+@quietly
+def test_schedules_that_have_no_rounds_are_refused():
+    problem = several_outputs()
+    for how, said in (
+        ({"eta_local": []}, r"eta_local is \[\]; a schedule is a sequence of at least one step"),
+        ({"eta_local": 0.1}, r"eta_local is 0\.1; a schedule is a sequence"),
+        ({"eta_local": [0.1, -1]}, r"eta_local is -1"),
+        ({"local_steps": [2, 0]}, r"local_steps is 0"),
+        ({"local_steps": [2, 1.5]}, r"local_steps is 1\.5"),
+        ({"local_steps": [2], "client_steps": [1, 2, 3, 4]}, "local_steps is a schedule and client_steps are given"),
+        ({"eta_global": [2, 1], "options": {"server_rate": 2}}, "eta_global is a schedule and server_rate 2"),
+        ({"eta_global": [2, 1], "method": "feddyn"}, "has no server_rate"),
+        ({"eta_local": [0.1, 0.2], "ima": MovingWindow(2), "matrix_free": False}, "a moving window has equal rounds"),
+        ({"eta_local": [0.1, 0.2], "loss": "squares"}, "leave out method, options, .* ima and schedules"),
+        ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "in coordinates of that round's steps"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            kernel_regime(problem, STEPS, **({"matrix_free": True} | how))
+
+
 def test_the_mean_of_drawn_clients_is_that_of_random_rounds():
     problem = several_outputs()
     whole = random_rounds(problem, STEPS, None, "fedavg", {"server_rate": 1.2}, participation=0.5).mean

@@ -77,14 +77,16 @@ def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap
     eta_local = step / float(base.blocks.clients.values.max())
     regime = of_method(base.at(replace(SETUP, eta_local=eta_local)), method, METHODS[method])
     assert given.x_test is not None
-    return Limit(eta_local, regime.outputs(rounds), regime.predict(given.x_test, rounds))
+    left, moved = regime._run(given.y, np.array(rounds))  # once for outputs and predictions
+    return Limit(eta_local, given.y - left, regime._predicted(moved, regime._cross_grams(given.x_test, None)))
 
 
-def drawn_network(width: int, seed: int, images: Problem) -> tuple[np.ndarray, np.ndarray]:
+def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
     """Hidden weights (m, d), and readouts of +-1 / sqrt(m), (m, C), which stay."""
     rng = np.random.default_rng(own_seed(seed, width, STUDY.name))
     hidden = rng.standard_normal((width, images.d))
-    return hidden, rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width)
+    readout = rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width)
+    return hidden.astype(dtype), readout.astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,12 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
     A client's steps move its weights by sums of its samples, so that its pre-activations z, (n_c, m), go on by its own
     x x' alone. A step then takes n_c^2 m operations in place of 2 n_c d m, and no pass over the weights.
     """
-    hidden, readout = drawn_network(point["width"], point[SEED], images)
+    dtype = begun[0].x.dtype.name
+    hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
     scaffold, steps = point["method"] == "scaffold", SETUP.local_steps
     momentum = METHODS[point["method"]].get("momentum", 0.0)
-    labels, controls = [images.y[own] for own in images.members], [np.zeros(0)] * len(begun)
-    moved, velocity, control = np.zeros((3, *hidden.shape))
+    labels, controls = [images.y[own].astype(dtype) for own in images.members], [np.zeros(0)] * len(begun)
+    moved, velocity, control = np.zeros((3, *hidden.shape), dtype)
     while True:
         interruption.check()
         yield moved
@@ -140,13 +143,15 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
         moved = moved + velocity
 
 
-def trained(point: Point, eta_local: float, rounds: tuple[int, ...], linear: bool) -> Iterator[tuple[np.ndarray, ...]]:
+def trained(
+    point: Point, eta_local: float, rounds: tuple[int, ...], linear: bool, dtype: str = "float64"
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Outputs on the images and on the test images after each of these rounds, less those before training."""
     images = problem(point["images"])
-    hidden, readout = drawn_network(point["width"], point[SEED], images)
-    clients = [Begun.of(images.x[own], hidden, readout, linear) for own in images.members]
+    hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
+    clients = [Begun.of(images.x[own].astype(dtype), hidden, readout, linear) for own in images.members]
     assert images.x_test is not None
-    parts = np.array_split(images.x_test, -(-len(images.x_test) * len(hidden) // AT_ONCE))
+    parts = np.array_split(images.x_test.astype(dtype), -(-len(images.x_test) * len(hidden) // AT_ONCE))
     tested, order = [Begun.of(x, hidden, readout, linear) for x in parts], np.argsort(np.concatenate(images.members))
     for t, moved in zip(range(max(rounds) + 1), displacements(point, images, clients, eta_local), strict=False):
         if t in rounds:
@@ -155,20 +160,22 @@ def trained(point: Point, eta_local: float, rounds: tuple[int, ...], linear: boo
             yield np.concatenate(now)[order], np.concatenate(then)
 
 
-def compared(point: Point, rounds: tuple[int, ...], memmap: Path | None = None) -> dict[str, list[float]]:
-    """What a cell measures, in these rounds; `memmap`: a file of the limit's tiles."""
+def compared(
+    point: Point, rounds: tuple[int, ...], memmap: Path | None = None, dtype: str = "float64"
+) -> Iterator[dict[str, float]]:
+    """What a cell measures after each of these rounds.
+
+    memmap: a file of the limit's tiles. dtype: in which network and linearisation are trained.
+    """
     images, exact = problem(point["images"]), limit(*(point[of] for of in ("method", "images", "step")), rounds, memmap)
-    size, measured = float(np.linalg.norm(images.y)), {name: list[float]() for name in QUANTITIES}
-    runs = (trained(point, exact.eta_local, rounds, linear) for linear in (False, True))
+    size = float(np.linalg.norm(images.y))
+    runs = (trained(point, exact.eta_local, rounds, linear, dtype) for linear in (False, True))
     for known, predicted, own, linear in zip(exact.outputs, exact.tested, *runs, strict=True):
         distances = [own[0] - known, linear[0] - known, own[0] - linear[0], known]
         shares = [right(tested, images) for tested in (own[1], linear[1], predicted)]
         left = [images.y - own[0], images.y - known]
         far, remaining = ([float(np.linalg.norm(v)) / size for v in some] for some in (distances, left))
-        values = [*far, *shares, *remaining]
-        for name, value in zip(QUANTITIES, values, strict=True):
-            measured[name].append(value)
-    return measured
+        yield dict(zip(QUANTITIES, [*far, *shares, *remaining], strict=True))
 
 
 def right(outputs: np.ndarray, images: Problem) -> float:
@@ -179,7 +186,8 @@ def right(outputs: np.ndarray, images: Problem) -> float:
 
 def measure(point: Point) -> Measured:
     """A network and its linearisation, held against the limit of their method over the rounds."""
-    return compared(point, ROUNDS)
+    rounds = list(compared(point, ROUNDS))
+    return {name: [of[name] for of in rounds] for name in QUANTITIES}
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:

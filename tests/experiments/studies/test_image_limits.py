@@ -32,11 +32,16 @@ def small(monkeypatch):
     image_limits.limit.cache_clear()
 
 
+def measured_in(rounds, step=1.0, dtype="float64"):
+    after = list(compared(POINT | {"step": step}, rounds, dtype=dtype))
+    return {name: [of[name] for of in after] for name in image_limits.QUANTITIES}
+
+
 @pytest.mark.parametrize("step", [1.0, 0.01])
 def test_a_cell_is_what_a_plain_loop_finds(small, step):
     """FedAvg: the clients' steps on hidden weights, on those of the linearisation, and on the limit's coefficients."""
     rounds = (1, 2, 4)
-    measured = compared(POINT | {"step": step}, rounds)
+    measured = measured_in(rounds, step)
     rng = np.random.default_rng(own_seed(SEED, WIDTH, STUDY.name))
     hidden, v = rng.standard_normal((WIDTH, small.d)), rng.choice([-1.0, 1.0], (WIDTH, 10)) / np.sqrt(WIDTH)
     x, y, h = small.x, small.y, gram.infinite(small.x)
@@ -120,9 +125,18 @@ def test_training_is_the_engine_s(small, method, linear):
 
 def test_little_steps_leave_the_first_kernel_s_distance_alone(small):
     """Over what the limit moves, a network's distance from its linearisation vanishes with the steps."""
-    whole, little = (compared(POINT | {"step": step}, (1,)) for step in (1.0, 0.001))
+    whole, little = (measured_in((1,), step) for step in (1.0, 0.001))
     bent, linear = ([of[name][0] / of["moved"][0] for of in (whole, little)] for name in ("bent", "linear"))
     assert bent[1] < bent[0] / 1000 and linear[1] > 0.5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_single_precision_changes_a_row_by_its_rounding_alone(small, method, monkeypatch):
+    monkeypatch.setitem(POINT, "method", method)
+    double, single = (measured_in((1, 4), dtype=dtype) for dtype in ("float64", "float32"))
+    for name, values in double.items():
+        assert single[name] == pytest.approx(values, abs=2e-6), name
+    assert single["outputs"] != double["outputs"]
 
 
 def test_the_study_measures_all_its_rounds(small):
