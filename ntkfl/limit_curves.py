@@ -208,7 +208,7 @@ def several_limit_curves(
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = kernel_of(gram)
     require_tiles(tiles, memmap, cluster)
-    held = tiles_of(problem, kernel, tiles, memmap, cluster)
+    held = tiles_of(problem, kernel, tiles, memmap, cluster, len(t), len(methods))
     assert held is not None
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
     step = first._local_limit() / 2 if eta_local is None else eta_local

@@ -209,7 +209,7 @@ def bounded_rounds(
 ) -> Asking[None]:
     """The rounds from this state to the last; `seen` gets each with its bounds (infinite without `errors`).
 
-    onward: as `LinearRegime.onward`.
+    onward: as `LinearRegime._onward`.
     """
     while True:
         interruption.check()

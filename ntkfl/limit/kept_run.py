@@ -116,7 +116,7 @@ class KeptRun:
                 whole |= {f"bounds_{at}": part for at, part in bounds.items()}
                 _write(self.file, mark, whole)
 
-        yield from bounded_rounds(regime.onward, first, self._bounds[0], self._last, seen)
+        yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _mark(self) -> str:

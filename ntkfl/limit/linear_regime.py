@@ -350,20 +350,20 @@ class LinearRegime(Regime):
         for t in count():
             interruption.check()
             yield residual, moved
-            move, memory = self.onward(t, residual, memory, image)
+            move, memory = self._onward(t, residual, memory, image)
             image = self.gram @ move
             residual, moved = residual - image, moved + move
 
-    def of_round(self, t: int) -> LinearRegime:
+    def _of_round(self, t: int) -> LinearRegime:
         """The regime whose steps round t has."""
         return self if self.before is None or t >= self.before.count else self.before.of_round(t)
 
-    def onward(
+    def _onward(
         self, t: int, residual: np.ndarray, memory: tuple[np.ndarray, ...], image: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Round t as `LinearRound.onward`; after other steps the image says nothing of the memory, and is not used."""
-        now = self.of_round(t)
-        if t and self.of_round(t - 1) is not now:
+        now = self._of_round(t)
+        if t and self._of_round(t - 1) is not now:
             return now.round.step(residual, memory)
         return now.round.onward(residual, memory, image)
 

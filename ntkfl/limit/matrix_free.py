@@ -54,6 +54,7 @@ LONGEST = 1e60  # a run stops at responses of this size: squares of later produc
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
+STATE, REPORTED = 8, 5  # vectors of n numbers that a run takes for each label column, and for each round it reports
 
 
 def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) -> None:
@@ -70,9 +71,17 @@ def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) 
 
 
 def tiles_of(
-    problem: Problem, kernel: Kernel, how: bool | str, memmap: Path | None = None, cluster: Client | None = None
+    problem: Problem,
+    kernel: Kernel,
+    how: bool | str,
+    memmap: Path | None = None,
+    cluster: Client | None = None,
+    rounds: int = 0,
+    methods: int = 1,
 ) -> HeldGram | None:
     """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)`; None: the matrix is whole.
+
+    Memory is asked for the tiles, the clients' blocks, a run of so many methods and `rounds` that it reports.
 
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`. ClusterStopped: as `DaskTiles.on`.
@@ -88,31 +97,34 @@ def tiles_of(
     clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
     held_elsewhere = memmap is not None or cluster is not None
 
-    def rounds(n: int) -> float:
-        return clients * (n / problem.n) ** 2 + 8 * 8 * problem.y.size * n / problem.n
+    def runs(n: int, label_columns: int, reported_rounds: int = 0) -> float:
+        vectors = methods * (STATE + REPORTED * reported_rounds)
+        return clients * (n / problem.n) ** 2 + 8 * vectors * label_columns * n
+
+    sized = {"n": n, "label_columns": problem.y.size // n} | ({"reported_rounds": rounds} if rounds else {})
 
     if isinstance(kernel, Features):
         if held_elsewhere or how == "float32":
             other = "matrix_free='float32'" if how == "float32" else "memmap or a cluster"
             raise ValueError(f"a kernel of features needs no tiles, and is kept whole in float64; leave out {other}")
         count = kernel.count
-        require("the rounds with features", lambda n: features_bytes(n, count) + rounds(n), n=n)
+        require("the rounds with features", lambda n, **of: features_bytes(n, count) + runs(n, **of), **sized)
         return FeatureGram.by(kernel, problem.x)
 
-    def needs(dtype: str, n: int) -> float:
-        return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + rounds(n)
+    def needs(dtype: str, n: int, **of: int) -> float:
+        return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + runs(n, **of)
 
     def wide() -> bool:
         """Whether tiles of float64 fit the memory."""
         if cluster is not None:
             return has_room(cluster, n, problem.d, "float64")
-        return needs("float64", n) <= left_for(needs("float64", n))
+        return needs("float64", **sized) <= left_for(needs("float64", **sized))
 
     dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide() else "float32")
     hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
     if not held_elsewhere and dtype == "float32":
         hint = "memmap=FILE keeps the tiles on the disk"
-    require(f"the rounds with {dtype} tiles", lambda n: needs(dtype, n), hint=hint, n=n)
+    require(f"the rounds with {dtype} tiles", lambda **of: needs(dtype, **of), hint=hint, **sized)
     if cluster is not None:
         return DaskTiles.on(cluster, kernel, problem.x, dtype)
     return Tiles.of(kernel, problem.x, dtype, memmap)
@@ -497,7 +509,7 @@ class MatrixFreeRegime(LinearRegime):
             )
 
         def of_round(t: int) -> tuple[LinearRound, Margins, Carried]:
-            own = cast(MatrixFreeRegime, self.of_round(t))
+            own = cast(MatrixFreeRegime, self._of_round(t))
             return own.round, own._margins, carried(own.work, own.round, own._margins, rounds)
 
         for t in range(min(rounds, self.before.count) + 1):  # refused before the first round

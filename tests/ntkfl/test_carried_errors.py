@@ -179,7 +179,7 @@ def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method):
     start = 1e-3 * np.random.default_rng(0).standard_normal((problem.n, 1))
     wrong, seen = float(np.linalg.norm(start)), []
     state = RunState.start(np.zeros((problem.n, 1)), (), wrong)
-    run = bounded_rounds(regime.onward, state, regime._carried(9), 9, lambda _, bounded: seen.append(bounded))
+    run = bounded_rounds(regime._onward, state, regime._carried(9), 9, lambda _, bounded: seen.append(bounded))
     run_together(regime.tiles.__matmul__, [run])
     off = regime.residual(range(10), problem.y - start[:, 0])
     for bounded, apart in zip(seen, off, strict=True):
@@ -293,7 +293,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))
     seen, start = [], RunState.start(problem.y[:, None], ())
-    run = bounded_rounds(regime.onward, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
+    run = bounded_rounds(regime._onward, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
     run_together(worse.__matmul__, [run])
     exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
     after_five = seen[5]

@@ -1,16 +1,18 @@
 """Curves of whole data sets: the regime with its matrix is the judge; a killed run goes on where it was."""
 
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_methods import ragged
 
-from ntkfl import data, gram, kernel_regime, random_rounds
+from ntkfl import data, gram, kernel_regime, memory, random_rounds
 from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
-from ntkfl.limit import round_modes
+from ntkfl.limit import matrix_free, round_modes
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
 
@@ -273,3 +275,38 @@ def test_where_no_method_is_named_it_is_that_of_kernel_regime(ask):
 def test_steps_far_beyond_the_limit_are_refused_with_the_step_that_would_do(eta_local):
     with pytest.raises(ValueError, match=r"grows out of float64 within a few rounds; eta_local < \d"):
         limit_curves(data.sphere(n=6), [1], method="fl-ntk", eta_local=eta_local, local_steps=5)
+
+
+@pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
+def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
+    """1500 columns: what is asked for is what the run takes at its peak, and too little is refused at once."""
+    base, rng = ragged([40, 25, 60]), np.random.default_rng(0)
+    y = np.eye(1500)[rng.integers(0, 1500, base.n)]
+    problem = Problem(base.x, y, base.owner, rng.standard_normal((30, base.d)), np.eye(1500)[rng.integers(0, 1500, 30)])
+    named, rounds, asked = [(method, {}) for method in methods], [1, 3, 10, 30, 100], []
+
+    def seen(what, needs, limit=None, hint="", **sizes):
+        asked.append((what, needs(**sizes)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix_free, "require", seen)
+        several_limit_curves(images(), rounds, named)  # what is imported and compiled counts for nothing
+        asked.clear()
+        tracemalloc.start()
+        several_limit_curves(problem, rounds, named, local_steps=2, tiles="float64")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    what, needed = asked[0]
+    assert what == "the rounds with float64 tiles" and 0.5 * needed < peak < needed
+
+    def build(*arguments):
+        raise AssertionError("built before memory was asked for")
+
+    monkeypatch.setattr(matrix_free.Tiles, "of", build)
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available", lambda: needed / 2)
+    would = r"n up to \d+ or label columns up to \d+ or reported rounds up to \d+ would fit"
+    with pytest.raises(
+        memory.TooLittleMemory, match=rf"float32 tiles takes .* of memory and .* are available; {would}"
+    ):
+        several_limit_curves(problem, rounds, named, local_steps=2)
