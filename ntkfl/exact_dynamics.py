@@ -192,8 +192,8 @@ def kernel_regime(
         10
     """
     steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
-    schedules = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
-    schedules = {name: schedule for name, schedule in schedules.items() if schedule is not None}
+    named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
+    schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
     regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster)
     another = (

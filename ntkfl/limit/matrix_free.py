@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -101,7 +101,9 @@ def tiles_of(
         vectors = methods * (STATE + REPORTED * reported_rounds)
         return clients * (n / problem.n) ** 2 + 8 * vectors * label_columns * n
 
-    sized = {"n": n, "label_columns": problem.y.size // n} | ({"reported_rounds": rounds} if rounds else {})
+    sized: dict[str, Any] = {"n": n, "label_columns": problem.y.size // n} | (
+        {"reported_rounds": rounds} if rounds else {}
+    )
 
     if isinstance(kernel, Features):
         if held_elsewhere or how == "float32":
