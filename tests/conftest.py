@@ -1,7 +1,7 @@
 """Keeps tests from leaving a changed precision of balls behind, and from depending on the clock or on chance."""
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -44,6 +44,48 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
+    """Few cases of a test in which every row of each of its tables, the marks `parametrize`, occurs."""
+    tables = [mark.args[0] for mark in cases[0].iter_markers("parametrize")]
+    tables = [names.replace(" ", "").split(",") if isinstance(names, str) else names for names in tables]
+
+    def rows(case: pytest.Function) -> set[tuple[tuple[str, int], ...]]:
+        return {tuple((name, id(case.callspec.params[name])) for name in names) for names in tables}
+
+    kept, missing = [], set().union(*map(rows, cases))
+    while missing:
+        kept.append(max(cases, key=lambda case: len(rows(case) & missing)))
+        missing -= rows(kept[-1])
+    return kept
+
+
+class Quick:
+    """What `make test` leaves to `make test-all`: most of large products of cases, and of drawn examples."""
+
+    @staticmethod
+    @pytest.hookimpl(tryfirst=True)  # before marks select
+    def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Of a test with several tables all but `representatives` are slow. Without slow tests, each property is
+        tried on a quarter of its examples, at least five."""
+        products = defaultdict(list)
+        for item in items:
+            if len(list(item.iter_markers("parametrize"))) > 1 and not item.get_closest_marker("slow"):
+                products[item.nodeid.partition("[")[0]].append(item)
+        for cases in products.values():
+            for case in set(cases).difference(representatives(cases)):
+                for mark in ("slow", "combination"):
+                    case.add_marker(mark)
+        if config.getoption("markexpr") == "not slow":
+            for test in {getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item, "obj")}:
+                if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
+                    fewer = min(drawn.max_examples, max(5, drawn.max_examples // 4))
+                    test._hypothesis_internal_use_settings = settings(drawn, max_examples=fewer)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Quick, "quick")
 
 
 @pytest.hookimpl(trylast=True)  # after deselected tests are gone

@@ -1,13 +1,79 @@
-"""Files of tests in the order in which the workers of `make test` take them."""
+"""Which tests `make test` takes, and the order in which its workers take files of them."""
 
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TESTS = Path(__file__).parent
 
 
-def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_those_of_most_tests(request):
-    conftest = request.config.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
+@pytest.fixture
+def conftest(request):
+    return request.config.pluginmanager.get_plugin(str(TESTS / "conftest.py"))
+
+
+class Case:
+    """A collected test; its tables are dictionaries of names, joined by commas, and the rows of this case."""
+
+    def __init__(self, obj, tables=None, slow=False):
+        self.obj, self.tables, self.slow, self.nodeid = obj, tables or {}, slow, f"{obj.__name__}[{id(self)}]"
+        rows = {names: row if "," in names else (row,) for names, row in self.tables.items()}
+        params = {name: v for names, row in rows.items() for name, v in zip(names.split(", "), row, strict=True)}
+        self.callspec = SimpleNamespace(params=params)
+
+    def iter_markers(self, name):
+        return [SimpleNamespace(args=(names,)) for names in self.tables]
+
+    def get_closest_marker(self, name):
+        return self.slow
+
+    def add_marker(self, name):
+        self.slow |= name == "slow"
+
+
+def quick(conftest, items, chosen=""):
+    conftest.Quick.pytest_collection_modifyitems(SimpleNamespace(getoption=lambda name: chosen), items)
+    return [item for item in items if not item.slow]
+
+
+def test_every_row_of_every_table_is_in_a_quick_case_and_the_rest_of_a_product_is_slow(conftest):
+    methods, rates = [("fedavg", {}), ("fedprox", {}), ("scaffold", {})], [0.5, 1.0]
+    cases = [Case(representative, {"method, options": m, "rate": r}) for m, r in product(methods, rates)]
+    kept = quick(conftest, cases)
+    assert len(kept) == 3
+    assert {case.tables["method, options"][0] for case in kept} == {"fedavg", "fedprox", "scaffold"}
+    assert {case.tables["rate"] for case in kept} == set(rates)
+    one_table = [Case(representative, {"rate": rate}) for rate in range(9)]
+    assert quick(conftest, one_table) == one_table
+    slow_already = [Case(representative, {"a": a, "b": b}, slow=a == 1) for a, b in product((0, 1), (2, 3))]
+    assert [case.tables for case in quick(conftest, slow_already)] == [{"a": 0, "b": 2}, {"a": 0, "b": 3}]
+
+
+def representative():
+    """Stands for a test."""
+
+
+@pytest.mark.parametrize(
+    ("examples", "chosen", "tried"), [(100, "not slow", 25), (12, "not slow", 5), (3, "not slow", 3), (100, "", 100)]
+)
+def test_a_quarter_of_the_examples_is_drawn_where_slow_tests_are_left_out(conftest, examples, chosen, tried):
+    seen = []
+
+    @settings(max_examples=examples)
+    @given(st.floats())
+    def property_of_numbers(x):
+        seen.append(x)
+
+    quick(conftest, [Case(property_of_numbers)] * 2, chosen)
+    property_of_numbers()
+    assert len(seen) == tried
+
+
+def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_those_of_most_tests(conftest):
     assert all(path.is_file() for path in conftest.LONGEST)
     first, second, *_ = conftest.LONGEST
     taken = [  # a file, its tests, and how many of them are slow
