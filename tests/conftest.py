@@ -3,15 +3,19 @@
 import gc
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import flint
 import jax
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
 
 jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` goes without
+
+typer.testing._get_command = cache(typer.testing._get_command)  # all options of all commands, again at every call
 
 TESTS = Path(__file__).parent
 LONGEST = [  # files of many seconds a test, in either suite, the longest first
