@@ -123,7 +123,9 @@ def main() -> None:
     seen, output = Seen(), given.output and given.output.resolve()
     os.chdir(Path(__file__).parents[2])
     quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # about packages that are imported already
-    status = pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow or combination", *quiet, TESTS], plugins=[seen])
+    status = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "-m", "not slow or combination", *quiet, TESTS], plugins=[seen]
+    )
     text = page(seen)
     if output:
         output.write_text(text, encoding="utf-8")
