@@ -100,8 +100,7 @@ class Noise:
         return self.blocks.cohort or len(self.blocks.clients.members)
 
     def steps_of(self, client: int) -> tuple[int, int, int, int]:
-        """The numbers of a client's samples, of samples in a batch, of batches in a pass (or 1), of passes (or
-        steps)."""
+        """Numbers of a client's samples, of samples in a batch, of batches in a pass (or 1), of passes (or steps)."""
         size = len(self.blocks.clients.members[client])
         batch = min(self.batch or size, size)
         return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps

@@ -1,6 +1,6 @@
-"""An adversary: it trains a certified smooth network on in windows that are made to hurt, and holds it to its claims.
+"""An adversary: it trains a certified smooth network further, in the worst windows it finds, and checks the claims.
 
-Plain numpy, without error bounds: another implementation of networks, gradients and fits than that of the certificate.
+Plain numpy, without error bounds: an implementation of networks, gradients and fits apart from the certificate's.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 
-ROUNDING = 1e-13  # relative to the parameters' norm: float64's error of a distance
-RUN = 20  # windows from the checkpoint on, then again from there
+ROUNDING = 1e-13  # float64's error of a distance, over the parameters' norm
+RUN = 20  # windows of a run; every run starts at the checkpoint
 PROBES, NEWTON = 5, 4
-CLEAR = 1e4  # roundings: distances whose ratio can be told
+CLEAR = 1e4  # least distance whose change can be measured, in roundings
 MODES = "random", "largest", "smallest", "pieces", "clients", "slow", "far"
 CLAIMS = {
     "factor": "how a window lowers the squared distance to the fits",
@@ -39,16 +39,16 @@ class Step(NamedTuple):
 
 @dataclass
 class Worst:
-    """The largest quotients of what windows did by what was claimed; above 1 the claim is false."""
+    """The largest quotients of what windows did and what was claimed; above 1 the claim is false."""
 
-    fall: float = 0.0  # the claimed decrease of this squared distance over the measured one, without its rounding
+    fall: float = 0.0  # claimed decrease of this squared distance over the measured decrease, rounding left out
     factor: float = 0.0  # squared distance to the fits after a window, over that before
     distance: float = 0.0  # distance of the checkpoint from its nearest fit
     reach: float = 0.0  # largest distance of a model from the checkpoint
-    outputs: float = 0.0  # how far probes' outputs moved
+    outputs: float = 0.0  # largest change of the probes' outputs
 
     def update(self, **quotients: float) -> None:
-        """Keep the larger of each; a NaN breaks the claim."""
+        """Keep the larger value of each; a NaN breaks the claim."""
         for name, value in quotients.items():
             setattr(self, name, float("inf") if np.isnan(value) else max(getattr(self, name), float(value)))
 
@@ -60,7 +60,7 @@ class WindowAttack:
     Args:
         broken: the claim that was broken: `factor` of a window, `distance`, `reach` or `outputs`; None: none was.
         windows: number of windows tried.
-        worst: how near each claim was.
+        worst: how near each claim was to being broken.
     """
 
     broken: str | None
@@ -102,10 +102,10 @@ def attack_network(
 ) -> WindowAttack:
     """Look for windows of training that break what a certificate of `certify_network` claims.
 
-    Each run of windows starts at the checkpoint. The batches come in random order, by the largest or the smallest
-    residuals first, in pieces of the step, or from two clients whose mean is taken; or several orders are tried, and
-    the one whose end is farthest from the fit or from the checkpoint is taken. Newton steps find the fits that
-    distances are measured to.
+    Each run of windows starts at the checkpoint. The batches come in random order, with the largest or the smallest
+    residuals first, in pieces of the step, or from two clients whose models are averaged; or several orders are tried,
+    and the order that ends farthest from the fit or from the checkpoint is taken. Distances are measured to fits that
+    Newton steps find.
 
     Args:
         certificate: a certificate that holds.
@@ -138,11 +138,11 @@ def attack_network(
 
 @dataclass
 class Windows:
-    """Training of a certified network by plain numpy, window after window."""
+    """Training of a certified network in plain numpy, window after window."""
 
     certificate: NetworkCertificate
     rng: np.random.Generator
-    # what breaks a rule: steps and the server's step, times those allowed, and how many samples are never visited
+    # what may break a rule: factors on the steps and on the server's step, and the number of samples never visited
     longer: float = 1.0
     server: float = 1.0
     visits: float = 1.0
@@ -162,11 +162,11 @@ class Windows:
         self.worst.update(distance=(self.to_fit(self.start)[0] - self.off) / self.certificate.distance)
 
     def broken(self) -> str | None:
-        """The claim that was broken."""
+        """The claim that was broken, or None."""
         return next((name for name in CLAIMS if getattr(self.worst, name) > 1), None)
 
     def to_fit(self, theta: np.ndarray, guess: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-        """|theta - theta*| and theta*, a fit from which theta differs along the gradients there (Newton)."""
+        """|theta - theta*| and theta*, by Newton's method: a fit with theta - theta* in the span of its gradients."""
         at = theta if guess is None else guess
         for _ in range(NEWTON):
             f, j = self.network.jacobian(at, self.problem.x)
@@ -174,7 +174,7 @@ class Windows:
         return float(np.linalg.norm(at - theta)), at
 
     def trained_on(self, theta: np.ndarray, steps: list[Step]) -> np.ndarray:
-        """The last of the models that these steps pass; each of them is checked against the reach and the outputs."""
+        """The model after these steps; after every step the model is checked against the reach and the outputs."""
         for samples, share in steps:
             interruption.check()
             f, kept = self.network.forward(theta, self.problem.x[samples])
@@ -185,14 +185,14 @@ class Windows:
         return theta
 
     def held(self, theta: np.ndarray) -> None:
-        """Compare with the reach and with the outputs' intervals."""
+        """Compare a model with the claimed reach and the claimed intervals of outputs."""
         now, _ = self.network.forward(theta, self.probes)
         moved = np.abs(now.reshape(self.claimed.value.shape) - self.claimed.value) / self.claimed.error
         away = (np.linalg.norm(theta - self.start) - self.off) / self.certificate.reach
         self.worst.update(reach=float(away), outputs=float(moved.max()))
 
     def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
-        """A window: each sample once, or in so many small steps that sum to the longest; some more often."""
+        """A window: every sample makes the longest step, or small steps that sum to it; some samples make more."""
         n = self.problem.n - self.left_out
         left = np.linalg.norm(self.labels - self.network.forward(theta, self.problem.x)[0], axis=1)[:n]
         by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
@@ -202,7 +202,7 @@ class Windows:
         steps = [Step(batch, 1 / pieces) for batch in batches for _ in range(pieces)]
         if mode == "pieces":
             steps = [steps[k] for k in self.rng.permutation(len(steps))]
-        if self.visits > 1:  # one sample again and again: fitting it alone may lead away from a fit of all
+        if self.visits > 1:  # one sample again and again, which may lead away from a fit of all
             whole, part = divmod(self.visits - 1, 1)
             one = np.argsort(left)[:1]
             again = [Step(one, 1.0)] * int(whole) + ([Step(one, part)] if part else [])
@@ -210,14 +210,14 @@ class Windows:
         return steps
 
     def changed(self, steps: list[Step]) -> list[Step]:
-        """Two steps of a window exchanged."""
+        """The steps with two of them exchanged."""
         first, second = self.rng.integers(len(steps), size=2)
         other = list(steps)
         other[first], other[second] = steps[second], steps[first]
         return other
 
     def run(self, count: int) -> None:
-        """So many windows, in runs from the checkpoint on; climbing runs take the worst of some windows tried."""
+        """Train `count` windows, in runs from the checkpoint; climbing runs try some windows and take the worst."""
         runs = 0
         while self.windows < count and self.broken() is None:
             theta, mode = self.start, MODES[runs % len(MODES)]
@@ -230,7 +230,7 @@ class Windows:
                 theta, before, fit = self.window(theta, before, fit, mode)
             else:
                 continue
-            if theta is self.start:  # too near a fit for float64: no window can be judged
+            if theta is self.start:  # the checkpoint is too near a fit to judge windows in float64
                 return
 
     def window(
@@ -238,7 +238,7 @@ class Windows:
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The model after the worst of some windows, its distance to the nearest fit, and that fit."""
         share, tried = 1.0, list[np.ndarray]()
-        if mode == "clients":  # each with its part of the samples, and their mean
+        if mode == "clients":  # two clients have parts of the samples; then their mean
             order = self.rng.permutation(self.problem.n - self.left_out)
             cut, share = int(self.rng.integers(1, max(len(order), 2))), 0.5
             ends = [self.trained_on(theta, [Step(part, 1.0)]) for part in (order[:cut], order[cut:]) if len(part)]
@@ -253,7 +253,7 @@ class Windows:
         allowed = 1 - share * (1 - self.certificate.window_factor)
         for end in tried:
             self.held(end)
-            after = float(np.linalg.norm(end - fit))  # to the same fit: no nearer than the nearest one
+            after = float(np.linalg.norm(end - fit))  # at least the distance to the nearest fit
             if ((after - self.off) / (before + self.off)) ** 2 > allowed:
                 after = min(after, self.to_fit(end, fit)[0])
             self.worst.update(factor=((after - self.off) / (before + self.off)) ** 2 / allowed)

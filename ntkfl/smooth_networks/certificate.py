@@ -1,4 +1,4 @@
-"""`certify_network`, and the certificate that it gives: what is proved of a smooth network, or what is in the way."""
+"""`certify_network`, and its certificate: what is proved about a smooth network, or why nothing is."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-HALVINGS = 20  # most halvings of the step, where none is given
+HALVINGS = 20  # most halvings of the step, if no step is given
 
 
 class LaterNetworks(FinalAnswers):
-    """Conclusions of certificates about later models: outputs and classes, from these models' largest distance."""
+    """Conclusions about later models, their outputs and classes, from these models' largest distance."""
 
     problem: Problem
     _curvature: Curvature
@@ -45,7 +45,7 @@ class LaterNetworks(FinalAnswers):
         raise NotImplementedError
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
-        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+        """The outputs on these inputs of this and all later models, (k,) or (k, C); infinite errors if not certified.
 
         Args:
             x: inputs, shape (k, d).
@@ -70,17 +70,17 @@ class LaterNetworks(FinalAnswers):
 
 @dataclass(frozen=True, eq=False)
 class NetworkCertificate(LaterNetworks):
-    """Whether the theorem of `ntkfl.smooth_networks` holds for a network on its data, and with which numbers.
+    """Whether the theorem of `ntkfl.smooth_networks` holds for a network and its data, and its numbers.
 
     Args:
         certified: whether it is proved.
         why: what is in the way; empty if certified.
         residual: |y - f| over all samples and outputs, enclosed.
         smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
-        visits: v, by which factor the samples' steps in a window may differ.
+        visits: v, the factor by which the samples' sums of steps in a window may differ.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
-        problem: what was given.
+        problem: the data.
     """
 
     certified: bool
@@ -101,7 +101,7 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def distance(self) -> float:
-        """No farther than this from the weights there are weights that fit every label; infinite if not certified."""
+        """Some weights that fit every label are no farther than this from the weights; infinite if not certified."""
         return float("inf") if self.window is None else self.window.distance
 
     @property
@@ -119,7 +119,7 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def window_factor(self) -> float:
-        """By which a window without means, at `step_limit`, multiplies the squared distance to the fits, at most.
+        """The largest factor of the squared distance to the fits over a window without means at `step_limit`.
 
         At smaller steps eta, with means in which every model that trains weighs p or more, the factor is at most
         1 - (1 - window_factor) p eta / step_limit. It is 1 if not certified.
@@ -130,14 +130,14 @@ class NetworkCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
+        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature; None: none would."""
         if self.certified:
             return float(self.residual.hi)
         residual = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
         return residual or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        """Everything as JSON-safe values, `certified` first; infinity and NaN become None."""
         numbers = {
             "residual": float(self.residual.hi),
             "needed_residual": self.needed_residual,
@@ -169,7 +169,7 @@ class NetworkCertificate(LaterNetworks):
 
 
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
-    """What is proved, in two sentences; or that nothing is, and which residual would do."""
+    """Two sentences that say what is proved; or that nothing is, and which residual would do."""
     if not certificate.certified:
         return not_certified(certificate.needed_residual, float(certificate.residual.hi))
     visits = (
@@ -193,15 +193,15 @@ def certify_network(
     step: float | None = None,
     memory: float | None = None,
 ) -> NetworkCertificate:
-    """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
+    """Whether all layers of a smooth network may be trained further in any order: see `ntkfl.smooth_networks`.
 
     Args:
         network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it and any stride,
             AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
-            Sigmoid, SiLU or ReLU; Unflatten comes first where images are wanted. Or `ntkfl.networks.wide` of "fc:L:PHI"
-            or "conv:L:PHI". Parameters without requires_grad are not trained. Or a JAX function f(params, x), x of
-            shape (n, d), of products x @ W, biases, activations and residual sums. Its layers are read at four values
-            of n, and are taken to be the same at all others.
+            Sigmoid, SiLU or ReLU; for images, Unflatten comes first. Or `ntkfl.networks.wide` of "fc:L:PHI" or
+            "conv:L:PHI". Or a JAX function f(params, x), x of shape (n, d), of products x @ W, biases, activations and
+            residual sums; its layers are read at four values of n, and assumed to be the same at all others. Parameters
+            without requires_grad are not trained.
         params: its parameters by name, arrays or tensors; None: the module's own. A JAX function has none of its own:
             give them.
         problem: data, labels (n,) or (n, C).

@@ -1,4 +1,4 @@
-"""The quantities of a network at a checkpoint, on its data, that a certificate needs."""
+"""The quantities that a certificate needs: those of a network, on its data, at a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ntkfl.smooth_networks.passes import passed
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What certificates take from a network and its data: residuals, kernel and curvature, enclosed."""
+    """What certificates need of a network and its data: enclosures of residuals, kernel and curvature."""
 
     layers: tuple[Layer, ...]  # layers of the network
     residual: Estimate  # y - f, (n, C)
@@ -31,7 +31,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], problem: Problem, memory: float | None = None) -> Checkpoint:
-        """The forward and the backward pass, the kernel, and the norms of layers.
+        """From a forward and a backward pass: the kernel, and the norms of the layers.
 
         Raises:
             ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.
@@ -59,7 +59,7 @@ class Checkpoint:
 
     @property
     def least_root(self) -> float:
-        """At most the smallest singular value of J."""
+        """A lower bound of the smallest singular value of J."""
         return float(below(np.sqrt(np.maximum(self.smallest_eigenvalue.lo, 0.0))))
 
     @property
@@ -74,7 +74,7 @@ class Checkpoint:
         return min(widths[:-1], default=widths[-1])
 
     def singular(self, problem: Problem) -> str:
-        """Why there is no certificate where J J' may be singular: one input with two labels, or dependent samples."""
+        """Why a J J' that may be singular has no certificate: an input with two labels, or dependent samples."""
         same = np.unique(problem.x, axis=0, return_inverse=True)[1].reshape(-1)
         first = np.unique(same, return_index=True)[1][same]
         other = np.flatnonzero((problem.y != problem.y[first]).reshape(problem.n, -1).any(axis=1))
@@ -96,8 +96,8 @@ class Checkpoint:
 def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, memory: float | None = None) -> None:
     """Refuse a certificate that does not fit.
 
-    For each layer it needs the number of entries of its weight, the number of its outputs, and the numbers that a
-    convolution keeps for a sample and an output beside its neurons, squares and a gradient.
+    Of each layer it takes the number of entries of the weight, the number of outputs, and for a convolution the numbers
+    kept beside its neurons: squares for each sample, and a gradient for each output.
 
     Raises:
         TooLittleMemory: it does not fit. ValueError: a memory that is no number of bytes.

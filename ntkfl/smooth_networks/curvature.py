@@ -1,4 +1,4 @@
-"""How fast gradients can turn in a ball: bounds of the second derivatives of every output, and of all together.
+"""How fast gradients can change in a ball: bounds of the second derivatives of every output, and of all together.
 
 Source: docs/proofs/smooth_networks.md#second-derivatives
 """
@@ -20,7 +20,7 @@ class Sizes(NamedTuple):
     """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds."""
 
     each: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)| of the longest sample of the group
-    together: list[Float[np.ndarray, " g"]]  # the spectral norm of the matrix of these vectors for all its samples
+    together: list[Float[np.ndarray, " g"]]  # the spectral norm of the matrix of these vectors of the group's samples
     before: list[Float[np.ndarray, " g"]]  # the spectral norm of the rows B_k of a sample
     # the largest column norm of the rows b_k of a sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
@@ -29,10 +29,10 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """How fast what layers take and give moves with the parameters of each layer, of a sample or of all, in a ball."""
+    """How fast layers' inputs and outputs change in a ball with each layer's parameters, for a sample or for all."""
 
     before: list[Float[np.ndarray, "g L"]]  # z_k
-    inputs: list[Float[np.ndarray, "g L"]]  # h_(k-1), of each layer; behind the last one the outputs
+    inputs: list[Float[np.ndarray, "g L"]]  # h_(k-1) of each layer, and then the outputs
     lengths: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)|
 
 
@@ -42,8 +42,8 @@ class Curvature:
 
     layers: tuple[Layer, ...]  # layers of the network
     norms: tuple[float, ...]  # spectral norms of scale W
-    alone: Sizes  # sizes of each output of each sample, n C groups
-    all: Sizes | None  # a bound for all outputs of all samples together; None where it is not wanted
+    alone: Sizes  # sizes for each output of each sample, n C groups
+    all: Sizes | None  # sizes for all outputs of all samples together; None if not needed
 
     def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
         """L_i: at least the norm of the Hessian of each output in the ball."""
@@ -60,7 +60,7 @@ class Curvature:
 
     @cached_property
     def _both(self) -> Sizes:
-        """The groups of `alone`, then that of `all`: one pass bounds them together."""
+        """The groups of `alone`, then the group of `all`, to be bounded in one pass."""
         assert self.all is not None
         rows = (
             [np.append(*pair) for pair in zip(*lists, strict=True)] for lists in zip(self.alone, self.all, strict=True)
@@ -68,7 +68,7 @@ class Curvature:
         return Sizes(*rows)
 
     def grown(self, at: Sizes, radius: float) -> Sizes:
-        """Bounds of the same sizes in the whole ball, from those at the checkpoint; `clear` is unchanged."""
+        """Bounds of these sizes in the whole ball, from the sizes at the checkpoint; `clear` is unchanged."""
         return self._grown(at, radius, *self._tall_and_wide(at, radius))
 
     def _tall_and_wide(self, at: Sizes, radius: float) -> tuple[Speeds, Speeds]:
@@ -77,10 +77,10 @@ class Curvature:
         return tall, tall if at.together is at.each else self._speeds(at.together, radius)
 
     def _grown(self, at: Sizes, radius: float, tall: Speeds, wide: Speeds) -> Sizes:
-        moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # z_k of a sample, at most
-        turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may get from its value at the checkpoint
+        moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # bounds of z_k of a sample
+        turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may move from the checkpoint
         before, after = [at.before[-1] + turned], list[np.ndarray]()
-        carried = np.zeros_like(turned)  # the same of b_k
+        carried = np.zeros_like(turned)  # how far b_k may move
         aside: list[np.ndarray] = []
         for k in range(len(self.layers) - 1, 0, -1):
             layer, below = self.layers[k], self.layers[k - 1].activation
@@ -115,7 +115,7 @@ class Curvature:
     def crossing(self, radius: float) -> Bool[np.ndarray, "L nC"]:
         """Whether some neuron of a layer may reach its kink in the ball, for each output of each sample.
 
-        Up to the first kink on a way that neurons go they move no faster than activations without kinks let them.
+        Until the first kink on a path of the parameters, neurons move no faster than with activations without kinks.
         """
         kinked = np.array([layer.activation.kink is not None for layer in self.layers])[:, None]
         if not kinked.any():
@@ -140,7 +140,7 @@ class Curvature:
         return speeds
 
     def _spread(self, layer: int) -> float:
-        """By which a mean over pixels behind the layer divides Euclidean lengths, at least."""
+        """A lower bound of the factor by which a mean over pixels after the layer shrinks Euclidean lengths."""
         of = self.layers[layer]
         return float(np.sqrt(of.image.places)) if of.pools and of.image else 1.0
 
@@ -149,12 +149,12 @@ class Curvature:
 
 
 def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
-    """At least the spectral norms of scale W, as maps of h; that of the first is not needed, and 0."""
+    """Upper bounds of the spectral norms of scale W as maps of h; 0 for the first layer, whose norm is not needed."""
     return 0.0, *(_map_norm(layer) for layer in layers[1:])
 
 
 def _map_norm(layer: Layer) -> float:
-    """The norm of a convolution: from W as a matrix, or the sum over the places of the square, whichever is less."""
+    """A bound of a convolution's norm: the less of that of W as a matrix and of a sum over the square's places."""
     if layer.stands_in:
         return 1.0
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
@@ -186,9 +186,9 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
 
 
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:
-    """At least the largest eigenvalues of symmetric matrices without negative entries.
+    """Upper bounds of the largest eigenvalues of symmetric matrices without negative entries.
 
-    max_i (A v)_i / v_i for a positive v (Collatz and Wielandt), and the largest row sum.
+    The smaller of max_i (A v)_i / v_i for a positive v (Collatz and Wielandt) and the largest row sum.
     """
     sums = forms.sum(axis=2).max(axis=1)
     shift = np.linalg.eigvalsh(forms)[:, -1] * (1 + 1e-6) + 1e-12 * sums + 1e-300

@@ -1,4 +1,4 @@
-"""Writes a certificate of a smooth network as a folder that `ntkfl_check_network.py` checks without this package."""
+"""Write a certificate of a smooth network to a folder that `ntkfl_check_network.py` checks without this package."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ from ntkfl.smooth_networks.layers import Layer
 
 SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
-BALLS = 40  # tried, each GROWTH times the one before: bounds of the script are a little looser
+BALLS = 40  # balls tried, each GROWTH times larger, since the script's bounds are a little looser
 GROWTH = 1.02
 
 
 def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
-    """Write a certificate, its network, its data and a witness to a folder, and have the script in it check the folder.
+    """Write a certificate, its network, its data and a witness to a folder, and let the script in the folder check it.
 
     Args:
         certificate: a certified network without convolutions.
@@ -26,7 +26,7 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
     Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower
-        bound of those of J J' at the checkpoint), `final`.
+        bound of the eigenvalues of J J' at the checkpoint), `final`.
 
     Raises:
         ValueError: the certificate does not hold, is of a network with convolutions, or the checker cannot confirm it;
@@ -37,7 +37,7 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
 
 
 def _proved(part: Path, content: dict) -> dict:
-    """The script's conclusions in the first ball that is large enough; `content` then has that ball."""
+    """The script's conclusions in the first ball that is large enough; the ball is written to `content`."""
     _, net, x, y, tests = ntkfl_check_network.loaded(part)
     start = ntkfl_check_network.started(net, x, y)
     for _ in range(BALLS - 1):

@@ -15,7 +15,7 @@ class FloatNetwork:
         self.gathers = [None if layer.image is None else _gather(layer) for layer in layers]
 
     def start(self) -> Float[np.ndarray, " P"]:
-        """The trained parameters of the layers at the checkpoint, weights and then biases of each."""
+        """The trained parameters at the checkpoint: for each layer the weights, then the biases."""
         parts = [
             value.reshape(-1)
             for layer in self.layers
@@ -42,7 +42,7 @@ class FloatNetwork:
     def forward(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, list]:
         """Outputs (n, C), and the data for `backward`: the inputs of each layer, its values before phi, and W."""
         image = self.layers[0].image
-        if image is not None:  # rows have channels one after the other
+        if image is not None:  # rows have one channel after the other
             x = x.reshape(len(x), -1, image.pixels).transpose(0, 2, 1).reshape(len(x), -1)
         h, kept, aside = x, [], list[np.ndarray]()
         for layer, gather, (weight, bias) in zip(self.layers, self.gathers, self.weights(theta), strict=True):
@@ -59,7 +59,7 @@ class FloatNetwork:
         return h, kept
 
     def backward(self, kept: list, b: Float[np.ndarray, "n C"], together: bool) -> np.ndarray:
-        """The gradients of b_i . f(x_i): their sum (P,), or one a row (n, P)."""
+        """The gradients of b_i . f(x_i): their sum (P,), or a row for each (n, P)."""
         parts: list[np.ndarray] = []
         lead: tuple[int, ...]
         aside: list[np.ndarray] = []
@@ -95,7 +95,7 @@ def _places(layer: Layer) -> int:
 
 
 def _gather(layer: Layer) -> csr_array:
-    """The matrix that maps pixels, each with its channels, to the squares around places, channel by channel."""
+    """The matrix that maps pixels, each with its channels, to the squares around all places, channel by channel."""
     image = layer.image
     assert isinstance(image, Image)
     channels, edge = layer.weight.shape[1] // image.side**2, image.side // 2

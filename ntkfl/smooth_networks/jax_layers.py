@@ -1,4 +1,4 @@
-"""The layers of a JAX function f(params, x), read from the operations of its jaxpr in their order."""
+"""The layers of a JAX function f(params, x), read from the operations of its jaxpr in order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ntkfl.problem import finite_array
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer, Smooth
 
-SAMPLES = 1, 2, 3, 1000  # at which it is read: the layers must be the same
-CLOSE = 1e-8  # what outputs and gradients, computed twice, may differ by, of the largest
+SAMPLES = 1, 2, 3, 1000  # numbers of samples at which the function is read; the layers must be the same
+CLOSE = 1e-8  # how far outputs and gradients, computed twice, may differ, over the largest
 ADVICE = (
     "read are x @ W and x @ W.T, biases, tanh, sin, erf, sigmoid, silu, gelu(approximate=False) and maximum(., 0), "
     "residual sums and products with numbers"
@@ -26,7 +26,7 @@ BASE: Tree = ("base",)
 
 @dataclass(frozen=True, eq=False)
 class _Parameter:
-    """A parameter, transposed or not, times a number."""
+    """A number times a parameter, which may be transposed."""
 
     name: str
     value: np.ndarray
@@ -35,7 +35,7 @@ class _Parameter:
 
 @dataclass(frozen=True, eq=False)
 class _Hidden:
-    """The outputs of some layers, and an operation on each of these numbers; no layers: the data."""
+    """The outputs of some layers (the data, if there are none), and an operation on each of these numbers."""
 
     layers: tuple[Layer, ...]
     tree: Tree = BASE
@@ -46,12 +46,12 @@ def jax_layers(
 ) -> tuple[Layer, ...]:
     """The layers of f(params, x), x of shape (n, features); all parameters are trained.
 
-    Divisions by a number are products with the float64 nearest its inverse. Outputs and gradients of what was read are
-    compared with the function's own at the probes, at these parameters and at others nearby: a readout of zeros hides
-    all that is before it. A function that is another one only at some other number of samples is not found out.
+    Divisions by a number are products with the float64 nearest its inverse. Outputs and gradients of the layers that
+    were read are compared with the function's at the probes, at these parameters and at others nearby, since a readout
+    of zeros hides all layers before it. A function that differs only at other numbers of samples is not detected.
 
     Raises:
-        ValueError: an operation that is not one of such layers, by its name; or the comparison fails.
+        ValueError: an operation that such layers do not have (the message names it); or the comparison fails.
     """
     import jax
 
@@ -83,7 +83,7 @@ def jax_layers(
 
 
 def _size(value: np.ndarray) -> float:
-    """Root mean square of the entries; of zeros that of a drawn matrix."""
+    """Root mean square of the entries; for a parameter of zeros, that of a drawn matrix."""
     size = float(np.sqrt((value**2).mean()))
     return size or max(value.shape, default=1) ** -0.5
 
@@ -97,7 +97,7 @@ def _identity(layer: Layer) -> tuple[Any, ...]:
 
 
 def _require_same(function: Callable[..., Any], params: Any, layers: tuple[Layer, ...], x: np.ndarray) -> None:
-    """Outputs and the norms of their gradients, sample by sample, of the function and of the layers."""
+    """Compare the function with the layers, sample by sample: outputs and the norms of their gradients."""
     import jax
     import jax.numpy as jnp
 
@@ -165,7 +165,7 @@ class _Reader:
         return [result]
 
     def after(self, values: list[Any]) -> str:
-        """Where that is."""
+        """The place of an operation, for a message."""
         last = [value.layers[-1].name for value in values if isinstance(value, _Hidden) and value.layers]
         return f" after layer {last[0]}" if last else ""
 
@@ -291,7 +291,7 @@ def _computed(equation: Any, values: list[Any]) -> list[Any]:
 
 
 def _changed(name: str, params: Mapping[str, Any], of: _Parameter, number: float | None) -> _Parameter | None:
-    """A parameter that is transposed, multiplied or spread over samples; None: something else is done to it."""
+    """A parameter that is transposed, multiplied or spread over samples; None for another operation."""
     if name == "transpose" and of.value.ndim == 2 and tuple(params["permutation"]) == (1, 0):
         return replace(of, value=of.value.T)
     if name in ("mul", "div") and number is not None and (number or name == "mul"):
@@ -306,7 +306,7 @@ def _changed(name: str, params: Mapping[str, Any], of: _Parameter, number: float
 
 
 def _same_numbers(hidden: _Hidden, aval: Any, n: int) -> bool:
-    """Whether an output of one column loses that axis alone, or keeps its shape."""
+    """Whether an output keeps its shape, or has one column and loses only that axis."""
     width = len(hidden.layers[-1].weight) if hidden.layers else 0
     return tuple(aval.shape) == (n, width) or (width == 1 and tuple(aval.shape) == (n,))
 

@@ -1,4 +1,4 @@
-"""Networks as lists of layers with activations, from a torch module or a network of any width."""
+"""Networks as lists of layers with activations, from a torch module or a network of `ntkfl.networks.wide`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-# relative to 1 + |z|: bound of numpy's and scipy's errors, a hundred times those that a test measures
+# bound of numpy's and scipy's errors over 1 + |z|: a hundred times the errors that a test measures
 LIBRARY = 2.0**-44
 
 
@@ -29,15 +29,15 @@ def _density(z: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """A function phi of one variable, twice continuously differentiable but perhaps at one place."""
+    """A function phi of one variable, twice continuously differentiable except perhaps at one kink."""
 
-    name: str  # as networks have it
+    name: str  # name in networks
     function: Callable[[np.ndarray], np.ndarray]  # phi
     derivative: Callable[[np.ndarray], np.ndarray]  # phi'
-    slope: float  # at least |phi'| everywhere
-    bend: float  # at least |phi''| everywhere
-    kink: float | None = None  # where it is not
-    jumps: bool = False  # whether its values jump there
+    slope: float  # upper bound of |phi'|
+    bend: float  # upper bound of |phi''|
+    kink: float | None = None  # where phi is not smooth
+    jumps: bool = False  # whether phi jumps there
 
     def values(self, z: Estimate) -> Estimate:
         """phi(z)."""
@@ -46,7 +46,7 @@ class Smooth:
         return self._known(self.function(z.value), self.slope * z.error, z)
 
     def slopes(self, z: Estimate) -> Estimate:
-        """phi'(z); of one with a kink on the side of the value: `Pass.clear` says how far from the kink that is."""
+        """phi'(z); with a kink, on the side where the value is; `Pass.clear` has the distance from the kink."""
         if not self.bend:
             return Estimate.exact(self.derivative(z.value))
         return self._known(self.derivative(z.value), self.bend * z.error, z)
@@ -75,7 +75,7 @@ ACTIVATIONS = SMOOTH | {RELU.name: RELU}
 
 
 def torch_softplus(threshold: float) -> Smooth:
-    """torch's: softplus up to the threshold, above it z itself, to which it jumps down."""
+    """torch's softplus: above the threshold it is z itself, to which it jumps down."""
     smooth = SMOOTH["softplus"]
     return replace(
         smooth,
@@ -88,32 +88,32 @@ def torch_softplus(threshold: float) -> Smooth:
 
 @dataclass(frozen=True)
 class Image:
-    """Where a convolution works: at pixels, on the square about each, with zeros beyond the border."""
+    """The geometry of a convolution: it acts at pixels, on the square about each, with zeros beyond the border."""
 
-    # height, width, side: of its input image, and of the square, an odd number
+    # height and width of the input image; side of the square, an odd number
     height: int
     width: int
     side: int
-    stride: int = 1  # it works at every pixel whose row and column are multiples of this
+    stride: int = 1  # it acts at every pixel whose row and column are multiples of this
 
     @property
     def pixels(self) -> int:
-        """How many it takes."""
+        """Number of input pixels."""
         return self.height * self.width
 
     @property
     def gives(self) -> tuple[int, int]:
-        """Height and width of its output."""
+        """Height and width of the output."""
         return -(-self.height // self.stride), -(-self.width // self.stride)
 
     @property
     def places(self) -> int:
-        """At how many pixels it works."""
+        """Number of pixels at which it acts."""
         return math.prod(self.gives)
 
     @property
     def overlap(self) -> int:
-        """No pixel is in more squares than this squared."""
+        """Its square bounds the number of squares that contain a pixel."""
         return -(-self.side // self.stride)
 
 
@@ -128,21 +128,21 @@ class Layer:
         ValueError: an entry that is not finite; shapes that do not fit.
     """
 
-    name: str  # what messages call it
+    name: str  # name in messages
     weight: Float[np.ndarray, "m k"]  # W
-    bias: Float[np.ndarray, " m"] | None  # b; None: none
+    bias: Float[np.ndarray, " m"] | None  # b, or None
     # scale, bias_scale: numbers that are not trained
     scale: float
     bias_scale: float
     activation: Smooth  # phi
-    trained: bool  # whether W and b are
-    # residual connections: how many copies of h are put aside before the layer, and how many of those that were, the
-    # last first, are added behind it
+    trained: bool  # whether W and b are trained
+    # residual connections: how many copies of h are stored before the layer, and how many stored copies, the last one
+    # first, are added after it
     opens: int = 0
     closes: int = 0
     image: Image | None = None  # image of a convolution's input
-    pools: bool = False  # whether the mean over pixels is taken after it and after the blocks that it closes
-    stands_in: bool = False  # whether the network lacks this layer, and W = I carries an activation
+    pools: bool = False  # whether the mean over pixels is taken, after the layer and the blocks that it closes
+    stands_in: bool = False  # whether the layer is no layer of the network: W = I carries an activation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -159,33 +159,33 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """By how much more than W or h, at most, scale W h changes, of a convolution as of a matrix."""
+        """A bound of how much more scale W h changes than W or h, for a convolution and for a matrix."""
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property
     def takes(self) -> int:
-        """How many numbers."""
+        """Number of its inputs."""
         columns = self.weight.shape[1]
         return columns * self.image.pixels // self.image.side**2 if self.image else columns
 
     @property
     def gives(self) -> int:
-        """How many numbers, before any mean."""
+        """Number of its outputs, before any mean."""
         return len(self.weight) * (self.image.places if self.image else 1)
 
     @property
     def passes_on(self) -> int:
-        """How many numbers the next layer takes."""
+        """Number of inputs of the next layer."""
         return len(self.weight) if self.pools else self.gives
 
     @property
     def shift(self) -> float:
-        """By which a trained bias moves the layer's input to phi; 0 without one."""
+        """The factor of a trained bias in the layer's input to phi; 0 without one."""
         return 0.0 if self.bias is None else self.bias_scale
 
 
 def of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
-    """The layers of a network of any width with these parameters."""
+    """The layers of a network of `ntkfl.networks.wide` with these parameters."""
     from ntkfl.training.models.wide_networks import SIDE
 
     if params is None:
@@ -215,7 +215,7 @@ def of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: in
 
 
 def _square(weight: np.ndarray, features: int | None) -> Image:
-    """The image of a convolution's inputs, which are square."""
+    """The square image of a convolution's inputs."""
     channels, side = weight.shape[1], weight.shape[2]
     edge = math.isqrt((features or 0) // channels)
     if channels * edge**2 != features:
@@ -232,10 +232,10 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
-    met: list[tuple[int, int, str]] = []  # where parameters begin and end in memory, and whose they are
+    met: list[tuple[int, int, str]] = []  # where parameters begin and end in memory, and their layer
     opened = 0  # residual blocks that no layer has begun yet
-    shape: tuple[int, ...] | None = None  # channels, height, width where h is an image
-    begun: list[tuple[int, ...] | None] = []  # the same where residual blocks that go on have begun
+    shape: tuple[int, ...] | None = None  # channels, height, width if h is an image
+    begun: list[tuple[int, ...] | None] = []  # the shapes at which the open residual blocks began
     for where, part in _parts(module, ""):
         kind = type(part)
         if kind is nn.Identity:
@@ -323,7 +323,7 @@ def _shown(part: nn.Module) -> str:
 
 
 def _why_not(part: nn.Module) -> str:
-    """What is in the way of some layers, as the beginning of a sentence."""
+    """Why a layer of this kind is not covered, as the beginning of a sentence."""
     from torch import nn
 
     if isinstance(part, nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d | nn.AdaptiveMaxPool2d):
@@ -346,7 +346,7 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
     image: Image | None = None
     if shape is not None:
         size, image = shape[0], Image(shape[1], shape[2], 1)
-    elif before is not None and before.image is not None and not before.pools:  # flattened, its pixels still in order
+    elif before is not None and before.image is not None and not before.pools:  # flattened, with its pixels in order
         size, image = len(before.weight), Image(*before.image.gives, 1)
     else:
         size = features if before is None else before.passes_on
@@ -356,11 +356,11 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
 
 
 HOOKS = "forward", "forward_pre", "backward", "backward_pre"
-OPENS, CLOSES = object(), object()  # where a residual block begins and ends, among its parts
+OPENS, CLOSES = object(), object()  # mark where a residual block begins and ends
 
 
 def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
-    """Modules that are no sequences, with their names; between those of a residual block OPENS and CLOSES."""
+    """The innermost modules with their names; OPENS and CLOSES stand around those of a residual block."""
     from torch import nn
 
     from ntkfl.training.models.residual import Residual
@@ -377,7 +377,7 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
     block = type(module) is Residual
     if block:
         yield path or "network", OPENS
-    for name, part in module._modules.items():  # named_children leaves out what comes again
+    for name, part in module._modules.items():  # named_children skips a module that occurs twice
         if part is not None:
             yield from _parts(part, f"{path}.{name}" if path else name)
     if block:
@@ -409,7 +409,7 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
 
 
 def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
-    """The weight for images in which the channels of a pixel are neighbours; in torch each channel is one piece."""
+    """The weight for images that store pixel after pixel; torch's images store channel after channel."""
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
         return weight
@@ -420,7 +420,7 @@ def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
 
 
 def _activation(part: nn.Module) -> Smooth | None:
-    """An activation of torch; None for anything else."""
+    """The activation of a torch module, or None."""
     from torch import nn
 
     if type(part) is nn.GELU:
@@ -436,7 +436,7 @@ def _activation(part: nn.Module) -> Smooth | None:
 
 
 def _taken(params: dict[str, Any], name: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """The parameter of this name in float64, removed from `params`; it must have this shape, None being any length."""
+    """The parameter of this name in float64, removed from `params`; in the required shape None is any length."""
     if name not in params:
         raise ValueError(f"params have no {name!r}; found: {', '.join(params) or 'none'}")
     value = finite_array(f"the parameter {name!r}", params.pop(name))

@@ -1,4 +1,4 @@
-"""Rounds of a method with memory on a smooth network: those of its linear model, and what curvature adds.
+"""Rounds of a method with memory on a smooth network: rounds of the linear model, plus the effect of curvature.
 
 Source: docs/proofs/any_method.md#smooth-networks
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Steps:
-    """The effect of a method's round."""
+    """The steps of a method's round."""
 
     name: str
     local: float  # eta
@@ -44,31 +44,31 @@ class Steps:
 
 @dataclass(frozen=True)
 class ClientModels:
-    """A client's models on the linear model, K local steps; upper bounds, relative to |S z|."""
+    """A client's K local steps on the linear model; upper bounds, over |S z|."""
 
     share: float  # p, its weight in the mean
     root: float  # G, the norm of its rows of J
-    moved: tuple[float, ...]  # how far it is from the server's model after k = 0..K steps
-    left: tuple[float, ...]  # its own residual after k = 0..K-1 steps
+    moved: tuple[float, ...]  # distance from the server's model after k = 0..K steps
+    left: tuple[float, ...]  # the client's residual after k = 0..K-1 steps
 
 
 @dataclass(frozen=True)
 class LinearRounds:
-    """A norm |S z| of residual and memory, and its bounds on the linear model; upper bounds except least_root."""
+    """A norm |S z| of residual and memory, and bounds on the linear model: upper bounds, except least_root."""
 
     least_root: float  # sigma_0: at most the smallest singular value of J
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
     rate: float  # q
     read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
-    move: float  # move of the server, relative to |S z|
+    move: float  # move of the server over |S z|
     outputs: float  # |S_r J|
     residuals: float  # |S_r|
     memory: float  # |S_beta|
     clients: tuple[ClientModels, ...]  # models of the clients in a round
 
     def scaled(self, factor: float) -> LinearRounds:
-        """The same with so many times the residual, and nothing remembered."""
+        """The bounds with `factor` times the residual, and an empty memory."""
         return replace(self, start=self.start * factor, fit=self.fit * factor)
 
 
@@ -77,19 +77,19 @@ class MethodStart:
     """A method's rounds at a checkpoint."""
 
     steps: Steps  # steps of the method
-    linear: LinearRounds  # its rounds on the linear model
+    linear: LinearRounds  # the method's rounds on the linear model
     size: float  # |S z_0|
     remembers: bool  # whether the initial memory is not 0
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """What is proved, with so many times the residual."""
+        """What is proved with `factor` times the residual."""
         return proved_methods(self.steps, self.linear.scaled(factor), curvature)
 
 
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm found for a method's state, and what it proves of its linear model; or why it proves nothing."""
+    """The best norm found for a method's state, and what it proves about the linear model; or why it proves nothing."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     name = method.name
@@ -135,14 +135,14 @@ def method_start(
 
 
 def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature, least: float) -> float:
-    """About the largest factor of the residual with which the theorem holds; 0 where it is less than `least`."""
+    """About the largest factor of the residual with which the theorem holds; 0 if that is less than `least`."""
     return largest_residual(
         lambda factor: isinstance(proved_methods(steps, linear.scaled(factor), curvature), Rounds), 1.0, least
     )
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
-    """S: residuals and outputs that the memory moves, or the weights that these are the outputs of; then Lyapunov's."""
+    """Candidates for S: one by residuals and by outputs that the memory moves, one by the weights; then Lyapunov's."""
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     for read in (np.eye(p), np.linalg.inv(root)):
@@ -163,7 +163,7 @@ def _measured(
     *,
     enclosed: bool,
 ) -> LinearRounds | str:
-    """The bounds of a norm, which prove something only where they are enclosed; or why there are none."""
+    """The bounds of a norm, which prove something only if they are enclosed; or why there are none."""
     p, x = len(kernel.value), np.linalg.inv(s)
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     take: Callable[[Estimate], Any] = (lambda of: of) if enclosed else (lambda of: of.value)
@@ -229,7 +229,7 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 
 @dataclass(frozen=True)
 class _Effect:
-    """|S z| and |w| after a round; the distance of its models, and the part of the server's move by curvature."""
+    """|S z| and |w| after a round, the distance of the round's models, and curvature's part of the server's move."""
 
     state: arb
     rests: arb
@@ -238,7 +238,7 @@ class _Effect:
 
 
 def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Effect:
-    """The bounds of a round that begins with |S z| = s and rests of length w."""
+    """The bounds after a round that begins with |S z| = s and with |w| = w."""
     eta, pull, server, momentum = map(ball, (steps.local, steps.pull, steps.server, steps.momentum))
     clients, keep, zero = len(linear.clients), 1 - eta * pull, arb(0)
     scaffold, dyn = steps.name == "scaffold", steps.name == "feddyn"
@@ -252,7 +252,7 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
             psi = tau * ((root + tau) * there + ball(left) * s + root * u)
             way = way.max(there)
             kept = keep * kept + (root * u if dyn else root * u / count)
-            # the rest of SCAFFOLD's control is a mean of psi; the dual's is fed by eta psi
+            # the part w of SCAFFOLD's control is a mean of psi; that of FedDyn's dual is a sum of eta psi
             turned = psi if k == 0 and steps.variant else turned if steps.variant else keep * turned + psi
             u = keep * u + eta * (drift + psi)
         way = way.max(ball(client.moved[-1]) * s + u)
@@ -308,10 +308,10 @@ def inequalities(steps: Steps, linear: LinearRounds, together: float, radius: fl
 
 
 def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
-    """lambda, about the one of the smallest rate: Perron's vector of A."""
+    """lambda, approximately that of the smallest rate, from Perron's vector of A."""
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
     with np.errstate(over="ignore", invalid="ignore"):  # the bounds of a large ball may overflow
         half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
         ratio = c / (half + root) if half >= 0 else (root - half) / b
-    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smaller the better
+    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smallest is best

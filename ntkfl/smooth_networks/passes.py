@@ -1,4 +1,4 @@
-"""One pass forward and one backward through a network, enclosed, and the tangent kernel that they give."""
+"""Enclosures of a forward and a backward pass through a network, and of the tangent kernel that they give."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from ntkfl.smooth_networks.layers import Image, Layer
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The inputs of each layer k for n samples, and the derivatives of the C outputs in them."""
+    """The inputs of each layer k for n samples, and the derivatives of the C outputs by them."""
 
     layers: tuple[Layer, ...]  # layers of the network
     outputs: Estimate  # (n, C)
     inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
-    # B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer
+    # B_k, derivatives of the outputs by z_k, before the activation, (n, C, m_k), for each layer
     before: tuple[Estimate, ...]
-    # b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last
+    # b_k, derivatives of the outputs by h_k, after the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
-    # for each layer and sample, the least |z| of its neurons where they have kinks, else infinite, (n,)
+    # for each layer and sample the least distance |z| of a neuron from its kink, (n,); infinite without kinks
     clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
-        """At least |(scale h, bias_scale)| of each sample, what W and b of this layer are multiplied with.
+        """Upper bounds of |(scale h, bias_scale)| of each sample, the vector that multiplies W and b of this layer.
 
         For a convolution it is the spectral norm of the matrix of these vectors of all pixels.
         """
@@ -45,7 +45,7 @@ class Pass:
         return Estimate(value, error, h.method, h.rigour)
 
     def input_products(self, layer: int) -> Estimate:
-        """scale^2 h_i.h_j + bias_scale^2, (n, n); of a convolution a matrix that has its largest eigenvalue."""
+        """scale^2 h_i.h_j + bias_scale^2, (n, n); for a convolution a matrix with the same largest eigenvalue."""
         of, h = self.layers[layer], self.inputs[layer]
         if of.image is None:
             return h @ transposed(h) * of.scale * of.scale + Estimate.exact(of.shift).squared()
@@ -53,7 +53,7 @@ class Pass:
         return _small_product(_reshaped(rows, (-1, rows.value.shape[2])))
 
     def gradients(self, layer: int) -> Estimate:
-        """The gradients of all outputs in the W and b of a convolution, (n, C, m (side^2 k + 1))."""
+        """The gradients of all outputs by the W and b of a convolution, (n, C, m (side^2 k + 1))."""
         of, b, rows = self.layers[layer], self.before[layer], self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
@@ -62,7 +62,7 @@ class Pass:
         return _reshaped(product, (n, outputs, -1))
 
     def gradient_lengths(self) -> Float[np.ndarray, "n C"]:
-        """At least the norms of the gradients of all outputs in all trained parameters."""
+        """Upper bounds of the norms of the gradients of all outputs by all trained parameters."""
         total = np.zeros(self.outputs.value.shape)
         for k, layer in enumerate(self.layers):
             if layer.trained and layer.image is not None:
@@ -72,7 +72,7 @@ class Pass:
         return np.sqrt(above(total))
 
     def kernel(self, products: Sequence[Estimate]) -> Estimate:
-        """J J' in the trained parameters, (n C, n C), sample by sample; products: `input_products` of each layer."""
+        """J J' of the trained parameters, (n C, n C), sample by sample, from the `input_products` of each layer."""
         n, outputs = self.outputs.value.shape
         row = np.repeat(np.arange(n), outputs)
         total = Estimate.exact(np.zeros((n * outputs, n * outputs)))
@@ -121,7 +121,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
     """The forward and the backward pass of these samples."""
     first = layers[0].image
-    if first is not None:  # rows have channels one after the other
+    if first is not None:  # rows have one channel after the other
         x = x.reshape(len(x), -1, first.pixels).transpose(0, 2, 1).reshape(len(x), -1)
     h, aside = Estimate.exact(x), list[Estimate]()
     inputs, slopes, clear = [], [], []
@@ -171,13 +171,13 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
 
 
 def _share(layer: Layer) -> Estimate:
-    """1 / P."""
+    """1 / P, one over the number of pixels."""
     assert layer.image is not None
     return Estimate(1 / layer.image.places, 2.0**-53 / layer.image.places, "rounding bound", Rigour.ENCLOSED)
 
 
 def _mean(h: Estimate, layer: Layer) -> Estimate:
-    """Over pixels, (n, m) from (n, P m)."""
+    """The mean over pixels, (n, m) from (n, P m)."""
     assert layer.image is not None
     n, pixels = len(h.value), layer.image.places
     total = Estimate.exact(np.ones((1, pixels))) @ _reshaped(h, (n, pixels, -1))
@@ -185,9 +185,9 @@ def _mean(h: Estimate, layer: Layer) -> Estimate:
 
 
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
-    """At least the largest singular value.
+    """An upper bound of the largest singular value.
 
-    In the Frobenius norm A A' is rounded by no more than gamma |A|^2, which costs less than a product of absolute
+    In the Frobenius norm the rounding of A A' is at most gamma |A|^2, which costs less than a product of absolute
     values.
     """
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
@@ -208,7 +208,7 @@ def _small_product(matrix: Estimate) -> Estimate:
 
 
 def transposed(h: Estimate) -> Estimate:
-    """The last two axes exchanged."""
+    """The estimate with its last two axes exchanged."""
     return Estimate(np.swapaxes(h.value, -1, -2), np.swapaxes(h.error, -1, -2), h.method, h.rigour)
 
 

@@ -1,4 +1,4 @@
-"""The layers of whatever network is given: a torch module, a network of any width or a JAX function."""
+"""The layers of a given network: a torch module, a network of `ntkfl.networks.wide` or a JAX function."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-PROBES = 2  # inputs at which a torch module is computed
-ROUNDINGS = 4  # proven rounding bounds that torch's own numbers may be away
+PROBES = 2  # inputs at which a torch module is evaluated
+ROUNDINGS = 4  # torch's numbers may be off by so many proved rounding bounds
 
 
 def layers_of(
     network: nn.Module | WideNetwork | Callable[..., Any], params: Any, features: int | None = None
 ) -> tuple[Layer, ...]:
-    """The layers of a network, the input's first; the last has no activation, or is followed by one.
+    """The layers of a network, from input to output; the last has no activation, or one follows it.
 
-    features: number of features, for a convolutional network of any width, whose images are square.
+    `features` is the number of features, for a convolutional network of any width, whose images are square.
 
     Raises:
-        ValueError: an object without such layers (the message names the first part that is none); parameters that do
+        ValueError: an object without such layers (the message names the first part that is not one); parameters that do
             not fit.
     """
     from torch import nn
@@ -88,9 +88,9 @@ def layers_of(
 
 
 def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[str, np.ndarray]) -> None:
-    """Compare outputs and a gradient with those that torch computes, at drawn inputs: a forward may be patched.
+    """Compare outputs and a gradient with torch's at drawn inputs, since a forward may be patched.
 
-    Weights so large that nothing is finite there are not compared. What depends on the inputs may go unseen.
+    Weights so large that outputs are infinite are not compared. A difference at other inputs may go unseen.
 
     Raises:
         ValueError: they differ by more than rounding, or torch cannot compute the outputs.

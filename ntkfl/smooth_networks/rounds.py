@@ -1,4 +1,4 @@
-"""`certify_rounds`: full rounds of federated averaging, or of a method with memory, from a checkpoint on fit the data.
+"""`certify_rounds`: from a checkpoint on, full rounds of federated averaging or of a method with memory fit the data.
 
 Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-AVERAGES = "fl-ntk", "fedavg"  # methods that remember nothing and pull nowhere
-GROWN = 1.05  # zeta: how much more than its kernel says a client may move within a round
+AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull
+GROWN = 1.05  # zeta: a client may move within a round by this factor more than its kernel says
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Client:
     """One client of a round."""
 
     share: float  # p, its weight in the mean
-    root: float  # at least the norm of its rows of J at the checkpoint
+    root: float  # upper bound of the norm of its rows of J at the checkpoint
 
 
 @dataclass(frozen=True)
 class RoundStart:
     """Bounds at the first round; rounded to the side that claims less."""
 
-    least_root: float  # at most the smallest singular value of J
-    size: float  # at least phi, the norm of the residual that falls
+    least_root: float  # lower bound of the smallest singular value of J
+    size: float  # upper bound of phi, the norm of the residual that falls
     # lowest, highest: eigenvalues of K D
     lowest: float
     highest: float
@@ -65,13 +65,13 @@ class RoundStart:
     remembers: ClassVar[bool] = False  # federated averaging has no memory
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """What is proved, with so many times the residual."""
+        """What is proved with `factor` times the residual."""
         return proved_rounds(replace(self, size=self.size * factor), curvature)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundsCertificate(LaterNetworks):
-    """Whether full rounds of a method, begun at a network, are proved to fit its data, and at which rate.
+    """Whether full rounds of a method that start at a network are proved to fit its data, and at which rate.
 
     Args:
         certified: whether it is proved.
@@ -81,7 +81,7 @@ class RoundsCertificate(LaterNetworks):
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
         method: the name of the method.
-        problem: what was given.
+        problem: the data.
     """
 
     certified: bool
@@ -98,12 +98,12 @@ class RoundsCertificate(LaterNetworks):
 
     @property
     def rate(self) -> float:
-        """By which a norm of the residual and of a memory is multiplied in every round, at most; 1 if not certified."""
+        """The largest factor of a norm of the residual and of a memory in a round; 1 if not certified."""
         return 1.0 if self.rounds is None else self.rounds.rate
 
     @property
     def last_rate(self) -> float:
-        """What that factor tends to is no larger than this: the rate without what rounds add to each other."""
+        """An upper bound of the limit of that factor: the rate without the effects of rounds on each other."""
         return 1.0 if self.rounds is None else self.rounds.last_rate
 
     @property
@@ -115,9 +115,9 @@ class RoundsCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE.
+        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature.
 
-        None where none would, or where a memory stands in the way.
+        None if none would, or if a memory is in the way.
         """
         now = float(self.residual.hi)
         if self.certified:
@@ -128,7 +128,7 @@ class RoundsCertificate(LaterNetworks):
         return largest_residual(lambda wanted: isinstance(start.proved(curvature, wanted / now), Rounds), now) or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        """Everything as JSON-safe values, `certified` first; infinity and NaN become None."""
         return {
             "certified": self.certified,
             "why": self.why,
@@ -178,16 +178,16 @@ def certify_rounds(
     remembered: Float[np.ndarray, " n"] | Float[np.ndarray, "n C"] | None = None,
     memory: float | None = None,
 ) -> RoundsCertificate:
-    """Whether full rounds of a method, all layers trained, fit the data from here on, and at which rate.
+    """Whether full rounds of a method that trains all layers fit the data from here on, and at which rate.
 
-    A round: every client makes local_steps full steps of eta_local on half its sum of squares; without a method the
+    In a round every client makes local_steps full steps of eta_local on half its sum of squares. Without a method the
     server adds eta_global times the weighted mean of the clients' displacements.
 
     Args:
         network: as `certify_network` takes it.
         params: its parameters by name, arrays or tensors; None: the module's own.
         problem: data, labels (n,) or (n, C), and which client has which samples.
-        setup: eta_local, local_steps, eta_global; the rest is not used.
+        setup: only eta_local, local_steps and eta_global are used.
         shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; only without a method.
         method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
         options: of the method, as in training; setup.eta_global is its server_rate, if it has one;
@@ -244,7 +244,7 @@ def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndar
 
 
 def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
-    """The conclusions from the round map of the linear model at the checkpoint, enclosed; or why there are none."""
+    """The conclusions from an enclosure of the linear model's round map at the checkpoint; or why there are none."""
     outputs = at.residual.value.shape[1]
     step, steps = float(setup.eta_local), int(setup.local_steps)
     residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)
@@ -284,7 +284,7 @@ def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarr
 
 
 def _work(kernel: Estimate, step: float, steps: int) -> Estimate:
-    """Q = step sum_(k < steps) (I - step K)^k, symmetric: what `steps` steps do of the client's kernel."""
+    """The symmetric Q = step sum_(k < steps) (I - step K)^k, by which a client's steps act on its residual."""
     start = Estimate.exact(step * np.eye(len(kernel.value)))
     total = start
     for _ in range(steps - 1):
@@ -294,7 +294,7 @@ def _work(kernel: Estimate, step: float, steps: int) -> Estimate:
 
 
 def _least_work(step: float, steps: int, root: arb) -> arb | Failed:
-    """At most the smallest eigenvalue of Q for a kernel whose eigenvalues are between 0 and root^2."""
+    """A lower bound of the smallest eigenvalue of Q for a kernel whose eigenvalues are between 0 and root^2."""
     eta = ball(step)
     longest = eta * root**2
     if steps == 1:

@@ -28,13 +28,13 @@ def network_checkpoints(
     every: int,
     start: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The parameters at the start, and those after every `every` rounds of Algorithm 1.
+    """The parameters at the start and after every `every` rounds of Algorithm 1.
 
     Args:
         problem: data.
         setup: width, seed and steps; its rounds are not used.
         network: "fc" of `ntkfl.networks.wide`.
-        rounds: how many are trained in all.
+        rounds: number of rounds in all.
         every: rounds between checkpoints.
         start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.
 
@@ -52,7 +52,7 @@ def network_checkpoints(
 
     if start is None:
         return in_legs(model.initial(setup.seed), train, rounds, every)
-    layers_of(network, start, problem.d)  # raises where names or shapes are not those of such layers
+    layers_of(network, start, problem.d)  # refuses names or shapes of other networks
     given = {name: finite_array(name, value) for name, value in start.items()}
     if outputs is None and len(given[READOUT]) == 1:
         given[READOUT] = given[READOUT].reshape(-1)
@@ -92,14 +92,14 @@ def watch_network(
     certify: Callable[["WideNetwork", Mapping[str, Any], Problem], Certificate],
     start: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, Certificate]]:
-    """Train on until a checkpoint certifies: each round that was tried, and its certificate.
+    """Train until a checkpoint certifies, and give each round that was tried with its certificate.
 
     Args:
         problem: data.
         setup: steps and seed, as in `network_checkpoints`.
         network: the network that is trained.
-        rounds: rounds trained at most.
-        every: rounds from one look to the next.
+        rounds: the most rounds that are trained.
+        every: rounds between checkpoints.
         certify: `certify_network`, or `certify_rounds` with its setup.
         start: parameters to train on from, as in `network_checkpoints`; default those that setup.seed draws.
     """

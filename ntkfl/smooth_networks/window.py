@@ -1,4 +1,4 @@
-"""The inequalities of the theorem, in balls: from a few norms to the effect of every window of training.
+"""The inequalities of the theorem in balls: a few norms bound the effect of every window of training.
 
 Source: docs/proofs/smooth_networks.md#the-certificate
 """
@@ -14,7 +14,7 @@ from ntkfl import interruption
 from ntkfl.balls import ball, precision
 from ntkfl.smooth_networks.curvature import Curvature
 
-GROWTH = 1.02  # growth of a ball that a try has shown to be too small
+GROWTH = 1.02  # growth of a ball that was too small
 TRIES = 400
 Proved = TypeVar("Proved")
 
@@ -23,20 +23,20 @@ Proved = TypeVar("Proved")
 class Start:
     """Bounds at the checkpoint; all rounded to the side that claims less."""
 
-    least_root: float  # at most the smallest singular value of J
-    largest: float  # at least the largest eigenvalue of J J'
-    entries: float  # at least that of the matrix of the absolute values of J J'
-    gradients: float  # at least |J| (Frobenius)
+    least_root: float  # lower bound of the smallest singular value of J
+    largest: float  # upper bound of the largest eigenvalue of J J'
+    entries: float  # the same for the matrix of absolute values of J J'
+    gradients: float  # upper bound of |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is proved for all windows of training whose steps are at most `step`, floats rounded to the safe side."""
+    """What is proved for all windows of training with steps up to `step`; floats are rounded to the safe side."""
 
     step: float  # eta
     ball: float  # rho, in which curvature is bounded
-    distance: float  # d, in which a fit lies
+    distance: float  # d: a fit is within this distance
     reach: float  # no model goes farther
     # gain, loss: alpha and beta; the squared distance to the fits falls by the factor 1 - step (gain - loss) or more
     gain: float
@@ -45,9 +45,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What is proved of all rounds; floats rounded to the safe side."""
+    """What is proved for all rounds; floats are rounded to the safe side."""
 
-    rate: float  # a norm of the residual, and of a memory, falls by this factor in every round, or more
+    rate: float  # upper bound of the factor of a norm of residual and memory in every round
     last_rate: float  # upper bound of the factor's limit
     reach: float  # no model is farther
     ball: float  # rho, in which curvature is bounded
@@ -55,7 +55,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Failed:
-    """Why the theorem does not hold in a ball, and the radius that it needs; 0 where a larger one is no help."""
+    """Why the theorem does not hold in a ball, and the radius that it needs; 0 if no larger ball helps."""
 
     why: str
     larger: float = 0.0
@@ -70,7 +70,7 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """What the first ball proves that is large enough, each as large as the one before requires; else why none is."""
+    """What is proved in the first ball that is large enough, or why none is; each ball asks for the next one's size."""
     why = ""
     for _ in range(TRIES):
         interruption.check()
@@ -95,7 +95,7 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
 
 
 def at_a_kink(curvature: Curvature, radius: float) -> Failed | None:
-    """Which neuron may reach its kink in the ball, for which sample; None: none does."""
+    """A sentence that names a neuron that may reach its kink in the ball, and the sample; None if none may."""
     crossing = curvature.crossing(radius)
     if not crossing.any():
         return None
@@ -151,20 +151,18 @@ def inequalities(
 
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
-    """With the largest step 2^-k / `largest`, k up to `halvings`, for which the theorem holds; it then does for all
-    smaller ones too.
-    """
+    """The window of the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds; it holds below."""
     return _first(lambda k: window(start, residual, _step(start, k), visits), halvings)
 
 
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
-    """About the largest residual with which a checkpoint of this kernel and curvature would be certified."""
+    """About the largest residual at which a checkpoint with this kernel and curvature would be certified."""
     eta = _step(start, halvings) if step is None else step
     return largest_residual(lambda residual: not isinstance(window(start, residual, eta, visits), str), below)
 
 
 def largest_residual(fine: Callable[[float], bool], below: float, least: float = 0.0) -> float:
-    """About the largest residual that certifies, by bisection; 0 where none does, or none from `least` on."""
+    """About the largest residual that certifies, by bisection; 0 if none does, or only residuals below `least`."""
     if not fine(least):
         return 0.0
     low, high = 0.0, below
@@ -181,7 +179,7 @@ def _step(start: Start, halvings: int) -> float:
 
 
 def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
-    """The first success; steps only help as they get shorter, so halves of the range can be dropped."""
+    """The first success, by bisection: if a step succeeds, all shorter steps succeed."""
     first_success = attempt(last)
     if isinstance(first_success, str):
         return first_success
@@ -198,5 +196,5 @@ def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
 
 
 def upper_end(x: arb) -> float:
-    """At least the ball's upper end."""
+    """A float that is at least the ball's upper end."""
     return float(np.nextafter(float(x.upper()), np.inf))

@@ -1,4 +1,4 @@
-"""Whether a network is as training and kernels suppose: differentiable, and a function of each sample alone."""
+"""Checks that a network is what training and kernels assume: differentiable, and a function of each sample alone."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-ALIKE = 1e-4  # relative to the largest output: far above the effect of another order of summation, in float32 too
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # torch.func's words about a network that does
+ALIKE = 1e-4  # difference over the largest output: far above the effect of another order of summation, even in float32
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # torch.func's words about a network that looks at numbers
 POINTS = 8  # other parameters at which a network without a derivative is evaluated
 
 
 def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
-    """outputs(params, x), after a trial on the first two samples.
+    """outputs(params, x), after checks on the first two samples.
 
-    Parameters that no output depends on are named in a warning: they have no derivative, and are not trained.
+    A warning names the parameters on which no output depends: they have no derivative, and are not trained.
 
     Raises:
         ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, changes its
@@ -52,7 +52,7 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
                 "function of them: leave out dropout and other noise, or call eval() on the module"
             )
         alone = torch.cat([_called(name, outputs, own, row[None]).reshape(1, *first.shape[1:]) for row in trial])
-        if (first - alone).abs().max() > ALIKE * first.abs().max():  # not where one is not finite
+        if (first - alone).abs().max() > ALIKE * first.abs().max():  # False if an output is not finite
             raise ValueError(
                 f"{name} gives a sample other outputs beside another sample than alone; each sample must be treated by "
                 "itself: use GroupNorm or LayerNorm for a norm over the batch, and nothing else that goes over it"
@@ -83,7 +83,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs differ between parameters at which all derivatives are 0; those of dead neurons do not."""
+    """Whether outputs differ between parameters at which all derivatives are 0; with dead neurons they do not."""
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {

@@ -1,4 +1,4 @@
-"""The state of a run as one safetensors file, with the configuration and the code's versions; nothing is unpickled."""
+"""The state of a run as a safetensors file, with the configuration and the code's versions; nothing is unpickled."""
 
 import hashlib
 import json
@@ -20,20 +20,20 @@ KIND = "ntkfl training run, version 1"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A state, the run it belongs to (configuration, data, model; as JSON values), and the code that wrote it."""
+    """A state, its run (configuration, data, model; as JSON values), and the code that wrote it."""
 
     state: State
     run: dict[str, Any]
     provenance: dict[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write it; a file that stands there is replaced at once, so that a killed process leaves the old or the new.
+        """Write the checkpoint; it replaces an old file at once, so that a killed process leaves one of the two.
 
         Raises:
             OSError: the folder cannot be written.
         """
         trees = {"server": self.state.server, "clients": self.state.clients, "seen": self.state.seen}
-        # a copy each: safetensors refuses tensors that share memory
+        # copies, since safetensors refuses tensors that share memory
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in flatten(trees).items()}
         about = {
             "kind": KIND,
@@ -81,7 +81,8 @@ def restored(state: State, start: State) -> State:
     """The state on the device of the run that begins with `start`.
 
     Raises:
-        ValueError: it is of another run: parameters of other names, shapes or dtypes, or another number of clients.
+        ValueError: the state is of another run: parameters of other names, shapes or dtypes, or another number of
+            clients.
     """
     shapes, right = ({name: (tuple(w.shape), w.dtype) for name, w in s.model.items()} for s in (state, start))
     for name in sorted(shapes.keys() | right.keys()):
@@ -103,12 +104,12 @@ def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {})
 
 
 def _outline(tree: Tree) -> dict[str, Any]:
-    """The keys of a tree in their order, empty dicts among them: a file of tensors keeps neither."""
+    """The keys of a tree in order, with empty dicts; a file of tensors keeps neither the order nor empty dicts."""
     return {key: _outline(value) if isinstance(value, dict) else None for key, value in tree.items()}
 
 
 def _filled(outline: dict[str, Any], tensors: Mapping[str, Tensor], prefix: str = "") -> Tree:
-    """The tree of this outline."""
+    """The tree of this outline, with its tensors."""
     return {
         key: tensors[prefix + key] if below is None else _filled(below, tensors, f"{prefix}{key}/")
         for key, below in outline.items()

@@ -1,4 +1,4 @@
-"""The settings of a training run, as named values: checked once, written beside its results, read from TOML."""
+"""The settings of a training run, as named values: checked once, stored with the results, read from TOML."""
 
 import re
 import tomllib
@@ -43,14 +43,15 @@ OTHER_STEPS = {
 
 
 class RunConfig(BaseModel):
-    """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
+    """All settings of a run; each key is an option of `ntkfl train` and an argument of `run`.
 
     Keys left out take their defaults. Some defaults depend on the method, the data or the optimizer; a RunConfig
-    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round. Paths of
-    files (of the method, the model, the data) are kept as absolute ones, so that a run may be resumed from anywhere.
+    always holds the values that are used. An `ima_start` below 1 is a share of the rounds and is stored as a round.
+    Paths of files (of the method, the model, the data) are stored as absolute paths, so that a run may be resumed from
+    anywhere.
 
     Raises:
-        pydantic.ValidationError, a ValueError; `checked` turns it into one sentence a fault.
+        pydantic.ValidationError, a ValueError; `checked` turns it into a sentence for each fault.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -99,7 +100,7 @@ class RunConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, given: Any) -> Any:
-        """The keys given, and the defaults that depend on other keys."""
+        """The given keys, with the defaults that depend on other keys."""
         if not isinstance(given, Mapping):
             return given
         given = {key: value for key, value in given.items() if value is not None}
@@ -164,7 +165,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         path: the file.
 
     Raises:
-        OSError: a file that cannot be read. ValueError: one that is not TOML; the message has line and column.
+        OSError: a file that cannot be read. ValueError: the file is not TOML; the message has line and column.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors begin a file with a mark
@@ -173,7 +174,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _sentence(faults: list[dict[str, Any]]) -> str:
-    """What pydantic found wrong with one key, in our words; several faults are alternatives that all failed."""
+    """The sentence for pydantic's faults of one key; several faults are alternatives that all failed."""
     first = faults[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])

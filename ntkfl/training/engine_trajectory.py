@@ -1,4 +1,4 @@
-"""Algorithm 1, or another method, by the training engine: the trajectory the simulator returns, of any network."""
+"""Algorithm 1, or another method, by the training engine: the simulator's trajectory for any network."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def network_trajectory(
     linearised: bool = False,
     optimizer: Optimizer | None = None,
 ) -> Trajectory:
-    """The same for any network, all of whose parameters are trained; movements of single neurons are not recorded.
+    """The trajectory of any network, with all of its parameters trained; movements of single neurons are not recorded.
 
-    The setup's width and sigma are not used. `params` is where training starts, by default the network's own parameters
-    at `setup.seed`, and moves to the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
+    The setup's width and sigma are not used. Training starts at `params`, by default the network's own parameters at
+    `setup.seed`, on the device. With `linearised` the network is f(theta_0, x) + J(theta_0, x) D.
 
     Raises:
         ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
@@ -106,7 +106,7 @@ def network_trajectory(
 
 
 def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) -> None:
-    """Refuse labels of another shape than a network's outputs, and say how they would be of the same.
+    """Refuse labels of another shape than a network's outputs, and say how to make the shapes equal.
 
     Raises:
         ValueError: the outputs have another shape.
@@ -130,7 +130,7 @@ def _recorded(
     start: Params | None = None,
     limit: str | None = None,
 ) -> Trajectory:
-    """The run of a federation, round by round, from `start`; `limit`: the sentence of `warn_if_unstable`."""
+    """The trajectory of a federation, round by round, from `start`; `limit` is the sentence of `warn_if_unstable`."""
     setup, x, model = records.setup, federation.data.x, federation.model
     run = replace(federation, watch=lambda params, batch: records.of_step(model, params, batch))
     models, state = {}, run.start(start)
@@ -143,7 +143,7 @@ def _recorded(
             if t < setup.rounds:
                 result = run.round(state)
                 state = result.state
-                if not run.method.in_turn:  # whose clients do not start where the round does
+                if not run.method.in_turn:  # clients in turn do not start at the round's model
                     records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
@@ -151,10 +151,10 @@ def _recorded(
 
 
 class _Records:
-    """The fields of a trajectory, round by round."""
+    """The fields of a trajectory, filled round by round."""
 
     def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
-        """start: the parameters that the total movement is from; None: it is not recorded."""
+        """start: the parameters from which the total movement is measured; None: it is not recorded."""
         self.problem, self.setup, self.start = problem, setup, start
         self.members = problem.members
         self.fields: dict[str, list[Any]] = {"outputs": [], "local_outputs": []}
@@ -162,7 +162,7 @@ class _Records:
             self.fields["total_movement"] = []
 
     def add_round(self, outputs: Tensor, model: Params) -> None:
-        """The global model of a round: its outputs, and how far its weights have moved."""
+        """Record the global model of a round: its outputs, and how far its weights have moved."""
         if not torch.isfinite(outputs).all():
             raise FloatingPointError(f"round {len(self.fields['outputs'])}: an output is no longer finite")
         self.fields["outputs"].append(outputs.cpu().numpy())
@@ -171,11 +171,11 @@ class _Records:
             self.fields["total_movement"].append(math.hypot(*(part.norm().item() for part in moved)))
 
     def of_step(self, model: Model, params: Params, batch: Batch) -> Tree:
-        """What is recorded of a client after a step."""
+        """The record of a client's step."""
         return {"outputs": model.outputs(params, batch.x)}
 
     def add_clients(self, result: RoundResult) -> None:
-        """The clients of a round, and the step that the server took."""
+        """Record the clients of a round, and the server's step."""
         before = self.fields["outputs"][-1]
         local = np.repeat(before[None], self.setup.local_steps + 1, axis=0)
         for seen, members in zip(result.seen, self.members, strict=True):
@@ -184,17 +184,17 @@ class _Records:
         self.fields["local_outputs"].append(local)
 
     def trajectory(self, kept: dict[int, Any], origin: dict[str, Any]) -> Trajectory:
-        """All of it."""
+        """The trajectory of all recorded rounds."""
         values = {name: np.array(rows) for name, rows in self.fields.items() if rows}
         y, n_clients = self.problem.y, self.problem.n_clients
         return Trajectory(y=y, n_clients=n_clients, weights=kept, provenance=origin, **values)
 
 
 class _NeuronRecords(_Records):
-    """It also records how far each neuron of FL-NTK's network moves, and which patterns it switches."""
+    """Records that also have how far each neuron of FL-NTK's network moves, and which patterns it switches."""
 
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
-        """run: a run of the network with these weights. frozen: whether patterns stay those of these weights."""
+        """run: a run of the network with these weights. frozen: whether the patterns stay those of these weights."""
         super().__init__(problem, setup, run.model.initial(0))
         self.x, self.frozen = run.data.x, frozen
         self.before = self.x @ torch.as_tensor(np.array(weights.hidden), device=self.x.device).T

@@ -19,11 +19,11 @@ class FederatedData:
     Args:
         x: inputs (n, ...), finite.
         y: classes (n,) as integers 0..C-1, or real labels (n,) or (n, C).
-        owner: client of each sample, (n,) integers in 0..clients-1. A client may own none: it then takes no step.
+        owner: client of each sample, (n,) integers in 0..clients-1. A client without samples takes no step.
         x_test: test inputs, shaped as `x`; None: no test set.
-        y_test: their labels, as `y`; None: no test set.
+        y_test: labels of the test inputs, as `y`; None: no test set.
         classes: C; None for real labels.
-        name: what reports call these data.
+        name: the name of the data in reports.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
@@ -126,7 +126,7 @@ class FederatedData:
         return np.split(order, np.cumsum(np.bincount(self.owner, minlength=self.clients))[:-1])
 
     def class_counts(self) -> np.ndarray:
-        """How many samples of each class each client has, (clients, C); (clients, 0) for real labels."""
+        """The number of samples of each class that each client has, (clients, C); (clients, 0) for real labels."""
         counts = np.zeros((self.clients, self.classes or 0))
         if self.classes:
             np.add.at(counts, (self.owner, self.y.cpu().numpy()), 1)

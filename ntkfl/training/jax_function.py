@@ -1,4 +1,4 @@
-"""A JAX function as a differentiable function of tensors: for autograd, torch.func.vmap, grad, jacrev and jvp alike."""
+"""A JAX function as a differentiable function of tensors, for autograd and torch.func's vmap, grad, jacrev and jvp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrays = tuple[jax.Array, ...]
 
 
 class Call:
-    """A JAX function from arrays to a tuple of arrays, on a processor, with its derivatives and batched forms.
+    """A JAX function from arrays to a tuple of arrays, on the CPU, with its derivatives and batched forms.
 
     Derived functions are kept, so that each is compiled once for each shape.
     """
@@ -34,11 +34,11 @@ class Call:
         return jax.jit(self.function)
 
     def mapped(self, axes: tuple[int | None, ...]) -> Call:
-        """The function mapped over one more axis, which comes first in every result; None: an array that is shared."""
+        """The function mapped over a further axis, the first in every result; an axis None means a shared array."""
         return self._kept(("mapped", axes), lambda: jax.vmap(self.function, axes))
 
     def pullback(self, wanted: tuple[bool, ...]) -> Call:
-        """(arrays, cotangents) -> the gradients in the arrays that are wanted, which are real."""
+        """(arrays, cotangents) -> the gradients by the `wanted` arrays, which are real."""
         count = len(wanted)
 
         def back(*given: jax.Array) -> Arrays:
@@ -52,7 +52,7 @@ class Call:
         return self._kept(("pullback", wanted), lambda: back)
 
     def pushforward(self, moved: tuple[bool, ...]) -> Call:
-        """(arrays, tangents of those that move) -> the derivatives of all results."""
+        """(arrays, tangents of the `moved` arrays) -> the derivatives of all results."""
         count = len(moved)
 
         def forward(*given: jax.Array) -> Arrays:
@@ -74,7 +74,7 @@ class Call:
 
 
 class _Applied(torch.autograd.Function):
-    """A `Call` in torch: each of its derivatives is one more `Call`, so that they may be nested in any way."""
+    """A `Call` in torch: each of its derivatives is another `Call`, so that derivatives may be nested."""
 
     @staticmethod
     def forward(call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -83,8 +83,8 @@ class _Applied(torch.autograd.Function):
                 raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
         with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
             arrays = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
-        # Waited for and copied: the arrays given are the tensors' own memory, which is changed in place, and JAX may
-        # give an array back as it came.
+        # Results are waited for and copied: the arguments are the tensors' own memory, which is changed in place, and
+        # JAX may return an argument itself.
         return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(arrays))
 
     @staticmethod
@@ -112,7 +112,7 @@ class _Applied(torch.autograd.Function):
 
 
 def _like(cotangent: jax.Array, output: jax.Array) -> Any:
-    """The cotangent as JAX wants it: arrays that are not of real numbers have a type of cotangents of their own."""
+    """The cotangent as JAX needs it: arrays that are not of real numbers have a special type of cotangents."""
     real = jax.numpy.issubdtype(output.dtype, jax.numpy.inexact)
     return cotangent if real else jax.numpy.zeros(output.shape, float0)
 

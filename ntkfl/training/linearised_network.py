@@ -1,4 +1,4 @@
-"""A network linearised in its parameters: what trains exactly as the kernel regime of its own kernel says."""
+"""A network linearised in its parameters: it trains exactly as the kernel regime of its own kernel says."""
 
 import warnings
 from functools import cache
@@ -13,7 +13,7 @@ from ntkfl.training.tree import Params, zeros_like
 
 
 def linearised(network: Model, params: Params) -> Model:
-    """f(theta_0, x) + J(theta_0, x) D as a network of its own, whose parameters D start at 0 whatever the seed."""
+    """The network f(theta_0, x) + J(theta_0, x) D, whose parameters D start at 0 for every seed."""
     _load_forward_mode()
 
     def outputs(moved: Params, x: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     """Refuse a network some of whose operations have no forward derivative.
 
     Raises:
-        ValueError: it has none.
+        ValueError: an operation has none.
     """
     try:
         network.outputs(network.initial(0), x[:1])
@@ -42,7 +42,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
 
 @cache
 def _load_forward_mode() -> None:
-    """PyTorch's first forward derivative in a process loads a module that warns of its own use of torch.jit."""
+    """Take PyTorch's first forward derivative in this process, which loads a module that warns of its own torch.jit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         one = torch.ones(())

@@ -23,26 +23,26 @@ GradientRule = Callable[[Loss, Params], tuple[Params, Tensor]]
 
 
 class Batch(NamedTuple):
-    """Samples of one step: x (b, ...), y (b, ...), and real (b,), 1 for a sample and 0 for padding."""
+    """The samples of a step: x (b, ...), y (b, ...), and real (b,), which is 1 for a sample and 0 for padding."""
 
     x: Tensor
     y: Tensor
     real: Tensor
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean of one value a sample, (b,), over the real samples; 0 without any.
+        """The mean of values (b,), one for each sample, over the real samples; 0 if there are none.
 
         Args:
-            values: one a sample, shape (b,).
+            values: a value for each sample, shape (b,).
         """
         return (values * self.real).sum() / self.real.sum().clamp(min=1)
 
 
 class Step(NamedTuple):
-    """What a local step may use besides its parameters.
+    """The data that a local step may use besides its parameters.
 
     Args:
-        broadcast: what the server sent; "model" is the model every client starts from. The same for all clients.
+        broadcast: the server's message, the same for all clients; "model" is the model from which every client starts.
         client: the state that this client keeps.
         counts: samples of each class that the client owns, (C,); (0,) for real labels.
         draws: numbers uniform in [0, 1) for this client and step, (Method.draws,).
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """A client's round, when it is over.
+    """A client's round after its steps.
 
     Args:
         start: the parameters received.
@@ -68,7 +68,7 @@ class Finish(NamedTuple):
         steps: local steps taken, tau_i, a scalar tensor.
         counts: the client's class counts, as in `Step`.
         rate: the step size, as in `Step`.
-        coefficient: a_i, the displacement that a constant unit gradient would have caused, over the rate.
+        coefficient: a_i, the displacement over the rate that a constant unit gradient would have caused.
     """
 
     start: Params
@@ -81,7 +81,7 @@ class Finish(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round as the server sees it: its number from 0, the cohort's and the population's size, the local rate."""
+    """The server's view of a round: its number from 0, the cohort's and the population's size, the local rate."""
 
     number: int
     cohort: int
@@ -108,7 +108,7 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
 
 
 class LocalRule:
-    """A client's computations around its steps. The defaults are FedAvg's; a method overrides those that it changes.
+    """A client's computations around its steps. The defaults are FedAvg's; a method overrides some of them.
 
     `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
     `pull`: mu, where `correct` adds mu (w - w received); `Finish.coefficient` then allows for it.
@@ -127,7 +127,7 @@ class LocalRule:
         return {}
 
     def start(self, kept: Tree, broadcast: Tree) -> Params:
-        """The parameters at which local training starts, and which are evaluated where the method is personal.
+        """The parameters at which local training starts; a personal method is evaluated at them.
 
         Args:
             kept: the client's state between rounds.
@@ -136,7 +136,7 @@ class LocalRule:
         return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
-        """The client's state within the round, for `Step.client`; the full gradient is {} where it is not needed.
+        """The client's state within the round, for `Step.client`; the full gradient is {} if the rule does not need it.
 
         Args:
             kept: the client's state between rounds.
@@ -146,7 +146,7 @@ class LocalRule:
         return kept
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
-        """The gradient as the optimizer gets it: before weight decay is added, before momentum.
+        """The gradient for the optimizer, before weight decay and momentum.
 
         Args:
             gradient: the gradient rule's.
@@ -170,9 +170,9 @@ class LocalRule:
         return params, step.client
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
-        """What moves the client's model to another point of the same function when its steps are over; None: it stays.
+        """How to move the client's model, after its steps, to another point of the same function; None: it stays.
 
-        Outside vmap, one client at a time. An optimizer's state that stays with the client moves along.
+        Called outside vmap, for one client at a time. An optimizer's state that stays with the client is moved too.
 
         Args:
             model: the model whose function stays.
@@ -187,9 +187,9 @@ class LocalRule:
         """The client's uploads, by name, and its state between rounds.
 
         Args:
-            client: its state at the end of the round.
+            client: the client's state at the end of the round.
             broadcast: what the server sent.
-            end: the round in sums.
+            end: the client's round.
 
         Returns: the uploads by name, and the client's state between rounds.
         """
@@ -197,9 +197,9 @@ class LocalRule:
 
 
 class ServerRule:
-    """The server's part of a round; the defaults are FedAvg's with a server rate.
+    """The server's part of a round. The defaults are those of FedAvg.
 
-    Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
+    The state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
     of the clients' uploads: sum_i p_i upload_i over the cohort.
 
     `vectors` names the parts of the state that have the parameters' shapes and start at 0. `moments` names the running
@@ -220,17 +220,17 @@ class ServerRule:
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
-        """The state with entries whose shape depends on model or data, such as class anchors in feature space.
+        """The state with further entries whose shape depends on model or data, such as class anchors in feature space.
 
         Args:
-            state: as of `initial`.
-            model: what is trained.
+            state: the state of `initial`.
+            model: the model that is trained.
             data: the training data.
         """
         return state
 
     def broadcast(self, state: Tree, number: int) -> Tree:
-        """The message to every client of round `number`; it has "model".
+        """The message to every client in round `number`; it contains "model".
 
         Args:
             state: the server's.
@@ -244,7 +244,7 @@ class ServerRule:
         Args:
             state: before the round.
             means: sum_i p_i upload_i of each upload, by name.
-            now: the number of the round, and its number of clients.
+            now: the number of the round, and the number of its clients.
         """
         raise NotImplementedError
 
@@ -267,12 +267,12 @@ Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]  # (means, state,
 
 @dataclass(frozen=True)
 class ServerOptimizer(Average):
-    """w <- w + server_rate * direction, where a function computes the direction from the means and the server's state.
+    """w <- w + server_rate * direction, where the direction is a function of the means and the server's state.
 
     Args:
         direction: (means of the uploads, state, round) -> the direction, and the moments after the round.
-        moments: names of the entries of the state, which have the parameters' shapes; 0 at first. Clients do not get
-            it.
+        moments: names of the entries of the state that hold moments, in the parameters' shapes, 0 at first. Clients do
+            not get them.
     """
 
     _: KW_ONLY
@@ -304,24 +304,25 @@ class Method:
 
     Args:
         name: as on the command line.
-        objective: what clients descend.
-        gradient: how a client takes a gradient.
-        local: a client's part beside its steps.
+        objective: the loss that clients descend.
+        gradient: how a client computes a gradient.
+        local: a client's computations around its steps.
         server: the server's step on the clients' updates.
-        weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
-        weighting_of: another weighting for single uploads, by name.
-        draws: how many uniform numbers a step gets.
-        needs: requirements among "classes" (integer labels), "split" (a model with a head of its own) and "sgd" (local
-            steps whose displacement is a sum of gradients).
-        further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
-        further_gradient: their gradient rule; None: `gradient`.
-        in_turn: whether the clients of a round train one after the other, each from the model that the server has made
-            after the client before; otherwise all train from the model at the beginning of the round.
-        personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
-            rather than the server's.
-        personal_outputs: (model, the server's parameters, a client's state, inputs) -> outputs, the predictions of a
-            client that has a state, in evaluations beside the server's model.
-        options: the options of the method, defaults included; `ntkfl.training.methods.build` fills them in.
+        weighting: the weights p_i of the server's means: n_i / sum n_j over the cohort, or 1 / |S|.
+        weighting_of: other weightings, by the name of an upload.
+        draws: number of uniform numbers for each step.
+        needs: requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps whose
+            displacement is a sum of gradients).
+        further_steps: further objectives, which depend on the broadcast; on each of them the optimizer takes a further
+            step for every batch.
+        further_gradient: the gradient rule of these objectives; None: `gradient`.
+        in_turn: whether the clients of a round train one after the other, each from the server's model after the client
+            before; otherwise all train from the model at the beginning of the round.
+        personal: whether each client is evaluated with its own model (`Federation.own_models`) and the mean is
+            reported, in place of the server's model.
+        personal_outputs: (model, the server's parameters, a client's state, inputs) -> outputs: the predictions of a
+            client with a state, which are evaluated beside the server's model.
+        options: the options of the method with their defaults; `ntkfl.training.methods.build` sets them.
     """
 
     name: str

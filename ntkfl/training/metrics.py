@@ -1,4 +1,4 @@
-"""What is measured after every round, as rows of a CSV file whose columns carry their units."""
+"""The measurements after every round, as rows of a CSV file whose headers have units."""
 
 import csv
 import hashlib
@@ -11,23 +11,23 @@ from typing import Annotated, get_type_hints
 import numpy as np
 
 NAN = float("nan")
-ROWS = "metrics"  # their digest's name in a checkpoint
+ROWS = "metrics"  # name of the rows' digest in a checkpoint
 
 
 @dataclass(frozen=True)
 class Row:
-    """One round; row 0 is the model before training. NaN: not requested, or not defined for these data.
+    """The measurements of a round; row 0 is before training. NaN: not requested, or not defined for these data.
 
     Args:
         round: rounds done.
         rate: the local learning rate of the round.
-        test_loss: loss of the global model, a test sample.
-        train_loss: loss of the global model, a training sample.
-        test_accuracy: its share of hits.
-        client_accuracy: the same on the test set, the mean over the cohort's models after local training.
-        personal_accuracy: accuracy of predictions with clients' own states (FedRoD's own heads), the mean over clients
-            that have taken part, each on test samples weighted by its own classes' shares.
-        cohort: clients that took part.
+        test_loss: mean loss of the global model on the test samples.
+        train_loss: mean loss of the global model on the training samples.
+        test_accuracy: accuracy of the global model on the test samples.
+        client_accuracy: mean test accuracy of the cohort's models after local training.
+        personal_accuracy: mean accuracy, over the clients that have taken part, of predictions with their own states
+            (as FedRoD's heads), on test samples weighted by the shares of a client's classes.
+        cohort: number of clients that took part.
         local_steps: number of steps of all clients together.
         drift: mean over the cohort of |w_i - w|^2.
         seconds: duration of the round without evaluation.
@@ -51,7 +51,7 @@ NATS, HALF_SQUARES = "nats", "half squares"
 
 
 def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
-    """A CSV file of these rows; an earlier file is replaced at once, so that the file is complete at any time.
+    """Write a CSV file of these rows; an earlier file is replaced at once, so that the file is always complete.
 
     Args:
         path: the file.
@@ -68,7 +68,7 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
 
 
 def append_row(path: Path, row: Row) -> None:
-    """One more row, in the file when this returns.
+    """Append a row; it is in the file when this returns.
 
     Args:
         path: the file.
@@ -94,7 +94,7 @@ def header(loss: str) -> list[str]:
 
 
 def read_rows(path: Path, loss: str, last: int) -> list[Row]:
-    """The rows of rounds 0..last; later ones, and a line cut off after them, are left out.
+    """The rows of rounds 0..last; later rows, and an incomplete last line, are left out.
 
     Args:
         path: the CSV file.
@@ -123,7 +123,7 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
 
 
 def rows_digest(rows: Sequence[Row]) -> str:
-    """SHA-256 of rows in the form of the file, without the seconds, in which two runs of one seed differ.
+    """SHA-256 of rows in the form of the file, without the seconds, which differ between runs of the same seed.
 
     Args:
         rows: the rows of rounds 0, 1, ...
@@ -133,7 +133,7 @@ def rows_digest(rows: Sequence[Row]) -> str:
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:
-    """Arrays by name, (rows,) each, one entry a row.
+    """An array (rows,) for each name, with an entry for each row.
 
     Args:
         rows: the rows of rounds 0, 1, ...

@@ -1,4 +1,4 @@
-"""A model as pure functions of its parameters, split into features and head."""
+"""A model as pure functions of parameters, split into features and head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ntkfl.training.checked_outputs import LOOKS_AT_NUMBERS, checked_outputs
 from ntkfl.training.tree import Params
 
 DRAWN = 2  # copies of the parameters while a model is drawn
-AT_ONCE = 2**22  # numbers of the gradients that are formed together, beside the result that they go into
+AT_ONCE = 2**22  # numbers in the gradients that are formed together, beside the result
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class Model:
         features: (params, x (b, ...)) -> z (b, k).
         head: (params, z) -> outputs (b, C), or (b,) for one output.
         head_names: the parameters that `head` uses and `features` does not.
-        remark: what reports say of it besides its name, a sentence; "" for nothing.
+        remark: a sentence that reports add to the name; "" for none.
         stacks: whether `outputs` also takes parameters with leading axes and x (..., b, d), and gives (..., b) or
-            (..., b, C). Where it does not, torch.func maps it over clients, which costs a small model more than the
-            products; default False.
+            (..., b, C). If not, torch.func maps it over clients, which for a small model costs more than the products;
+            default False.
     """
 
     name: str
@@ -54,29 +54,29 @@ class Model:
         return sum(tensor.numel() for tensor in self.initial(0).values())
 
     def checked_outputs(self, params: Params, x: Tensor) -> Tensor:
-        """f(params, x) after a trial on the first two samples: a differentiable function of each, one row a sample.
+        """f(params, x), after checks on two samples that each row is a differentiable function of its sample.
 
         Args:
             params: parameters by name.
             x: inputs, shape (b, ...).
 
         Raises:
-            ValueError: it is none, as `ntkfl.training.checked_outputs` says.
+            ValueError: a check fails, as in `ntkfl.training.checked_outputs`.
         """
         return checked_outputs(self.name, self.outputs, params, x)
 
     def gradients(self, params: Params, x: Tensor) -> Params:
         """The gradient of each output of each sample, by parameter, (b, C, *shape); C = 1 for outputs (b,).
 
-        Each sample is taken alone, so a model must treat them alike, whoever else is in the batch. What torch.func
-        cannot map over samples, as an LSTM, is differentiated one by one.
+        Gradients are computed sample by sample, so a sample's outputs must not depend on the rest of the batch. A model
+        that torch.func cannot map over samples, such as an LSTM, is differentiated one sample at a time.
 
         Args:
             params: parameters by name.
             x: inputs, shape (b, ...).
 
         Raises:
-            ValueError: the model looks at numbers, as by `if` or `item`.
+            ValueError: the model looks at numbers that it computes, as `if` or `item` do.
         """
 
         def of_sample(own: Params, row: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class Model:
         return {name: torch.stack([of[name] for of in gradients]) for name in own}
 
     def mappable(self, params: Params, x: Tensor) -> bool:
-        """Whether torch.func maps the model over clients that each have their own parameters; tried on two of them.
+        """Whether torch.func can map the model over clients with their own parameters; tried on two clients.
 
         Args:
             params: parameters of one client.
@@ -117,7 +117,7 @@ class Model:
         return True
 
     def _refuse_numbers(self, error: RuntimeError) -> None:
-        """Raise where torch.func failed because the model looks at numbers: it may then treat samples by each other."""
+        """Raise if torch.func failed because the model looks at numbers: one sample may then affect another."""
         if any(words in str(error) for words in LOOKS_AT_NUMBERS):
             raise ValueError(
                 f"{self.name} cannot be mapped over samples by torch.func: it looks at numbers that it computes (if, "
@@ -136,9 +136,10 @@ class Model:
         return {name: torch.stack(of) for name, of in zip(own, zip(*rows, strict=True), strict=True)}
 
     def jacobian(self, params: Params, x: Tensor) -> Tensor:
-        """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).
+        """The gradient of each output of each sample by all parameters, (b, C, P); C = 1 for outputs (b,).
 
-        P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
+        The P columns are in the order of the dict, each parameter flattened. Memory: the result and the gradients of a
+        few samples.
 
         Args:
             params: parameters by name.
@@ -163,12 +164,12 @@ class Model:
 def from_modules(
     name: str, make: Callable[[], tuple[nn.Module, nn.Module]], dtype: torch.dtype, device: torch.device | str
 ) -> Model:
-    """A model from two modules, body and head, as `make` builds them; drawn on the CPU, so alike on every device.
+    """A model from two modules, body and head, that `make` builds; drawn on the CPU, to be the same on every device.
 
-    Buffers are constants: at every seed those that `make` gives at seed 0.
+    Buffers are constants: at every seed they are those that `make` gives at seed 0.
 
     Raises:
-        ValueError: a module as `refuse_state` says, or a head without parameters.
+        ValueError: a module that `refuse_state` refuses, or a head without parameters.
     """
 
     def drawn(seed: int) -> tuple[nn.Module, nn.Module]:
@@ -177,7 +178,7 @@ def from_modules(
             return make()
 
     try:
-        with torch.device("meta"):  # only their structure is used: no memory, and no numbers drawn
+        with torch.device("meta"):  # only the modules' structure is used: this takes no memory and draws no numbers
             body, head = make()
     except (RuntimeError, TypeError) as error:
         if "verflow" not in str(error):
@@ -212,7 +213,7 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
     """Refuse a model that is too large to be drawn.
 
     Raises:
-        TooLittleMemory: with the number of parameters that would fit.
+        TooLittleMemory: the message gives the number of parameters that would fit.
     """
     require(
         f"the model {name}",
@@ -224,15 +225,15 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
 
 
 def free_on(device: torch.device) -> float | None:
-    """Bytes free on a device that has memory of its own; None: the device has the machine's memory."""
+    """Free bytes on a device with its own memory; None: the device uses the machine's memory."""
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def refuse_state(name: str, module: nn.Module) -> None:
-    """Refuse parts in training mode that are pure functions in eval mode only, as batch norm and dropout are.
+    """Refuse parts in training mode that are pure functions only in eval mode, as batch norm and dropout.
 
     Raises:
-        ValueError: naming the first such part.
+        ValueError: there is such a part; the message names the first.
     """
     for key, part in module.named_modules():
         does = in_training(part)
@@ -247,7 +248,7 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 
 def in_training(part: nn.Module) -> str | None:
-    """What makes this part, without those inside it, no pure function in training mode, where it is one in eval."""
+    """Why this part, apart from parts inside it, is a pure function only in eval mode; None: in both modes."""
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
         return RENEWS
     if isinstance(part, nn.modules.dropout._DropoutNd):
@@ -258,12 +259,12 @@ def in_training(part: nn.Module) -> str | None:
 
 
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
-    """(params, x) -> module(x), the parameters named PREFIX + NAME standing in for the module's own during the call.
+    """(params, x) -> module(x), with the parameters named PREFIX + NAME in place of the module's own during the call.
 
-    What `torch.func.functional_call` does, but that looks all names up in each call, which costs as much as a layer.
-    Buffers are constants, in the type of the parameters. A call that changes one is refused.
+    It does what `torch.func.functional_call` does, which looks up all names in each call, at the cost of a layer.
+    Buffers are constants, in the type of the parameters. A call that changes a buffer is refused.
     """
-    # one name, where layers share a parameter
+    # a parameter that layers share has one name
     names = {id(own): prefix + name for name, own in chain(module.named_parameters(), module.named_buffers())}
     parameters = [
         (part._parameters, key, names[id(own)])
@@ -300,7 +301,7 @@ def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor
 
 
 def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version: int) -> None:
-    """Refuse a buffer that a call has changed; in eval mode a buffer that was replaced is put back instead."""
+    """Refuse a buffer that a call has changed; a buffer that was replaced in eval mode is put back instead."""
     in_place = before._version != version
     if part.training and (in_place or (key not in part._buffers or part._buffers[key] is not before)):
         raise ValueError(f"in training mode it renews its buffer {name!r} in each call: call eval() on the module")
@@ -311,7 +312,7 @@ def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version
 
 
 def in_type_of(like: Tensor, value: Tensor) -> Tensor:
-    """A constant beside parameters: on their device, real and complex numbers with as many digits, others as is."""
+    """A constant for use with parameters: on their device, and, for real and complex numbers, of their precision."""
     if value.is_floating_point():
         return value.to(like.device, like.dtype)
     return value.to(like.device, like.dtype.to_complex() if value.is_complex() else value.dtype)

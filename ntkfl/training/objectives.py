@@ -1,4 +1,4 @@
-"""Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares, logistic."""
+"""Losses of a batch: cross-entropy, plain or with logits shifted by class counts; halved squares; logistic."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class CalibratedCrossEntropy:
-    """Cross-entropy of f_c(x) - tau n_c^(-1/4), n_c the client's samples of class c; classes it lacks are left out.
+    """Cross-entropy of f_c(x) - tau n_c^(-1/4), with n_c the client's samples of class c, over classes with n_c > 0.
 
     Source: FedLC (Zhang et al. 2022, arXiv:2209.00189), with the full softmax, as released.
     """
@@ -43,7 +43,7 @@ class CalibratedCrossEntropy:
 
 @dataclass(frozen=True)
 class BalancedCrossEntropy:
-    """Cross-entropy of f_c(x) + gamma log max(n_c, 1), n_c the client's samples of class c.
+    """Cross-entropy of f_c(x) + gamma log max(n_c, 1), with n_c the client's samples of class c.
 
     Source: balanced softmax (Ren et al. 2020, arXiv:2007.10740), as FedRoD (arXiv:2107.00778) uses it.
     """
@@ -57,7 +57,7 @@ class BalancedCrossEntropy:
 
 @dataclass(frozen=True)
 class HalfSquares:
-    """|f(x) - y|^2 / 2, summed over the batch as in FL-NTK's Algorithm 1, or its mean."""
+    """|f(x) - y|^2 / 2, summed over the batch as in FL-NTK's Algorithm 1, or averaged."""
 
     reduction: Literal["sum", "mean"] = "mean"
 
@@ -66,7 +66,7 @@ class HalfSquares:
         return batch.mean(squares) if self.reduction == "mean" else (squares * batch.real).sum()
 
     def of_rows(self, stacked: Callable[[Params, Tensor], Tensor], params: Params, batch: Batch) -> Tensor:
-        """The same of many clients, parameters and batches with a row each, (rows,).
+        """The losses of many clients, whose parameters and batches are rows, (rows,).
 
         Args:
             stacked: outputs of the model for all rows at once.
@@ -88,7 +88,7 @@ class LogisticLoss:
 
 
 def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
-    """-log softmax(outputs)_class of each row, (b,).
+    """The cross-entropy -log softmax(outputs)_class of each row, (b,).
 
     Args:
         outputs: logits, shape (b, C).
@@ -114,7 +114,7 @@ def require_cross_entropy(objective: Objective) -> None:
         objective: the loss that was chosen.
 
     Raises:
-        ValueError: naming the objective.
+        ValueError: another objective; the message names it.
     """
     if not isinstance(objective, CrossEntropy):
         raise ValueError(f"the objective is {objective}; logits are shifted in a cross-entropy only: CrossEntropy()")

@@ -1,6 +1,6 @@
-"""Local optimizers on the stacked parameters of several clients, in place; one row a client.
+"""Local optimizers on the stacked parameters of several clients, a row for each client, in place.
 
-A client whose step is padding keeps parameters, moments and counters exactly.
+If a client's step is padding, its parameters, moments and counters stay exactly the same.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ntkfl.training.tree import Params, Tree, one_a_row, zeros_like
 
 
 class Optimizer(Protocol):
-    """One step at a time on stacked parameters (clients, ...)."""
+    """An optimizer of stacked parameters (clients, ...), step by step."""
 
     def initial(self, params: Params) -> Tree:
         """The state before a client's first step, rows as in `params`.
@@ -25,7 +25,7 @@ class Optimizer(Protocol):
         """
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
-        """Change params and state in place; only the rows in `active` (clients,), all of them if it is None.
+        """Change params and state in place, in the rows where `active` (clients,) is true, or in all if it is None.
 
         Args:
             params: a row a client, shape (clients, ...).
@@ -36,7 +36,7 @@ class Optimizer(Protocol):
         """
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """a_i, (clients,): the displacement after so many steps of a constant unit gradient, over the rate.
+        """a_i, (clients,): the displacement over the rate after `steps` steps with a constant unit gradient.
 
         `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
 
@@ -51,9 +51,9 @@ class SGD(Optimizer):
     """v <- momentum v + g + weight_decay w; w <- w - rate v.
 
     Args:
-        clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
-        factors: on the rate of the first, second, ... step; the last factor serves all later steps; (): none. The count
-            of steps begins anew with the state.
+        clip: the largest Euclidean norm of a client's gradient; a longer gradient is shortened to it. None: no limit.
+        factors: factors on the rate of the first, second, ... step; the last factor serves all later steps; (): none.
+            With a new state the steps are counted anew.
         of: a factor on the steps of each named parameter; other parameters have 1.
     """
 
@@ -102,7 +102,7 @@ class SGD(Optimizer):
             _assign(state["taken"], state["taken"] + 1, active)
 
     def _size(self, value: Tensor, state: Tree, rate: float) -> Tensor | float:
-        """The size of the next step, a number or one a row of `value`."""
+        """The size of the next step: a number, or a number for each row of `value`."""
         if not self.factors:
             return rate
         factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)
@@ -153,7 +153,7 @@ class Adam(Optimizer):
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
-        """The steps themselves, (clients,): Adam's displacement has the gradient's sign and does not scale with it.
+        """The number of steps, (clients,): Adam's displacement has the gradient's sign, but not its size.
 
         Args:
             steps: numbers of steps, shape (clients,).
@@ -163,7 +163,7 @@ class Adam(Optimizer):
 
 
 def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float | None) -> Params:
-    """The gradient, clipped for each client by itself, then with weight decay."""
+    """The gradient, clipped for each client separately, with weight decay added."""
     if clip is not None:
         norms = squared_norms(gradient).sqrt()
         shrink = clip / norms.clamp(min=clip)

@@ -1,4 +1,4 @@
-"""Users' networks as models that the engine trains: a torch module, or a JAX function with its parameters."""
+"""Users' networks as models for the engine: a torch module, or a JAX function with its parameters."""
 
 import copy
 import warnings
@@ -16,7 +16,8 @@ from ntkfl.training.jax_function import Call
 from ntkfl.training.model import RANDOM, RENEWS, Model, applied, in_training, in_type_of, refuse_state
 from ntkfl.training.tree import Params
 
-# Whether it is on, and the function that switches it; the backends named for CUDA serve the processor too.
+# For each kind of attention: whether it is on, and the function that switches it. Backends named for CUDA serve the CPU
+# too.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
@@ -29,7 +30,7 @@ def from_module(module: nn.Module, name: str) -> Model:
     """A torch module in float64; it is copied, and keeps its mode (`train` or `eval`).
 
     Seed 0 gives the module's own parameters. Another seed draws them anew by `reset_parameters` of the parts, in the
-    type that the module has. Parameters with `requires_grad` False and buffers stay at every seed, and do not enter the
+    module's type. Parameters with `requires_grad` False, and buffers, are the same at every seed and do not enter the
     kernel. Outputs (b, 1) count as one output, (b,).
 
     Raises:
@@ -84,15 +85,15 @@ def from_module(module: nn.Module, name: str) -> Model:
 
     def features(params: Params, x: Tensor) -> Tensor:
         like = next(iter(params.values()))
-        with _default_dtype(like.dtype), _plain_attention():  # the type of constants that `forward` makes
-            # A copy, as an in-place ReLU on the inputs, or x -= 1, changes it.
+        with _default_dtype(like.dtype), _plain_attention():  # the default type is that of constants made in `forward`
+            # A copy, since an in-place ReLU on the inputs, or x -= 1, would change it.
             return call(params | {key: in_type_of(like, value) for key, value in frozen.items()}, x.clone())
 
     return Model(name, initial, features, _outputs, remark=_in_eval_mode(given))
 
 
 def _in_eval_mode(module: nn.Module) -> str:
-    """A sentence on the parts whose function differs between eval mode and training mode; "" where there are none."""
+    """A sentence about the parts whose function differs between eval mode and training mode; "" if there are none."""
     parts: dict[str | None, list[str]] = {RENEWS: [], RANDOM: []}
     for key, part in module.named_modules():
         parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")
@@ -103,7 +104,7 @@ def _in_eval_mode(module: nn.Module) -> str:
 
 
 def _copied(module: nn.Module) -> nn.Module:
-    """A copy of a module, which may hold tensors computed from its parameters, as the old weight_norm does."""
+    """A copy of a module, even if it holds tensors computed from its parameters, as the old weight_norm does."""
     parts = list(module.modules())
     kept = [value for part in parts for value in vars(part).values() if isinstance(value, Tensor)]
     kept += [value for part in parts for value in part._buffers.values() if value is not None]
@@ -111,10 +112,10 @@ def _copied(module: nn.Module) -> nn.Module:
 
 
 def _in_float64(module: nn.Module) -> nn.Module:
-    """The module converted, with the tensors that are attributes of its parts and neither parameters nor buffers."""
-    with warnings.catch_warnings():  # a copy of a scripted module has parameters whose absent .grad torch warns of
+    """The module in float64, with tensors converted too that are plain attributes of its parts."""
+    with warnings.catch_warnings():  # torch warns of the missing .grad in a copy of a scripted module
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-        module = module.double()  # unlike to(torch.float64), this leaves complex buffers complex
+        module = module.double()  # keeps complex buffers complex, unlike to(torch.float64)
     for part in module.modules():
         for key, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -123,7 +124,7 @@ def _in_float64(module: nn.Module) -> nn.Module:
 
 
 def _derived(part: nn.Module) -> bool:
-    """Whether a weight of this part is computed from other weights, so that `reset_parameters` does not draw it."""
+    """Whether a weight of this part is computed from other weights, and so not drawn by `reset_parameters`."""
     ends = ("_g", "_v", "_orig")  # suffixes by weight_norm, spectral_norm and pruning
     names = [key for key, _ in part._parameters.items()]
     return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)
@@ -141,7 +142,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Attention by single operations: fused attention has no forward derivative, and rounds differently."""
+    """A block with unfused attention: fused attention has no forward derivative, and rounds differently."""
     before = [enabled() for enabled, _ in FUSED]
     for _, enable in FUSED:
         enable(False)
@@ -153,10 +154,10 @@ def _plain_attention() -> Iterator[None]:
 
 
 def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> Model:
-    """A JAX function apply(params, x), its parameters in float64; JAX computes it, on the processor.
+    """A JAX function apply(params, x), with parameters in float64; JAX computes it, on the CPU.
 
-    Seed 0 gives these parameters, and there are no others. They are named by their paths in the pytree, "layers.0.w".
-    Outputs (b, 1) count as one output, (b,).
+    Seed 0 gives these parameters; other seeds are refused unless `params` is a function. Parameters are named by their
+    paths in the pytree, such as "layers.0.w". Outputs (b, 1) count as one output, (b,).
 
     `apply` is pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C). `params` is a pytree of arrays of
     real numbers, or a function from a seed to one.
@@ -192,12 +193,12 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
 
 
 def _outputs(_: Params, z: Tensor) -> Tensor:
-    """Outputs as labels have them: no axis for one."""
+    """Outputs in the form of labels: a single output has no axis."""
     return z.squeeze(1) if isinstance(z, Tensor) and z.ndim == 2 and z.shape[1] == 1 else z
 
 
 def _named(params: Any, name: str) -> tuple[list[str], list[np.ndarray], Any]:
-    """The names and values of a pytree's arrays, and its structure."""
+    """The names and values of a pytree's arrays, and the pytree's structure."""
     paths, structure = jax.tree_util.tree_flatten_with_path(params)
     if not paths:
         raise ValueError(f"the parameters of {name} are {params!r:.60}; they must be a pytree with at least one array")

@@ -1,4 +1,4 @@
-"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors, outcome.txt; of one run."""
+"""The folder of a single run: config.toml, metrics.csv, checkpoint.safetensors, outcome.txt."""
 
 import fcntl
 import json
@@ -10,22 +10,22 @@ from typing import Any
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
-OUTCOME, TRAINED = "outcome.txt", "trained"  # whether it was, in a line, when its last round is done
+OUTCOME, TRAINED = "outcome.txt", "trained"  # a line, after the last round, that says whether the run was trained
 MAY_CHANGE = "rounds"
 
 
 class RunFolder:
-    """Where a run is kept: `metrics`, the table of the rounds; `checkpoint`, the state after the last one kept."""
+    """The folder of a run: `metrics`, the table of the rounds; `checkpoint`, the state after the last stored round."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.metrics, self.checkpoint = path, path / METRICS, path / CHECKPOINT
-        self._seen = self._stamp()  # which checkpoint was there
+        self._seen = self._stamp()  # stamp of the checkpoint at the start
 
     def load(self) -> Checkpoint:
-        """The run that is here.
+        """The checkpoint of the run in the folder.
 
         Raises:
-            FileNotFoundError: none. ValueError: a damaged or foreign checkpoint.
+            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint.
         """
         if not self.checkpoint.is_file():
             raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")
@@ -38,7 +38,7 @@ class RunFolder:
             config: keys of a run.
 
         Raises:
-            FileExistsError: it holds a run already, or a file of a name that a run needs. ValueError: a damaged run.
+            FileExistsError: the folder holds a run, or a file with a name that a run needs. ValueError: a damaged run.
         """
         if self.checkpoint.is_file():
             there = self.load()
@@ -57,10 +57,10 @@ class RunFolder:
                 raise FileExistsError(f"{self.path / name} stands already, and belongs to no run; name another folder")
 
     def lock(self) -> int:
-        """Make the folder and keep other processes out of it until the descriptor returned is closed, or this one dies.
+        """Make the folder, and lock it until the returned descriptor is closed or this process ends.
 
         Raises:
-            BlockingIOError: another run is under way in it, or has been since this object was made.
+            BlockingIOError: another process trains in the folder, or has trained there since this object was made.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class RunFolder:
         return descriptor
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """What changes whenever a checkpoint is written."""
+        """A stamp that changes whenever a checkpoint is written."""
         if not self.checkpoint.is_file():
             return None
         status = self.checkpoint.stat()
@@ -107,7 +107,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
 
 
 def as_toml(config: Mapping[str, Any]) -> str:
-    """The configuration as TOML; entries that are None are left out, since TOML has no word for it.
+    """The configuration as TOML; entries that are None are left out, since TOML has no None.
 
     Args:
         config: keys of a run.
@@ -121,5 +121,5 @@ def as_toml(config: Mapping[str, Any]) -> str:
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     there = {key: value for key, value in table.items() if value is not None}
-    # JSON of a scalar or a list is TOML
+    # JSON of a scalar or of a list is valid TOML
     return [f"{key} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}" for key, value in there.items()]

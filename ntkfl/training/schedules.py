@@ -26,7 +26,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """A straight line from high to low, both included, that begins anew after each `period` rounds."""
+    """A straight line from high to low, both included, that repeats after `period` rounds."""
 
     high: float = 1e-2
     low: float = 5e-5
@@ -58,10 +58,10 @@ class ReleasedCycle(Cyclic):
 
 @dataclass(frozen=True)
 class Switched:
-    """One schedule in the rounds before `start`; from then on another one, which counts its rounds from there.
+    """One schedule before round `start`, then another schedule, which counts its rounds from there.
 
-    IMA's alternatives (its Table III) are a constant 5e-5 and `Cyclic()` as the latter; `local_plan.FewerEpochs`
-    decays the work in place of the rate.
+    For IMA (its Table III) the second schedule is a constant 5e-5 or `Cyclic()`; `local_plan.FewerEpochs` lets the work
+    fall in place of the rate.
     """
 
     before: Schedule

@@ -1,4 +1,4 @@
-"""Gradients at a point perturbed towards higher loss: SAM, and ASAM, whose perturbation scales with the weights."""
+"""Gradients at a point perturbed towards higher loss: SAM, and ASAM, which scales the perturbation by the weights."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,17 @@ from ntkfl.ranges import require_number
 from ntkfl.training.method import Loss, moved, plain_gradient
 from ntkfl.training.tree import Params, leaves, tree_map
 
-SMALLEST_NORM = 1e-16  # below it the perturbation shrinks with the gradient, to 0 at 0
+SMALLEST_NORM = 1e-16  # for a smaller gradient norm the perturbation shrinks with the gradient, to 0 at 0
 
 
 @dataclass(frozen=True)
 class SharpnessAware:
-    """The gradient at w + e, where e = rho T^2 g / |T g|, g the gradient at w and the norm over all parameters.
+    """The gradient at w + e, e = rho T^2 g / |T g|, with the gradient g at w and the norm over all parameters.
 
-    T is 1 (SAM) or, where `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum
-    come after it, in the step from w. Zero gradients give e = 0. The value returned is the loss at w. `uncleared`: the
-    gradient at w is added to that at w + e, as by a code that does not clear it between the two passes.
+    T is 1 (SAM) or, if `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum are
+    applied afterwards, in the step from w. A zero gradient gives e = 0. The value returned is the loss at w.
+    `uncleared`: the gradient at w is added to the gradient at w + e, as in code that does not clear it between the two
+    passes.
 
     Raises:
         ValueError: a negative rho, or a negative eta.

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Tree = dict[str, Any]  # values are tensors or again such dicts; keys contain no "/"
+Tree = dict[str, Any]  # values are tensors or such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 
 
 def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
-    """A tree of the results of a function of tensors.
+    """The tree of function(tensor, ...) for the tensors of a tree, or the matching tensors of several trees.
 
     Args:
         function: (one tensor of each tree) -> tensor.
@@ -37,17 +37,17 @@ def row_of(tree: Tree, row: int) -> Tree:
 
 
 def stacked(trees: Sequence[Tree]) -> Tree:
-    """Trees of one shape as one tree, a row each: `row_of` gives them back."""
+    """Trees of the same shape as one tree with a row for each; `row_of` gives a tree back."""
     return tree_map(lambda *rows: torch.stack(rows), *trees)
 
 
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:
-    """One value a row, (rows,), shaped so that it broadcasts over the rows of `like`."""
+    """Values (rows,), shaped so that they broadcast over the rows of `like`."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))
 
 
 def flatten(tree: Tree, prefix: str = "") -> dict[str, Tensor]:
-    """The tensors by their paths, "server/model/head.weight"; an empty dict leaves no trace."""
+    """The tensors by their paths, such as "server/model/head.weight"; empty dicts are lost."""
     flat: dict[str, Tensor] = {}
     for key, value in tree.items():
         path = f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""Networks as federations of the engine that trains as Algorithm 1 does: FL-NTK's wide network, and any other."""
+"""Federations of the engine that train as Algorithm 1 does: of FL-NTK's wide network, and of any other network."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params
 
 MOVED = "moved"
-AT_ONCE = 2**28  # numbers in the stacked parameters of the clients that are trained together: 2 GiB
+AT_ONCE = 2**28  # numbers in the stacked parameters of clients that are trained together: 2 GiB
 
 
 def wide_federation(
@@ -60,9 +60,9 @@ def network_federation(
 ) -> Federation:
     """Rounds of `setup.local_steps` full-batch steps on any network, in float64.
 
-    The default method is Algorithm 1 of FL-NTK. Another method has its own server, so that `setup.eta_global` is not
-    used; its objective is one for real labels, such as Algorithm 1's `HalfSquares("sum")`. An optimizer begins anew in
-    each round.
+    The default method is Algorithm 1 of FL-NTK. Another method has its own server, and does not use `setup.eta_global`;
+    its objective must be for real labels, such as Algorithm 1's `HalfSquares("sum")`. An optimizer begins anew in each
+    round.
     """
     return Federation(
         network,
@@ -77,10 +77,10 @@ def network_federation(
 
 
 def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, linearised: bool = False) -> Model:
-    """f(x) = signs . relu((U + D) x) / sqrt(m) with U and the signs fixed; D, (m, d) float64, is trained from 0.
+    """f(x) = signs . relu((U + D) x) / sqrt(m) with fixed U and signs; D, (m, d) float64, is trained from 0.
 
-    The gradient in D is that in the hidden weights, with the indicator of w.x >= 0. But U + D would be rounded to the
-    size of U after every step, and D, of order m^(-1/2), is what statements about movements measure.
+    The gradient by D is that by the hidden weights, with the indicator of w.x >= 0. Training U + D itself would round
+    it to the digits of U after every step, and statements about movements measure D, of order m^(-1/2).
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
     """
@@ -103,7 +103,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
 
 
 def displaced_networks(weights: Sequence[Weights]) -> Model:
-    """`displaced_network` of each of these weights, of one width, side by side: an output each, as `side_by_side`."""
+    """`displaced_network` of each of these weights, all of the same width, as one model with an output for each."""
     start = torch.as_tensor(np.array([own.hidden for own in weights]))
     scale = torch.as_tensor(np.array([own.signs / np.sqrt(len(own.signs)) for own in weights]))
     return Model(
@@ -115,6 +115,6 @@ def displaced_networks(weights: Sequence[Weights]) -> Model:
 
 
 def networks(weights: Weights, params: Params) -> list[TwoLayer]:
-    """The networks of stacked parameters (rows, m, d) that started from these weights: f(x) = v . relu(u x)."""
+    """The networks f(x) = v . relu(u x) of stacked parameters (rows, m, d) that started from these weights."""
     readout = weights.signs / np.sqrt(len(weights.signs))
     return [TwoLayer(weights.hidden + row, readout) for row in params[MOVED].cpu().numpy()]

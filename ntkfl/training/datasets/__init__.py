@@ -1,4 +1,4 @@
-"""Data by name, one file a format: a module with DATA, which maps names to readers (path, size) -> `Samples`."""
+"""Data by name, a file for each format: a module with DATA, which maps names to readers (path, size) -> `Samples`."""
 
 from ntkfl.training.datasets.catalogue import catalogue
 from ntkfl.training.datasets.loading import load

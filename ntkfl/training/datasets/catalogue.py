@@ -19,7 +19,7 @@ def catalogue() -> dict[str, Reader]:
 
 
 def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
-    """The samples that "NAME:SIZE+domains" or a file's path names, the size, and whether images are to be in domains.
+    """The samples of "NAME:SIZE+domains" or of a file, the size, and whether images are to be put in domains.
 
     `target` as in `tables.table`.
 

@@ -23,9 +23,9 @@ DOMAINS = {
 
 
 def deal(count: int, seed: int, part: int) -> np.ndarray:
-    """The domain of each of `count` samples, at random, as many of each as possible; part 0 trains, part 1 tests.
+    """The domain of each of `count` samples, at random, with equal numbers as far as possible.
 
-    Each part has a stream of random numbers of its own: 0 trains, 1 tests.
+    Part 0, for training, and part 1, for tests, have separate streams of random numbers.
     """
     return generator(seed, STREAM + part).permutation(np.arange(count) % len(DOMAINS))
 
@@ -58,6 +58,6 @@ def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int
     owner = np.empty(len(y), int)
     for number in range(len(DOMAINS)):
         rows, its = np.flatnonzero(domain == number), np.arange(number, clients, len(DOMAINS))
-        # a seed of its own for each domain: at the same one, clients of different domains would get alike classes
+        # a seed for each domain: with the same seed, clients of different domains would get similar classes
         owner[rows] = its[assign_owners(kind, y[rows], len(its), len(DOMAINS) * seed + number)]
     return owner

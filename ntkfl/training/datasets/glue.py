@@ -32,7 +32,7 @@ class WordPiece:
         """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; the longer text is cut at its end."""
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
-            max(reversed(parts), key=len).pop()  # if both are equally long, of the second
+            max(reversed(parts), key=len).pop()  # at equal length, from the second
         result = [self.number[CLASS]]
         for part in parts:
             result += [*part, self.number[SEPARATOR]]
@@ -43,7 +43,7 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The longest known prefix, then that of the rest, and so on; where there is none, the word is unknown."""
+        """The longest known prefix, then that of the rest, and so on; a word without one is unknown."""
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
             return unknown
@@ -120,12 +120,12 @@ TASKS = {
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
     """train.tsv, and dev.tsv as the test set (the labels of the published test sets are secret).
 
-    A vocab.txt in the folder is the vocabulary, else that of the packaged MiniLM. `size` is the most tokens of a
+    The vocabulary is a vocab.txt in the folder, or else that of the packaged MiniLM. `size` is the most tokens of a
     sample, 128 by default.
 
     Raises:
         FileNotFoundError: no path, a file or the vocabulary is missing.
-        ValueError: a line with too few columns, or a label that is not of the task; with file and line.
+        ValueError: a line with too few columns, or a label that is not of the task; the message has file and line.
     """
     from ntkfl.training.models.encoder import packaged_folder  # here because only text needs it
 

@@ -23,9 +23,9 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.tree import one_a_row
 
 TEST, SHARE = 5, 6  # streams of the seed: for the draw of test samples, and for the samples that a client trains on
-POOLED_TEST = 5  # where no test set is published, one sample in five is for the test
+POOLED_TEST = 5  # if no test set is published, one sample in five is for the test
 CLIENTS = 10
-VERY_DIFFERENT = 1000  # ratio of the features' standard deviations that is warned of
+VERY_DIFFERENT = 1000  # ratio of the features' standard deviations from which a warning is given
 Target = Literal["classes", "real", "sign", "one-hot"]
 
 
@@ -47,15 +47,15 @@ def load(
 
     Args:
         spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to so
-            many tokens; "NAME+domains" for images of which a quarter each is plain, turned, inverted and blurred; or
-            the path of a .npz or .csv file.
-        clients: how many; 10 by default, or those of the file.
+            many tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted and
+            a quarter blurred; or the path of a .npz or .csv file.
+        clients: number of clients; default 10, or as many as the file has.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
             domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
             "given" where the file has owners, else "iid".
         seed: the seed of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw
             of 50; default 0.
-        path: the user's files, where the data do not come with a package; default none.
+        path: the user's files, if the data do not come with a package; default none.
         samples: training samples; default all.
         test: test samples; default: all of the published test set; without one a fifth of all samples, or fewer, so
             that every owner in a file keeps one for training.
@@ -63,7 +63,7 @@ def load(
             the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
             are not 0..C-1, +-1 or one-hot must be said to be classes or real.
         unit: divide every input by its norm, as FL-NTK supposes.
-        train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code);
+        train_share: share of its samples that each client keeps, at random, at least one (.7 in FedGuCci's code);
             default 1.
         dtype: dtype of inputs and real labels, default float64; tokens are integers.
 
@@ -89,7 +89,7 @@ def load(
     if unit:
         inputs = [_unit(spec, part) for part in inputs]
     given = None if read_samples.owner is None else (read_samples.owner[rows], int(read_samples.owner.max()) + 1)
-    # one-hot, because whole numbers of more than a hundred values count as real labels there
+    # one-hot, because more than a hundred whole numbers would count as real labels there
     marked = y if read_samples.classes is None else np.eye(read_samples.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, clients, seed)
     kept = _kept(owner, train_share, seed)
@@ -130,7 +130,7 @@ def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor
 def _drawn(
     name: str, samples_read: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which training samples are taken, and which test samples, of the published test set or of the same pool."""
+    """The training samples and the test samples that are taken; tests come from the published set or the same pool."""
     if samples is not None:
         require_size("samples", samples, least=1)
     if test is not None:
@@ -153,7 +153,7 @@ def _drawn(
 
 
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Take the last fifth of the samples for the test, but never the first sample of an owner."""
+    """Take the last fifth of the samples for the test, except the first sample of each owner."""
     spare = np.ones(len(order), dtype=bool)
     spare[np.unique(owner[order], return_index=True)[1]] = False
     wanted = len(order) // POOLED_TEST
@@ -216,7 +216,7 @@ def _owners(
     clients: int | None,
     seed: int,
 ) -> tuple[np.ndarray, int]:
-    """The client of each sample, and how many there are; `given`: the same in the data's file."""
+    """The client of each sample, and the number of clients; `given`: the owners in the data's file."""
     if given is not None and partition in (None, "given"):
         owner, count = given
         if missing := sorted(set(range(count)) - set(owner.tolist())):
@@ -234,7 +234,7 @@ def _owners(
 
 
 def _kept(owner: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The samples that clients train on, ascending: this share of each client's samples, rounded up."""
+    """The samples that clients train on, ascending: `share` of each client's samples, rounded up."""
     require_number("train_share", share, "lie in (0, 1]")
     order = generator(seed, SHARE).permutation(len(owner))
     kept = [own[: math.ceil(share * len(own))] for c in np.unique(owner) for own in [order[owner[order] == c]]]

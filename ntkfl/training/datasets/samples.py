@@ -10,13 +10,13 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class OnDemand:
-    """Inputs that are made, one by one, when their rows are taken."""
+    """Inputs that are computed one by one, when their rows are taken."""
 
-    count: int  # how many there are
-    # shape, dtype: those of one sample
+    count: int  # number of inputs
+    # shape, dtype: of one sample
     shape: tuple[int, ...]
     dtype: Any
-    one: Callable[[int], Any]  # its number -> the input
+    one: Callable[[int], Any]  # number of an input -> the input
 
     def __len__(self) -> int:
         return self.count
@@ -29,12 +29,12 @@ class OnDemand:
         return rows
 
 
-Rows = np.ndarray | OnDemand  # inputs need not all be in memory
+Rows = np.ndarray | OnDemand  # the inputs need not be in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs with labels and, where one is published, the test set."""
+    """Inputs with labels, and the test set if one is published."""
 
     # the kind of inputs: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0, or "rows"
     # of real numbers (n, d)
@@ -46,16 +46,16 @@ class Samples:
     x_test: Rows | None = None
     y_test: np.ndarray | None = None
     classes: int | None = None  # C; None for real labels
-    owner: np.ndarray | None = None  # the client of each sample, where the data say so
+    owner: np.ndarray | None = None  # the client of each sample, if the data have clients
     peak: float = 255.0  # the largest value a pixel can have
     signed: bool = False  # whether pixels are scaled to [-1, 1] and not to [0, 1]
 
 
-Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the given size) -> samples; each may be None
+Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the given size) -> samples; both may be None
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The user's folder, or the folder `inner` in it, that has all these files.
+    """The user's folder, or the folder `inner` in it, whichever has all these files.
 
     Raises:
         FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.
@@ -70,7 +70,7 @@ def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], 
 
 
 def check_labels(where: Path, labels: np.ndarray, classes: int) -> None:
-    """Refuse labels that are no classes.
+    """Refuse labels that are not classes.
 
     Raises:
         ValueError: a label of `classes` or more.

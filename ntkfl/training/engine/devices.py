@@ -1,4 +1,4 @@
-"""Devices of the training engine: the user names a device, and a device that is missing is refused."""
+"""Devices of the training engine: the user names a device, and a missing device is refused."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def torch_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What reports call it: "cpu", or "cuda:0" with the model of the card."""
+    """The device's name in reports: "cpu", or "cuda:0" with the model of the card."""
     if device.type != "cuda":
         return device.type
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -41,6 +41,6 @@ def device_name(device: torch.device) -> str:
 
 
 def provenance_on(device: torch.device, **seeds: Any) -> dict[str, Any]:
-    """Versions, dtype, device and seeds of a float64 computation by the training engine there."""
+    """Versions, dtype, device and seeds of a float64 computation by the training engine on this device."""
     made = provenance(**seeds)
     return made | {"versions": made["versions"] | {"torch": torch.__version__}, "device": device_name(device)}

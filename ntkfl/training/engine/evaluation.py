@@ -1,4 +1,4 @@
-"""How good a model is on given samples: mean loss, and accuracy where the labels are classes."""
+"""A model's mean loss on given samples, and its accuracy if the labels are classes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ AT_ONCE = 1000  # samples
 
 
 class Score(NamedTuple):
-    """Mean loss a sample (cross-entropy in nats for classes, halved squares for real labels), and share of hits.
+    """Mean loss of a sample (cross-entropy in nats for classes, halved squares for real labels), and accuracy.
 
     The accuracy of real labels is NaN unless they are classes in disguise, all ±1 or all one-hot.
     """
@@ -41,7 +41,7 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
 
 
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The test whether outputs name the right class, for labels of this kind; None where the labels are no classes."""
+    """The test whether outputs name the right class, for labels of this kind; None if the labels are not classes."""
     if not y.is_floating_point():
         return lambda outputs, labels: outputs.argmax(1) == labels
     if y.ndim == 1:

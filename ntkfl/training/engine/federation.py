@@ -21,11 +21,11 @@ from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, row_of, tree_map, unflatten
 
-ON_A_DEVICE = 2**30  # bytes of all clients of a group, anywhere but on a CPU
+ON_A_DEVICE = 2**30  # bytes of all clients of a group on a device other than a CPU
 
 
 class Limits(NamedTuple):
-    """Where training clients together is faster on a CPU than a loop over them."""
+    """Limits within which training clients together is faster on a CPU than a loop over them."""
 
     group: int  # bytes of all clients of a group, which stay in a processor's last cache
     client: int  # bytes of one client's step
@@ -38,12 +38,12 @@ MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 4), Limits(2**26, 2**23, 2)
 def clients_at_once(
     params: Params, shape: tuple[int, ...], batch: int, device: torch.device, clients: int, products: bool = False
 ) -> int:
-    """How many of so many clients are trained together: groups of one size, or one by one where that is faster.
+    """The number of clients that are trained together: groups of equal size, or one by one if that is faster.
 
-    Mapping saves what each client's step costs before it computes, and takes parameters and activations of all clients
-    through memory side by side. On a CPU the clients of a model that convolves are trained one by one: vmap turns their
-    convolutions into grouped ones. Processor time of a round of 4 steps in ms, one thread, float32, best of three, on a
-    loaded machine:
+    Mapping saves the overhead of each client's step, but moves parameters and activations of all clients through memory
+    together. On a CPU the clients of a convolutional model are trained one by one, since vmap turns their convolutions
+    into grouped ones. Processor time of a round of 4 steps in ms, one thread, float32, best of three, on a loaded
+    machine:
 
         clients together                        MB of one     1     2     4     8    10    16    50
         mlp:16, d=32, 10 clients, b=32                .01    31    36    24    16     9
@@ -55,15 +55,15 @@ def clients_at_once(
         mlp:512, d=784, 10 clients, b=32              1.8    96   139   126   111   102
         mlp:512, d=784, 50 clients, b=32              1.8   426   657   572   535         533   680
 
-    More threads, and the count for other devices, have not been measured. `products` says that products of all clients
-    at once take the place of vmap: they cost less.
+    More threads, and the count for other devices, have not been measured. `products`: products of all clients at once,
+    which cost less, take the place of vmap.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     on_cpu = device.type == "cpu"
     if convolves and on_cpu:
         return 1
     features = math.prod(shape)
-    # A weight (out, in) makes `out` numbers of a sample; a convolution at most that many for each pixel of the input.
+    # A weight (out, in) gives `out` numbers for a sample, a convolution at most `out` for each pixel of the input.
     pixels = math.prod(shape[1:]) if convolves else 1
     made = sum(value.shape[0] * (pixels if value.ndim == 4 else 1) for value in params.values() if value.ndim)
     numbers = sum(value.numel() for value in params.values()) + batch * (features + made)
@@ -80,10 +80,10 @@ WHOLE = LocalWork(batch_size=None, steps=1)
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Between two rounds: how many are done, the server's state, and one row a client of what clients keep.
+    """The state between two rounds: the number of rounds done, the server's state, and a row of each client's state.
 
     Args:
-        clients: trees with a leading axis of all clients, on the CPU; {} where nothing is kept. Rows of clients that
+        clients: trees with a leading axis of all clients, on the CPU; {} if clients keep nothing. Rows of clients that
             have not taken part are zero and unused.
         seen: whether each client has been drawn before, (clients,).
     """
@@ -95,27 +95,27 @@ class State:
 
     @property
     def model(self) -> Params:
-        """The global model: what is broadcast and evaluated."""
+        """The global model, which is broadcast and evaluated."""
         return self.server["model"]
 
 
 @dataclass(frozen=True, eq=False)
 class RoundResult:
-    """A round's state and what was seen on the way."""
+    """The state after a round, and the records of the round."""
 
     state: State
     cohort: list[int]  # the clients that took part
     steps: np.ndarray  # local steps they took
-    squared_drift: np.ndarray  # |Delta_i|^2 of each
-    # their models at the end of local training, rows as in the cohort; None unless the caller wants them
+    squared_drift: np.ndarray  # |Delta_i|^2 of each client
+    # the clients' models after local training, rows as in the cohort; None unless the caller asks
     ends: Params | None = None
-    seen: Sequence[Tree] = ()  # where `Federation.watch` says so, what was recorded of each, a row a step
-    move: Params | None = None  # then the mean Delta_i, as the server weights it (where clients train in turn, the sum)
+    seen: Sequence[Tree] = ()  # with `Federation.watch`, each client's records, a row for each step
+    move: Params | None = None  # with `watch`, the server's weighted mean of Delta_i; the sum if clients train in turn
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Everything that a run consists of but its state; a round is a pure function of the state.
+    """All parts of a run except its state; a round is a pure function of the state.
 
     Args:
         model: the model that is trained.
@@ -123,19 +123,19 @@ class Federation:
         optimizer: the optimizer of the clients' steps.
         schedule: the schedule of the step sizes.
         work: the clients' local steps.
-        data: on the device and, except for classes, in the dtype of the training.
+        data: the data, on the device and, except for classes, in the dtype of the training.
         participation: share of the clients in each round.
         seed: the seed of cohorts, batch orders and draws.
-        at_once: clients trained together (vmap); 1 is a loop. The result depends on it by rounding alone. None: as many
-            as `clients_at_once` says.
+        at_once: clients trained together (vmap); 1 is a loop. Only rounding depends on it. None: `clients_at_once`
+            decides.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
-        watch: (parameters, batch) of one client -> what is recorded after each of its steps, in `RoundResult.seen`; it
-            must not change them. None: nothing is recorded.
+        watch: (parameters, batch) of one client -> the record of each of its steps, kept in `RoundResult.seen`; it must
+            not change its arguments. None: nothing is recorded.
 
     Raises:
-        ValueError: data, model or optimizer lack what the method needs: classes, a model with a head of its own, sgd.
-            Steps of another number of clients; factors of steps with keep_optimizer; rates of parameters where
-            gradients are read off displacements.
+        ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Steps for
+            another number of clients; factors of steps with keep_optimizer; factors of parameters if gradients are read
+            off displacements.
     """
 
     model: Model
@@ -181,7 +181,7 @@ class Federation:
         return self.data.class_counts()
 
     def start(self, params: Params | None = None) -> State:
-        """The state before the first round, from these parameters or the model's own at the seed.
+        """The state before the first round, from these parameters, or from the model's own at the seed.
 
         Args:
             params: by name; default: the model's own at the seed.
@@ -211,7 +211,7 @@ class Federation:
 
         Args:
             state: before the round.
-            keep_ends: whether the clients' own models are kept, default no.
+            keep_ends: whether the clients' own models are in the result, default no.
 
         Raises:
             FloatingPointError: the model is no longer finite; the message names the round.
@@ -252,7 +252,7 @@ class Federation:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
             for name, value in server["model"].items():
-                # A sum is one pass and needs no memory; of finite numbers it may still overflow.
+                # A sum takes one pass and no memory; a sum of finite numbers may still overflow.
                 if not value.sum().isfinite() and not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "
@@ -263,21 +263,21 @@ class Federation:
         return RoundResult(after, clients, np.array(steps), np.array(drift), together, seen_of, move)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
-        """Who trains at the same time.
+        """The groups of clients that train at the same time.
 
         Raises:
-            ValueError: nobody has a sample.
+            ValueError: no client of the cohort has a sample.
         """
         if not any(len(self._members[client]) for client in clients):
             raise ValueError("no client of the cohort has a sample; a round needs one")
         return [[client] for client in clients] if self.method.in_turn else [clients]
 
     def together(self, params: Params, clients: int) -> int:
-        """How many of so many clients with such parameters are trained together.
+        """The number of clients, of so many with these parameters, that are trained together.
 
         Args:
             params: parameters by name.
-            clients: that train at the same time.
+            clients: number of clients that train at the same time.
         """
         if self.at_once is not None:
             return min(self.at_once, clients)
@@ -287,7 +287,7 @@ class Federation:
         return clients_at_once(params, shape, batch, self.data.x.device, clients, products)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
-        """The model of each of these clients, rows as in `clients`: the broadcast one, or the client's own.
+        """The model of each of these clients, rows as in `clients`: the broadcast model, or the client's own.
 
         Args:
             state: after some round, as `start` or `round` gives it.
@@ -303,11 +303,11 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        total = sizes.sum() or 1.0  # a client without samples, alone in its turn, has not moved
+        total = sizes.sum() or 1.0  # a client without samples in a turn of its own has not moved
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
-        """The states of these clients, a first state for those drawn for the first time; rows as in group."""
+        """The states of these clients, rows as in `group`; clients drawn for the first time get a first state."""
         fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
         if self.keep_optimizer:
             fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))
@@ -326,7 +326,7 @@ class Federation:
 
 
 def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
-    """total + sum of shares times rows, client by client, so that the grouping of clients does not show."""
+    """total + sum of shares times rows, client by client, so that the grouping of clients does not matter."""
     if isinstance(upload, Tensor):
         result = torch.zeros_like(upload[0]) if total is None else total
         for row, share in zip(upload, shares.tolist(), strict=False):
@@ -336,7 +336,7 @@ def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
 
 
 def _scattered(store: Tree, rows: Tree, group: list[int], population: int) -> Tree:
-    """The store with these clients' rows in it, changed in place."""
+    """The store with these clients' rows, changed in place."""
     flat = flatten(store)
     for path, value in flatten(rows).items():
         if path not in flat:

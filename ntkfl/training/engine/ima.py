@@ -16,15 +16,15 @@ Order = Literal["after_server_step", "before_server_step"]
 def averaged(
     method: Method, window: int, start: int, order: Order = "after_server_step", restart: bool = False
 ) -> Method:
-    """The method whose model, once `start` rounds are done, is the mean of the last `window` that its server computed.
+    """The method whose model, after `start` rounds, is the mean of the last `window` models that its server computed.
 
-    That mean is broadcast and evaluated, and the next differences and server steps start from it. The schedule that
-    belongs to it is `schedules.MildExploration`.
+    That mean is broadcast and evaluated, and the next differences and server steps start from it. Its schedule is
+    `schedules.MildExploration`.
 
     `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order "printed"
-    the mean is over the results of the server's rule; as released for adaptive servers, the server's rule steps towards
-    the mean of the clients' models. `restart` sets the server's state beside the model, such as an adaptive rule's
-    moments, to zero at the start.
+    the mean is over the results of the server's rule; with the order of the released code for adaptive servers, the
+    server's rule steps towards the mean of the clients' models. `restart` sets the server's state beside the model,
+    such as an adaptive rule's moments, to zero at the start.
 
     Raises:
         ValueError: a window or a start out of range.
@@ -50,7 +50,7 @@ def averaged(
 
 @dataclass(frozen=True)
 class MovingAverage(ServerRule):
-    """State: "model", as it is sent; "rule", the state of the inner rule; "window", models, newest first."""
+    """The state has "model", which is sent; "rule", the state of the inner rule; "window", models, newest first."""
 
     inner: ServerRule
     window: int

@@ -1,4 +1,4 @@
-"""A method's round in the kernel regime: the linear map that its module brings, or that of the engine's round."""
+"""A method's round in the kernel regime: the linear map of its module, or the derivative of the engine's round."""
 
 import math
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ from ntkfl.training.tree import flatten, unflatten
 
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
-LINEAR = 1e-10  # a round that differs from its linear map by more, relative to its size, is not linear
+LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
 SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
 
 
 def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> LinearRound:
-    """One round of a method on full batches of all clients and the sum of squares, as an exact linear map.
+    """A round of a method, on full batches of all clients and the sum of squares, as an exact linear map.
 
-    A method's module may bring it, as `linear(method, blocks) -> LinearRound`, or say in NOT_LINEAR why there is none.
-    For any other method the engine's round is differentiated.
+    A method's module may define the map, as `linear(method, blocks) -> LinearRound`, or say in NOT_LINEAR why there is
+    none. For any other method the engine's round is differentiated.
 
-    With a momentum, which begins anew in every round, the engine's round is differentiated.
+    With a momentum, which begins anew in every round, the engine's round is differentiated too.
 
     Raises:
         ValueError: as `ntkfl.training.methods.build`; a momentum outside [0, 1); the method has no linear map, and why.
@@ -52,16 +52,16 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
 
 
 def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> LinearRound:
-    """The linear map of the engine's round, found by running it from every unit vector of its state at once.
+    """The linear map of the engine's round, by a run from all unit vectors of the state at once.
 
     The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
-    by an output is the unit vector of that sample. One output for each unit vector of the state and of the labels gives
-    all columns in one round. The columns keep their digits if H is nearly singular, since H is neither decomposed nor
-    inverted. Two more rounds, from random states of an ordinary linear model whose Gram matrix is H, show whether the
-    method is linear and depends on the weights only through outputs and gradients.
+    of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
+    labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
+    neither decomposed nor inverted. Two more rounds, from random states of an ordinary linear model with the Gram
+    matrix H, show whether the method is linear and depends on the weights only through outputs and gradients.
 
     Raises:
-        ValueError: a method that draws random numbers, has a state that is no vector of weights, changes its state's
+        ValueError: a method that draws random numbers, has a state that is not a vector of weights, changes its state's
             form from round to round, or is not linear in these states.
     """
     if method.draws:
@@ -95,7 +95,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
 
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same maps, with each vector of the memory divided by its size after a round from residuals of size 1."""
+    """The same maps, with each vector of the memory in units of its size after a round from residuals of size 1."""
     sizes = np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
     return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
 
@@ -125,12 +125,12 @@ def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 class _Run:
-    """A round of the engine: each column is one output of a linear model.
+    """A round of the engine on a linear model with an output for each column.
 
-    It takes (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
+    It maps (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
 
-    `places`: path and leading shape of each leaf of the state that holds vectors of weights; there are `parts` vectors
-    in all. `still`: the other leaves, which are the same after every round.
+    `places`: path and leading shape of each leaf of the state that holds vectors of weights, `parts` vectors in all.
+    `still`: the other leaves, which no round changes.
     """
 
     def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:
@@ -198,13 +198,13 @@ class _Run:
 
 
 def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
-    """H w, whose gradient by an output is the unit vector of its sample; z: rows of H, then of the unit matrix."""
+    """H w, where the gradient of an output is the unit vector of its sample; z: rows of H, then of the unit matrix."""
     row, unit = z.chunk(2, dim=-1)
     return (row @ weights).detach() + unit @ (weights - weights.detach())
 
 
 def _check(run: _Run, columns: np.ndarray) -> None:
-    """Refuse a round that is not linear on random states, or depends on the weights in another way."""
+    """Refuse a round that is not linear on random states, or uses weights apart from outputs and gradients."""
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
     features = vectors * np.sqrt(np.maximum(values, 0))

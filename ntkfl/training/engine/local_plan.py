@@ -1,7 +1,7 @@
-"""Who trains on what, drawn before anything is trained: cohorts, batch orders, uniform numbers.
+"""The draws of a run, made before training: cohorts, batch orders, uniform numbers.
 
-Every draw is keyed by (seed, stream, round, client), so that it depends neither on the method nor on how clients are
-grouped: methods that are compared see the same cohorts and the same batches.
+The key of a draw is (seed, stream, round, client), so a draw depends neither on the method nor on the grouping of
+clients: methods that are compared see the same cohorts and the same batches.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ COHORT, ORDER, DRAWS = 101, 102, 103  # streams; 0.. are taken by ntkfl.partitio
 
 @dataclass(frozen=True)
 class LocalWork:
-    """How much a client trains in a round.
+    """The amount of a client's training in a round.
 
     Args:
         epochs: passes over its samples.
         batch_size: samples a step; None: all samples of the client, in their order.
-        steps: exactly so many steps in place of `epochs`, with further passes as needed; a tuple: one number for each
-            client.
+        steps: number of steps in place of `epochs`, over as many passes as needed; a tuple: a number for each client.
         independent: whether each step draws its batch from all samples anew, in place of passes in random order.
 
     Raises:
@@ -44,7 +43,7 @@ class LocalWork:
 
     @property
     def most_steps(self) -> int | None:
-        """The largest number of `steps`; None where they are counted in passes."""
+        """The largest number of `steps`; None if work is counted in passes."""
         return max(self.steps) if isinstance(self.steps, tuple) else self.steps
 
     def steps_of(self, client: int, a_pass: int) -> int:
@@ -59,7 +58,7 @@ class LocalWork:
         return self.steps or self.epochs * a_pass
 
     def at(self, number: int) -> LocalWork:
-        """The work of round `number`, from 0: here the same in all.
+        """The work of round `number`, from 0: the same in all rounds.
 
         Args:
             number: the round, from 0.
@@ -69,7 +68,7 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class FewerEpochs(LocalWork):
-    """One pass fewer for every `every` rounds gone by since `start`, down to one.
+    """One pass fewer after every `every` rounds since `start`, down to one pass.
 
     Source: the epoch decay of IMA's Table III.
     """
@@ -98,7 +97,7 @@ class LocalPlan:
     index: np.ndarray  # sample of each place in each batch, (clients, steps, b)
     real: np.ndarray  # whether the place is filled, same shape
     active: np.ndarray  # whether the client takes that step, (clients, steps)
-    ends_epoch: np.ndarray  # whether a pass ends with it
+    ends_epoch: np.ndarray  # whether a pass ends with the step
     draws: np.ndarray  # uniform numbers, (clients, steps, draws)
     same_batch: bool  # whether every step of a client has the same batch
 
@@ -128,7 +127,7 @@ def cohort(population: int, participation: float, seed: int, number: int) -> lis
 def local_plan(
     members: Sequence[np.ndarray], clients: Sequence[int], work: LocalWork, seed: int, number: int, draws: int
 ) -> LocalPlan:
-    """The plan of these clients, who own `members` (all clients' samples), in round `number`."""
+    """The plan of these clients in round `number`; `members` are all clients' samples."""
     batches = [_batches(members[c], work, seed, number, c) for c in clients]
     steps = max((len(rows) for rows, _ in batches), default=0)
     size = max((len(row) for rows, _ in batches for row in rows), default=0)

@@ -34,9 +34,9 @@ Watch = Callable[[Params, Batch], Tree]  # (parameters, batch) -> the record of 
 
 
 class LocalResult(NamedTuple):
-    """The result of a round for these clients, one row each: what they send and keep, their last model, Delta_i.
+    """The result of a round for these clients, a row each: uploads, kept states, last models, Delta_i.
 
-    `seen`: the records of the steps, with an axis of steps after that of clients; {} where nothing is recorded.
+    `seen`: the records of the steps, with an axis of steps after that of clients; {} if nothing is recorded.
     """
 
     uploads: Tree
@@ -48,9 +48,9 @@ class LocalResult(NamedTuple):
 
 
 class Batches:
-    """The batches of some clients in one round, one row a client; the samples' numbers go to the device once.
+    """The batches of some clients in a round, a row for each client; the samples' indices go to the device once.
 
-    `alone` says that the plan is of one client: then no batch is filled up to the length of the longest.
+    `alone`: the plan is of one client, and no batch is padded to the length of the longest.
     """
 
     def __init__(self, data: FederatedData, plan: LocalPlan, dtype: torch.dtype, alone: bool) -> None:
@@ -99,7 +99,7 @@ class LocalTraining:
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        if type(local).start is LocalRule.start:  # vmap costs more than what the defaults of a rule do
+        if type(local).start is LocalRule.start:  # vmap costs more than a rule's default methods
             params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
         else:
             params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
@@ -165,7 +165,7 @@ class LocalTraining:
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
             if self.watch is not None:
                 watched = self._each(self.watch, (0, 0), clients)(params, batch)
-                records.append(tree_map(torch.clone, watched))  # it may be the parameters, which are changed in place
+                records.append(tree_map(torch.clone, watched))  # since parameters are changed in place
         if type(local).relocation is not LocalRule.relocation:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
@@ -178,7 +178,7 @@ class LocalTraining:
         return LocalResult(uploads, kept, state, params, moved, seen)
 
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
-        """Move each client's model, and the parts of its optimizer's state that are like it, in place."""
+        """Move each client's model, and the parts of its optimizer's state that have its form, in place."""
         alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
         for row in range(len(leaves(params)[0])):
             relocation = self.method.local.relocation(self.model, self.data.x[:1], row_of(params, row), broadcast, now)
@@ -189,13 +189,13 @@ class LocalTraining:
                     rows[name][row] = value
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
-        """Every client's loss by the products of all at once, where model and objective have these."""
+        """Every client's loss, by products of all clients at once if model and objective have them."""
         if not self.mapped or not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
-        """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
+        """`function` of one client, mapped over axis 0 of the arguments marked 0; the other arguments are shared."""
         if self.mapped:
             # vmap needs an argument with rows, whatever the axes are
             numbers = torch.arange(clients, device=self.data.x.device)
@@ -209,12 +209,12 @@ class LocalTraining:
 
 
 def by_products(model: Model, objective: Objective) -> bool:
-    """Whether the clients' losses are computed by products of all at once, without vmap."""
+    """Whether the clients' losses are computed by products of all clients at once, without vmap."""
     return model.stacks and type(objective) is HalfSquares  # a subclass may be another loss
 
 
 def _gradient_of(losses: Callable[..., Tensor]) -> Callable[..., Params]:
-    """The gradient of every row's loss: as `plain_gradient` of each, without torch.func.grad.
+    """The gradient of every row's loss, equal to `plain_gradient` of each row, without torch.func.grad.
 
     A row's loss does not depend on other rows, so one backward pass of the sum is enough. torch.func.grad costs more
     than the step of a small model itself, and loads torch._dynamo.

@@ -1,4 +1,4 @@
-"""What is measured of a federation between rounds: losses and accuracies of the models that its method reports."""
+"""The measurements of a federation between rounds: losses and accuracies of the models that its method reports."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ def measured(
     result: RoundResult | None = None,
     seconds: float = 0.0,
 ) -> Row:
-    """The row of a state, about the global model; for a personal method its means over all clients' own models.
+    """The row of a state: measurements of the global model, or, for a personal method, means over clients' own models.
 
     `result` is the round that led to the state, None before the first; `seconds` is its duration.
     """
@@ -52,7 +52,7 @@ def measured(
 
 
 def _mean_accuracy(federation: Federation, stacked: Params) -> float:
-    """The mean of the test accuracies of several models, one a row."""
+    """The mean of the test accuracies of several models, a model in each row."""
     data = federation.data
     if data.x_test is None:
         return NOTHING.accuracy

@@ -1,4 +1,4 @@
-"""Memory of a round of training, checked before the first."""
+"""The memory of a round of training, checked before the first round."""
 
 import math
 
@@ -7,7 +7,7 @@ from ntkfl.training.engine.federation import Federation, State
 from ntkfl.training.model import free_on
 from ntkfl.training.tree import Tree, leaves
 
-TRAINED = 12  # copies of the parameters while a client of FedAvg trains and is averaged in; other rules: up to twice
+TRAINED = 12  # copies of the parameters while a client of FedAvg trains and is averaged; other rules: up to 24
 A_STEP = 130  # bytes of a step of a client's plan, beside its batch
 
 
@@ -15,7 +15,7 @@ def require_round(federation: Federation, start: State) -> None:
     """Refuse a run whose rounds do not fit into memory.
 
     Raises:
-        TooLittleMemory: with the clients, local steps or epochs that would fit.
+        TooLittleMemory: the message gives the clients, local steps or epochs that would fit.
     """
     model, work, clients = federation.model, federation.work, federation.data.clients
     where = free_on(next(iter(start.model.values())).device)

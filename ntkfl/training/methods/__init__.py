@@ -1,6 +1,6 @@
-"""Federated methods, one file each: a module with NAME and a function `method(objective, **options) -> Method`.
+"""Federated methods, a file for each: a module with NAME and a function `method(objective, **options) -> Method`.
 
-Where a method's name is taken, so is the path of a file of yours; installed packages announce modules as
+In place of a method's name, the path of a file of yours may be given. Installed packages announce modules as
 `ntkfl.methods`.
 """
 
@@ -35,7 +35,7 @@ def module_of(method: str) -> ModuleType:
         method: a name, or the path of a file of yours.
 
     Raises:
-        ValueError: an unknown method. ExtensionError: a ValueError. The file is not there, fails, or has no method.
+        ValueError: an unknown method. ExtensionError, a ValueError: the file is not there, fails, or has no method.
     """
     if extensions.is_file(method):
         return _checked(extensions.from_file(method), catalogue()).module
@@ -49,7 +49,7 @@ def module_of(method: str) -> ModuleType:
 
 
 def brought_by(method: str) -> Mapping[str, str] | None:
-    """The file with its SHA-256, or the package, that a method is from; None for this project's own.
+    """The source of a method: a file with its SHA-256, or a package; None for this project's own methods.
 
     Args:
         method: a name, or the path of a file of yours.
@@ -83,12 +83,12 @@ def options(method: str) -> dict[str, inspect.Parameter]:
 
 
 def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) -> dict[str, Any]:
-    """The options of a method with `Setup`'s eta_global as its server_rate, training's name for the same step.
+    """The options of a method with `Setup`'s eta_global as server_rate, which is the same step.
 
     Args:
         method: a name, or the path of a file of yours.
         given: the method's options.
-        eta_global: the server's step; at 1, `Setup`'s default, the options are unchanged.
+        eta_global: the server's step; 1, `Setup`'s default, leaves the options unchanged.
 
     Raises:
         ValueError: a method without a server_rate; a server_rate beside eta_global.
@@ -110,7 +110,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
 
     Args:
         name: the name of a method, or the path of a file.
-        objective: what clients descend; default the method's own, where it has one.
+        objective: the loss that clients descend; default the method's own, if it has one.
         given: the method's options.
 
     Raises:
@@ -144,17 +144,17 @@ def _own() -> dict[str, ModuleType]:
 
 @cache
 def _announced() -> tuple[Extension, ...]:
-    """The modules that packages announce, each once it is known to be a method; others are left out with a warning."""
+    """The modules that packages announce and that are methods; other modules are left out with a warning."""
     return extensions.announced(
         GROUP, lambda extension, others: _checked(extension, {*_own(), *(other.module.NAME for other in others)})
     )
 
 
 def _checked(extension: Extension, taken: Container[str]) -> Extension:
-    """The same, once it is known to have a method of a name of its own.
+    """The extension, after checks that it has a method and a new name.
 
     Raises:
-        ExtensionError: it has not.
+        ExtensionError: a check fails.
     """
     where, name = extension.name, getattr(extension.module, "NAME", None)
     function = getattr(extension.module, "method", None)
@@ -169,7 +169,7 @@ def _checked(extension: Extension, taken: Container[str]) -> Extension:
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Whether the value is of that type; whole numbers pass as numbers, truth values only as such."""
+    """Whether the value is of that type; whole numbers count as numbers, truth values only as truth values."""
     if get_origin(expected) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(expected))
     if get_origin(expected) in (Union, UnionType):

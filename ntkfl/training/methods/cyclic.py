@@ -1,4 +1,4 @@
-"""Cyclic training (Chang et al. 2018, cyclical weight transfer): the model goes from client to client."""
+"""Cyclic training (Chang et al. 2018, cyclical weight transfer): the model passes from client to client."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ NAME = "cyclic"
 
 
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
-    """For each client of the round, in their order: w <- w + server_rate * Delta_i, Delta_i trained from the current w.
+    """For each client of the round, in order: w <- w + server_rate * Delta_i, with Delta_i trained from the current w.
 
-    A round is one pass over its clients, who cannot train at the same time. With one client it is FedAvg.
+    A round is a pass over its clients, which cannot train at the same time. With one client it is FedAvg.
 
     Args:
         objective: what clients descend.

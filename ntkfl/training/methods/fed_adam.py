@@ -15,7 +15,7 @@ NOT_LINEAR = "its server divides by roots of mean squares, coordinate by coordin
 def method(
     objective: Objective, *, server_rate: float = 0.01, first: float = 0.9, second: float = 0.99, tau: float = 1e-3
 ) -> Method:
-    """w <- w + server_rate m / (sqrt v + tau), m and v running means of D and D^2, D = sum_i p_i Delta_i.
+    """w <- w + server_rate m / (sqrt v + tau), with running means m of D and v of D^2, D = sum_i p_i Delta_i.
 
     No bias correction, m = v = 0 at first. The defaults are those of the IMA paper.
 

@@ -15,10 +15,10 @@ NOT_LINEAR = "its clients choose permutations of their units, which jump"
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """w <- w + server_rate * sum_i p_i (P_i w_i - w), p_i proportional to the clients' sample counts.
 
-    w_i is the client's model after its steps. P_i permutes its units and channels, layer by layer, to the order nearest
-    to w, found by `ntkfl.connectivity.units.matching.match`; the model's function stays. Where every P_i is the
-    identity this is FedAvg; also in cohorts of one client, whose model has no other to be averaged with and is not
-    permuted. A model without units that could be permuted, or a part whose units must stay, is averaged unpermuted.
+    w_i is the client's model after its steps. P_i permutes the model's units and channels, layer by layer, to the order
+    nearest to w that `ntkfl.connectivity.units.matching.match` finds; the model's function stays the same. If every P_i
+    is the identity, this is FedAvg, as it is for cohorts of one client, whose model is not permuted. A model without
+    units to permute, or a part whose units must stay, is averaged unpermuted.
 
     Args:
         objective: what clients descend.

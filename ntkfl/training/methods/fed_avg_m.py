@@ -14,8 +14,8 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
     Args:
         objective: the clients' loss.
         momentum: momentum of the server, in [0, 1); 0 is FedAvg; default 0.9.
-        nesterov: w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get that w, the point that
-            the step extrapolates to.
+        nesterov: whether w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get this w, to
+            which the step extrapolates.
         server_rate: rate of the server's step; default 1.
 
     Raises:

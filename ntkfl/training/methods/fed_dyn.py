@@ -22,8 +22,8 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     """Clients descend F_i(w) - <g_i, w> + alpha/2 |w - w_received|^2, then g_i <- g_i - alpha Delta_i.
 
     Server: h <- h - alpha/M sum_S Delta_i over all M clients; then w <- mean_S w_i - h / alpha is broadcast and
-    evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha is not FedAvg: the first round already goes
-    (1 + |S|/M) times the mean difference, and h / alpha sums up all later differences.
+    evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha does not give FedAvg: the step of the first
+    round is already (1 + |S|/M) times the mean difference, and h / alpha sums up all later differences.
 
     Args:
         objective: what clients descend.
@@ -37,7 +37,7 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
 
 @dataclass(frozen=True)
 class Dual(LocalRule):
-    """Keeps g_i, "dual", and descends with g_F - g_i + alpha (w - w_received); unsampled clients keep theirs."""
+    """A client keeps g_i, "dual", which its own rounds change, and descends with g_F - g_i + alpha (w - w_received)."""
 
     pull: float
 
@@ -57,7 +57,7 @@ class Dual(LocalRule):
 
 @dataclass(frozen=True)
 class DualMean(ServerRule):
-    """Keeps h, "dual", the mean of g_i over all clients, whether sampled or not."""
+    """The server keeps h, "dual", the mean of g_i over all clients, sampled or not."""
 
     alpha: float
     vectors = ("dual",)
@@ -72,11 +72,11 @@ class DualMean(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """On (r, gamma), where the dual of client c is g_c = Phi_c^T gamma_c, and P = f_K(H_D) with the pull alpha.
+    """The round on (r, gamma): the dual of client c is g_c = Phi_c^T gamma_c, and P = f_K(H_D) with the pull alpha.
 
     A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta. The server keeps h, the mean of the g_c,
-    and moves by (delta - gamma' / alpha) / N. With r eliminated, z = 1 + w is an eigenvalue where H /
-    N + (w^2 / P + alpha w) / (2 w + 1) is singular. Source: docs/proofs/linear_methods.md#state-maps.
+    and moves by (delta - gamma' / alpha) / N. After elimination of r, z = 1 + w is an eigenvalue where H / N + (w^2 / P
+    + alpha w) / (2 w + 1) is singular. Source: docs/proofs/linear_methods.md#state-maps.
     """
     alpha, clients = method.local.pull, len(blocks.clients.members)
     response = blocks.response(alpha)
@@ -86,7 +86,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # where these are not positive and finite, it is not `known`
+    with np.errstate(divide="ignore", over="ignore"):  # if these are not positive and finite, it is not `known`
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 
@@ -108,10 +108,10 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """On (r, gamma) as in `linear`: a drawn client moves by delta = P (r + gamma), and gamma - alpha delta is its dual.
+    """The round on (r, gamma) as in `linear`: a drawn client moves by delta = P (r + gamma), its dual by -alpha delta.
 
-    The server moves by the mean of the drawn deltas less h / alpha, h the mean of all duals after the round. Source:
-    docs/proofs/random_rounds.md#clients-that-remember.
+    The server moves by the mean of the drawn clients' delta less h / alpha, with h the mean of all duals after the
+    round. Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
     n, owner, alpha = len(blocks.gram), blocks.owner, method.local.pull
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
@@ -121,5 +121,5 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     drift = np.hstack([np.zeros((n, n)), blocks.apply(blocks.clients.values, np.eye(n))])
     share = 1 / cohort + 1 / clients
     noise = np.stack([np.full(n, share), np.full(n, -alpha)])
-    nothing = np.zeros(n)  # a client moves its own samples alone
+    nothing = np.zeros(n)  # a client changes only its own samples
     return DrawnRound(always, share * delta, -alpha * delta, 0 * delta, drift, noise, nothing, owner, cohort)

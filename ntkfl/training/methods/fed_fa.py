@@ -30,10 +30,10 @@ def method(
 ) -> Method:
     """From round 1 on, the objective + strength/C * sum_j |z_j - a_(y_j)|^2 / (samples of class y_j in the batch).
 
-    After each batch, from round `calibrate_from` on, the head takes a step of Adam on its cross-entropy of the anchors.
-    When a pass over its samples ends (never, in rounds shorter than a pass), a client moves the anchors of its classes,
-    a_c <- m a_c + (1 - m) mean feature.
-    The server averages model and anchors. strength = calibration_rate = 0 is FedAvg.
+    After each batch, from round `calibrate_from` on, the head takes a step of Adam on the cross-entropy of the anchors.
+    At the end of a pass over its samples (never, if rounds are shorter than a pass), a client moves the anchors of its
+    classes, a_c <- m a_c + (1 - m) mean feature. The server averages model and anchors. strength = calibration_rate = 0
+    is FedAvg.
 
     Args:
         objective: what clients descend.
@@ -41,9 +41,10 @@ def method(
         anchor_momentum: m; default 0.5.
         calibration_rate: rate of the steps of Adam; default 0.001.
         calibrate_from: round of the first of them, from 0; default 0.
-        anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples;
-            default size.
-        released: class means as in the authors' code: those of batches, over the number of all batches of the pass.
+        anchor_avg: the clients in the mean of a class's anchor: all, or only those with samples of the class; default
+            size.
+        released: whether class means are those of the authors' code: means of batches, summed and divided by the number
+            of all batches of the pass.
 
     Raises:
         ValueError: a negative strength, rate or round, or an anchor_momentum outside [0, 1].
@@ -55,7 +56,7 @@ def method(
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
 
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The distance of features from their classes' anchors has no gradient on the head."""
+        """The distance of features from their classes' anchors; it has no gradient in the head."""
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))
         shares = (members / members.sum(0).clamp(min=1)).sum(1)
@@ -74,7 +75,7 @@ def method(
 
 @dataclass(frozen=True)
 class MovingAnchors(LocalRule):
-    """Through a round a client carries anchors (C, k), its features' sums over the pass, and the head's Adam."""
+    """In a round a client's state has anchors (C, k), the sums of its features over the pass, and the head's Adam."""
 
     momentum: float
     calibration_rate: float
@@ -94,7 +95,7 @@ class MovingAnchors(LocalRule):
         if self.calibration_rate:
             params, adam = self._calibrated(model, params, step)
             client = client | {"adam": adam}
-        # Sums of features seen by the step, and, as released, of each batch's class means instead.
+        # Sums of the step's features, or, as released, of the batch's class means.
         z, members = model.features(before, batch.x), _members(batch, len(client["anchors"]))
         divisor = members.sum(0).clamp(min=1) if self.released else 1.0
         sums, batches = client["sums"] + (members / divisor).T @ z, client["batches"] + 1
@@ -127,7 +128,7 @@ class MovingAnchors(LocalRule):
 
 @dataclass(frozen=True)
 class AnchorMean(Average):
-    """FedAvg, and the mean of the anchors; the anchor of a class that no client has is unchanged."""
+    """FedAvg, with the mean of the anchors; the anchor of a class that no client has is unchanged."""
 
     calibrate_from: int = 0
 
@@ -147,7 +148,7 @@ class AnchorMean(Average):
 
 
 def _first_anchors(classes: int, size: int) -> Tensor:
-    """Distinct unit axes (classes, size) while there are enough, else Gaussian directions; the same in every run."""
+    """Unit vectors of the axes, (classes, size), or Gaussian directions if axes are too few; the same in every run."""
     if classes <= size:
         return torch.eye(classes, size, dtype=torch.float64)
     directions = torch.randn(classes, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

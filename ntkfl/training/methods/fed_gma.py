@@ -29,12 +29,12 @@ def method(
 
     Args:
         objective: what clients descend.
-        threshold: the agreement from which a coordinate moves fully; above 1 none does.
+        threshold: the agreement A from which a coordinate moves fully; above 1 no coordinate does; default 0.8.
         mask: what moves the coordinates below the threshold; default soft.
-        released: follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i
-            mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority. (That code also
-            replaces w by the sum so far inside its loop over clients, so that its result depends on their order; this
-            is left out.)
+        released: whether to follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i -
+            1e-4/|S| sum_i mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority.
+            (That code also replaces w by the sum so far inside its loop over clients, so that its result depends on
+            their order; this is left out.)
         server_rate: rate of the step on the server; default 1.
 
     Raises:
@@ -59,7 +59,7 @@ def method(
 
 @dataclass(frozen=True)
 class Signs(LocalRule):
-    """Sends the signs of Delta_i beside it and, if asked, its positive part "rise" and its negative part "fall"."""
+    """A client sends Delta_i, its signs and, if asked, its positive part "rise" and its negative part "fall"."""
 
     parts: bool
 
@@ -89,5 +89,5 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """Rising clients less falling ones: whole numbers, so that rounding makes no mean miss a threshold."""
+    """Rising clients less falling clients, counted: whole numbers, which rounding does not move across a threshold."""
     return (signs * now.cohort).round()

@@ -1,4 +1,4 @@
-"""FedGuCci: local models stay connected, along segments of low loss, to the last global models received."""
+"""FedGuCci: segments of low loss connect local models to the last global models received."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ NAME = "fedgucci"
 Steps = Literal["joint", "sequential"]
 Alpha = Literal["uniform", "half", "gauss2"]
 History = Literal["server", "client"]
-GAUSS2 = 0.5 - 12**-0.5, 0.5 + 12**-0.5  # nodes on [0, 1], of weight 1/2 each: exact for cubics
+GAUSS2 = 0.5 - 12**-0.5, 0.5 + 12**-0.5  # nodes on [0, 1] with weights 1/2; exact for cubics
 
 
 def method(
@@ -31,24 +31,24 @@ def method(
     anchor_history: History = "server",
     released: bool = False,
 ) -> Method:
-    """The objective L + beta * mean over anchors a of E L(alpha w + (1 - alpha) a), alpha uniform on [0, 1].
+    """The objective L + beta * mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
 
-    Anchors are the last min(t, anchors) global models received, the current one included. beta = 0 is FedAvg, in
-    sequential steps only without momentum and weight decay: there each anchor costs one more step of the optimizer.
+    Anchors are the last min(t, anchors) global models received, the current one included. beta = 0 is FedAvg; in
+    sequential steps only without momentum and weight decay, since each anchor then takes another step of the optimizer.
 
     Args:
         objective: L, what clients descend.
         beta: weight of the connectivity loss; default 0.1.
-        anchors: global models at most; default 1.
-        alpha: one draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, as released half.
-        step: one step on the sum, or one on L and then one on each anchor's term, newest first. None: joint, as
-            released sequential.
-        anchor_history: models that the server has sent to anybody, or for each client those of its own rounds;
-            default server.
-        released: the defaults of alpha and step are those of the authors' code.
+        anchors: the most global models; default 1.
+        alpha: a draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, or half if `released`.
+        step: a step on the sum, or a step on L and then a step on each anchor's term, newest first. None: joint, or
+            sequential if `released`.
+        anchor_history: the models that the server has sent to any client, or for each client the models of its own
+            rounds; default server.
+        released: whether the defaults of alpha and step are those of the authors' code.
 
     Raises:
-        ValueError: a negative beta, no anchor, or sequential steps where clients have unlike numbers of anchors.
+        ValueError: a negative beta, no anchor, or sequential steps if clients may have different numbers of anchors.
 
     Source: FedGuCci, eq. 7 and 12 (KDD 2025); fedgucci/F12, fedgucci/F19.
     """
@@ -65,7 +65,7 @@ def method(
     terms = tuple(Segment(objective, beta, alpha, place) for place in range(anchors))
 
     def joint(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The objective and the terms of those anchors that there are."""
+        """The objective and the terms of the present anchors."""
         loss = objective(model, params, batch, step)
         for term in terms[: _count(_holder(step))]:
             loss = loss + term(model, params, batch, step)
@@ -110,7 +110,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class RecentModels(Average):
-    """FedAvg's server, which keeps the models it has sent, newest first, and sends them along with the current one."""
+    """FedAvg's server, which keeps the models that it has sent, newest first, and sends them with the current model."""
 
     anchors: int = 1
 
@@ -130,7 +130,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first: `held` of them; further rows are unused."""
+    """A client keeps the models that it has received, newest first; `held` rows are used."""
 
     anchors: int
 
@@ -154,10 +154,10 @@ class Anchored(Unmoved):
 
 
 def _holder(step: Step) -> Tree:
-    """Who holds the anchors."""
+    """The state that holds the anchors: the client's or the broadcast."""
     return step.client if "anchors" in step.client else step.broadcast
 
 
 def _count(holder: Tree) -> int:
-    """How many rows of anchors there are."""
+    """Number of rows of anchors."""
     return len(next(iter(holder["anchors"].values())))

@@ -24,20 +24,20 @@ def method(
     tau: float = 0.1,
     rho: float = 0.05,
 ) -> Method:
-    """One sharpness-aware step on the whole objective, with the same alpha at w and at w + e; else FedGuCci's options.
+    """FedGuCci with a sharpness-aware step on the whole objective; alpha is the same at w and at w + e.
 
-    The two ablations are rho = 0, calibration alone, and tau = 0, sharpness alone. In sequential steps each step is
+    The two ablations are rho = 0, only calibration, and tau = 0, only sharpness. Each of several sequential steps is
     sharpness-aware by itself. With `released` the gradient of an anchor's term is not cleared between the two passes,
-    as in the authors' code: the gradient at w is added to the gradient at w + e, which acts like about twice this beta.
+    as in the authors' code: the gradient at w is added to the gradient at w + e, which acts about like twice this beta.
 
     Args:
         objective: cross-entropy.
         beta: weight of the connectivity loss, as FedGuCci's; default 0.1.
-        anchors: global models at most, as FedGuCci's; default 1.
+        anchors: the most global models, as FedGuCci's; default 1.
         alpha: how alpha is drawn, as FedGuCci's.
         step: one step on the sum or one on each term, as FedGuCci's.
         anchor_history: the models that serve as anchors, as in FedGuCci; default server.
-        released: the defaults of alpha and step are those of the authors' code.
+        released: whether the defaults of alpha and step are those of the authors' code.
         tau: strength of the calibration; default 0.1.
         rho: length of the perturbation, a Euclidean norm; default 0.05.
 

@@ -1,4 +1,4 @@
-"""FedLC (Zhang et al. 2022): cross-entropy on logits calibrated by how many samples of each class a client has."""
+"""FedLC (Zhang et al. 2022): cross-entropy on logits calibrated by the client's number of samples of each class."""
 
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.objectives import calibrated
@@ -8,7 +8,7 @@ NOT_LINEAR = "its loss is a cross-entropy of shifted outputs"
 
 
 def method(objective: Objective, *, tau: float = 0.1) -> Method:
-    """f_c - tau n_c^(-1/4) in place of f_c, classes the client lacks left out; tau = 0 is FedAvg.
+    """f_c - tau n_c^(-1/4) in place of f_c, without the classes that the client lacks; tau = 0 is FedAvg.
 
     Args:
         objective: what clients descend.

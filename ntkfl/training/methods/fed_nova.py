@@ -1,4 +1,4 @@
-"""FedNova (Wang et al. 2020): differences are normalised by the effect of the number of local steps."""
+"""FedNova (Wang et al. 2020): differences are divided by the effective number of local steps."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ NAME = "fednova"
 
 
 def method(objective: Objective, *, mu: float = 0.0) -> Method:
-    """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i; mu is that of FedProx, 0 for none.
+    """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i; mu as in FedProx.
 
-    a_i is the displacement, over the rate, that a constant unit gradient would have caused: the number of steps for
-    plain SGD, more with momentum, less with mu. Momenta kept from round to round are outside its reach.
+    a_i is the displacement over the rate that a constant unit gradient would have caused: the number of steps for plain
+    SGD, more with momentum, less with mu. It does not cover momenta that are kept from round to round.
 
     Args:
         objective: what clients descend.
@@ -31,7 +31,7 @@ def method(objective: Objective, *, mu: float = 0.0) -> Method:
 
 @dataclass(frozen=True)
 class Normalised(Proximal):
-    """Sends Delta_i / a_i, "direction", and a_i, "coefficient"; a client without steps sends zeros."""
+    """A client sends Delta_i / a_i, "direction", and a_i, "coefficient"; without steps it sends zeros."""
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
         divisor = torch.where(end.coefficient > 0, end.coefficient, 1)
@@ -40,7 +40,7 @@ class Normalised(Proximal):
 
 
 class EffectiveSteps(ServerRule):
-    """Goes the mean number of steps in the mean direction."""
+    """The server goes the mean number of steps in the mean direction."""
 
     takes_differences = False
 
@@ -50,7 +50,7 @@ class EffectiveSteps(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedProx's map at server rate 1 with E[(sum_d p_d a_d) p_c] / a_c for p_c, the mean over draws of clients.
+    """FedProx's map at server rate 1, with E[(sum_d p_d a_d) p_c] / a_c, a mean over draws of clients, in place of p_c.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """

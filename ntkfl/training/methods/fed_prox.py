@@ -28,7 +28,7 @@ def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) 
 
 @dataclass(frozen=True)
 class Proximal(LocalRule):
-    """Adds mu (w - w_received) to the gradient, so that momentum sees it; `pull` is mu."""
+    """A client adds mu (w - w_received) to its gradient, before momentum; `pull` is mu."""
 
     pull: float = 0.0
 

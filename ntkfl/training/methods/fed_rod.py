@@ -13,7 +13,7 @@ NOT_LINEAR = "its loss is a cross-entropy, of two heads"
 
 
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
-    """Body and shared head descend cross-entropy of logits + gamma log n_c; FedAvg on both. Personal heads add to it.
+    """FedAvg of body and shared head on the cross-entropy of logits + gamma log n_c, and personal heads.
 
     A run reports the shared model and, where clients are evaluated, the clients' own predictions.
 
@@ -36,10 +36,10 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
 
 
 class PersonalHead(LocalRule):
-    """A head that a client keeps: first the shared head it received; after each batch one plain gradient step.
+    """A head that a client keeps: at first the shared head; after each batch it takes a plain gradient step.
 
-    Its logits add to the shared ones, and only it descends their cross-entropy: features and shared logits are those
-    from before the batch's step, as in the authors' code.
+    Its logits are added to the shared logits, and only this head descends the cross-entropy of the sum: features and
+    shared logits are those before the batch's step, as in the authors' code.
     """
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
@@ -54,6 +54,6 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state."""
+    """A client's logits (b, C) in tests: the sum of those of the shared head and of `head`, the client's own."""
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)

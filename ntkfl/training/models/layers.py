@@ -1,4 +1,4 @@
-"""Parts that several families share: convolutions with their norm, attention, the last layer, flat features."""
+"""Parts that several families share: convolutions with a norm, attention, the last layer, flat features."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Norm = Literal["group", "none"]
 def convolution(
     inputs: int, outputs: int, kernel: int, norm: Norm, stride: int = 1, padding: int = 0
 ) -> tuple[nn.Module, ...]:
-    """A convolution and, for norm "group", GroupNorm of two groups, which then has the bias.
+    """A convolution, for norm "group" without a bias and followed by GroupNorm of two groups, which has the bias.
 
     For norm "none" the convolution has the bias.
 
@@ -25,8 +25,7 @@ def convolution(
 
 
 def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
-    """The same module, its convolutions drawn anew so that ReLU keeps the size of the signal; without norm, PyTorch's
-    own draw would lose it within ten layers.
+    """The module with its convolutions drawn anew, so that ReLU keeps the size of the signal.
 
     Source: He et al. 2015, section 2.2 (variance 2 / fan-in, no biases).
     """
@@ -39,7 +38,7 @@ def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
 
 
 class OneOutput(nn.Linear):
-    """A linear layer to one output without an axis of its own, (b, k) -> (b,)."""
+    """A linear layer to one output, without an axis for it: (b, k) -> (b,)."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__(inputs, 1)
@@ -49,7 +48,7 @@ class OneOutput(nn.Linear):
 
 
 def readout(inputs: int, outputs: int | None) -> nn.Linear:
-    """The last layer: to C outputs, or to one without an axis of its own."""
+    """The last layer, to C outputs, or to one output without an axis for it."""
     return OneOutput(inputs) if outputs is None else nn.Linear(inputs, outputs)
 
 
@@ -72,7 +71,7 @@ def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tensor | None = None) -> Tensor:
-    """softmax(q k' / sqrt(width of a head)) v in each head, heads side by side, (b, t, w).
+    """softmax(q k' / sqrt(width of a head)) v for each head, heads side by side, (b, t, w).
 
     `query`, `key` and `value` are (b, t, w), and the number of heads divides w. `real`, (b, t), marks the positions
     that may be attended to; None: all.

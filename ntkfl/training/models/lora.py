@@ -18,7 +18,7 @@ ADAPTED = ("query", "value")
 def minilm_lora(request: Request) -> Model:
     """LoRA on the packaged MiniLM: "minilm-lora:RANK", rank 8 by default.
 
-    It stands in for the RoBERTa-base of FedGuCci's Table 3, whose weights no package ships.
+    It replaces the RoBERTa-base of FedGuCci's Table 3, whose weights no package ships.
 
     Raises:
         FileNotFoundError: the package with the weights is not installed.
@@ -31,7 +31,7 @@ def low_rank(request: Request, folder: Path) -> Model:
     """LoRA on the encoder of a folder: adapters on query and value of every layer, and a linear head, are trained.
 
     W x becomes W x + B A x (alpha = r), A (r, w) drawn and B (w, r) zero at first, so that training begins at the
-    pretrained function. Features: the mean of the last states over the real tokens. Inputs are tokens (n, t) as
+    pretrained function. The features are the mean of the last states over the real tokens. Inputs are tokens (n, t) as
     integers, padded with 0; the base weights are constants of the model, not parameters.
 
     Raises:

@@ -11,9 +11,9 @@ class Request:
     """A model to be built."""
 
     spec: str  # as the user wrote it
-    argument: str  # what stands after the colon, "" if nothing
+    argument: str  # the part after the colon, or ""
     shape: tuple[int, ...]  # shape of one input
-    outputs: int | None  # C, or None for one output without an axis of its own
+    outputs: int | None  # C, or None for one output without an axis for it
     # dtype, device: those of the parameters
     dtype: torch.dtype
     device: torch.device | str
@@ -28,7 +28,7 @@ class Request:
         """The positive integers of the argument, joined by "-"; `default` without an argument.
 
         Raises:
-            ValueError: something else than positive integers, or another number of them.
+            ValueError: sizes that are not positive integers, or another number of sizes.
         """
         if not self.argument:
             return default
@@ -45,7 +45,7 @@ class Request:
         return sizes
 
     def none(self) -> None:
-        """Refuse an argument of sizes, for a model that has no sizes to choose.
+        """Refuse sizes, for a model that has none to choose.
 
         Raises:
             ValueError: there is an argument.

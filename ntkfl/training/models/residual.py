@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Sequential):
-    """x + body(x), the body given as the modules of a Sequential; `ntkfl.certify_network` reads it.
+    """x + body(x), with the body given as the modules of a Sequential; `ntkfl.certify_network` reads it.
 
     Example:
         >>> from torch import nn
@@ -17,6 +17,6 @@ class Residual(nn.Sequential):
         """x + body(x), in the shape of x.
 
         Args:
-            x: the body's input, whose shape is also that of its output.
+            x: the body's input, of the same shape as its output.
         """
         return x + super().forward(x)

@@ -56,8 +56,8 @@ def residual(
 ) -> Model:
     """A convolution 3 x 3, stages of blocks that halve the image and change the width, the mean over the pixels.
 
-    Without norm the convolutions have biases, and each branch ends in weights smaller by the root of the number of
-    blocks: as drawn, the signal's variance would double in every block.
+    Without a norm the convolutions have biases, and the last weights of each branch are divided by the root of the
+    number of blocks, since otherwise the signal's variance would double in every block.
 
     With `projection` the shortcut between stages is a convolution 1 x 1 (option B), else it has no parameters (A). With
     `projected` FC(widths[-1], 128) stands before the last layer.

@@ -1,4 +1,4 @@
-"""Networks of one shape as one model, which the engine trains in one batch."""
+"""Networks of the same shape as one model, which the engine trains in one batch."""
 
 from torch import Tensor
 from torch.func import vmap
@@ -8,11 +8,11 @@ from ntkfl.training.tree import Params, stacked
 
 
 def side_by_side(network: Model, count: int) -> Model:
-    """Copies of a network, each with weights of its own, as one model: outputs (b, count), of C each (b, count, C).
+    """Copies of a network with separate weights, as one model of outputs (b, count), or (b, count, C) for C outputs.
 
-    Output s depends on the weights of copy s alone. If the loss is a sum over outputs, as `HalfSquares("sum")`, its
-    gradient for each copy is that of the copy's own loss. So steps of sgd and weighted means train every copy as if it
-    were alone, to rounding.
+    Output s depends only on the weights of copy s. If the loss is a sum over outputs, as `HalfSquares("sum")`, each
+    copy has the gradient of its own loss. So steps of sgd and weighted means train every copy as if it were alone, up
+    to rounding.
     """
 
     def together(params: Params, x: Tensor) -> Tensor:

@@ -19,10 +19,10 @@ LARGEST_NEGATIVE = {
 
 
 def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Model:
-    """f(x) = signs . relu(hidden x) / sqrt(m) with these signs; "hidden" (m, d) is trained.
+    """f(x) = signs . relu(hidden x) / sqrt(m); "hidden" (m, d) is trained, the signs are fixed.
 
-    Seed 0 gives exactly these hidden weights, so that a run starts where the simulator's does; other seeds draw
-    standard Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
+    Seed 0 gives exactly these hidden weights, from which the simulator's run starts too; other seeds draw standard
+    Gaussians, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
     """
@@ -42,7 +42,7 @@ def ntk_network(weights: Weights, dtype: torch.dtype = torch.float64, device: to
 
 
 def relu(z: Tensor) -> Tensor:
-    """z above the largest negative number, hence max(z, 0) with slope 1 at 0; one pass, unlike where(z >= 0)."""
+    """max(z, 0) with slope 1 at 0, as a threshold at the largest negative number; one pass, unlike where(z >= 0)."""
     return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
 
 
@@ -92,16 +92,16 @@ def to_networks(rows: Params) -> list[TwoLayer]:
     """The networks of several clients.
 
     Args:
-        rows: hidden and readout of each client, one a row, as `RoundResult.ends` has them.
+        rows: hidden and readout, a row for each client, as in `RoundResult.ends`.
     """
     return [to_network(row_of(rows, row)) for row in range(len(rows["hidden"]))]
 
 
 def ntk(request: Request) -> Model:
-    """FL-NTK's network as its initialisation draws it at the seed: "ntk:WIDTH", 4096 by default.
+    """FL-NTK's network, drawn by its initialisation at the seed: "ntk:WIDTH", 4096 by default.
 
     Raises:
-        ValueError: data with classes or several labels; it has one output.
+        ValueError: data with classes or several labels, since the network has one output.
     """
     (width,) = request.sizes((4096,))
     if request.outputs is not None:

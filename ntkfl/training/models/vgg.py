@@ -15,7 +15,7 @@ FILTERS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)  # 0 is a pooli
 
 
 def vgg11(request: Request, norm: Norm, projected: bool = False) -> Model:
-    """VGG11 for images of 32 x 32 or more: eight convolutions, the mean over the pixels left, one linear layer.
+    """VGG11 for images of 32 x 32 or more: eight convolutions, the mean over the remaining pixels, one linear layer.
 
     The norm is "group" or "none". With `projected` FC(512, 128) stands before the last layer.
 

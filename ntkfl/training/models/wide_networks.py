@@ -1,4 +1,4 @@
-"""Networks of any depth whose kernel has a limit: fully connected and convolutional, in NTK parametrisation or not."""
+"""Networks of any depth whose kernel has a limit: fully connected or convolutional, in two parametrisations."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class WideNetwork:
 
     f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l), all weights drawn from
     the standard Gaussian and trained; c = 2 for ReLU and 1 for others. A convolution's window of 3 x 3 pixels, zero
-    beyond the border, counts for 1/9, and its readout takes the mean over pixels. With `bias` b, h_l has b times a
-    Gaussian vector besides.
+    beyond the border, counts for 1/9, and its readout takes the mean over pixels. With `bias` b, b times a Gaussian
+    vector is added to every h_l.
 
     Raises:
-        ValueError: a kind or activation that is not there (with the nearest), a depth below 2, a negative bias.
+        ValueError: an unknown kind or activation (the message has the nearest), a depth below 2, a negative bias.
     """
 
     kind: Literal["fc", "conv"] = "fc"  # "fc" or "conv"
     depth: int = 3  # layers of weights, L >= 2
     activation: str = "relu"  # phi
     bias: float = 0.0  # b, 0 for none
-    # whether weights carry their scale themselves (the standard parametrisation), see `step_factors`
+    # whether the parametrisation is standard: weights contain their scale, see `step_factors`
     standard: bool = False
 
     def __post_init__(self) -> None:
@@ -58,10 +58,10 @@ class WideNetwork:
 
     @classmethod
     def named(cls, spec: str) -> tuple[WideNetwork, int | None]:
-        """The network of "KIND:DEPTH:ACTIVATION", with its width where ":WIDTH" follows; then ":bias=B", ":standard".
+        """The network of "KIND:DEPTH:ACTIVATION", and its width if ":WIDTH" follows; then ":bias=B", ":standard".
 
         Raises:
-            ValueError: a part that is not understood, and as the class.
+            ValueError: a part that is not understood; as the class.
         """
         kind, *parts = spec.split(":")
         form = f"{kind if kind in ('fc', 'conv') else 'fc'}:3:relu:512, with :bias=0.1 or :standard after it or not"
@@ -82,7 +82,7 @@ class WideNetwork:
 
     @property
     def name(self) -> str:
-        """As `named` takes it, without a width."""
+        """The name for `named`, without a width."""
         bias = f":bias={self.bias:g}" if self.bias else ""
         return f"{self.kind}:{self.depth}:{self.activation}{bias}{':standard' if self.standard else ''}"
 
@@ -90,7 +90,7 @@ class WideNetwork:
         """The limit of J(x) J(z)^T as the width grows, for one output, (n, p): `gram.deep` or `gram.convolutional`.
 
         Raises:
-            ValueError: as these; convolutions with biases, whose limit is not there.
+            ValueError: as these; convolutions with biases, which have no kernel here.
         """
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
@@ -113,7 +113,7 @@ class WideNetwork:
         return Estimate(value, np.full_like(value, error), "rounding, generous")
 
     def require_positive(self, x: Float[np.ndarray, "n d"]) -> None:
-        """Raise if the limit's kernel is known to be singular on these rows; the message names the rows to blame.
+        """Raise if the limit's kernel is known to be singular on these rows; the message names the rows at fault.
 
         Raises:
             ValueError: two equal rows; without biases a row of zeros; for ReLU without biases parallel rows, and with
@@ -136,9 +136,9 @@ class WideNetwork:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ) -> Model:
-        """The network of this width as the engine trains it.
+        """The network of this width as a `Model` for the engine.
 
-        Rows of numbers count as square images of one channel where convolutions want images.
+        For convolutions, rows of numbers count as square images of one channel.
 
         Raises:
             ValueError: inputs that are no images. TooLittleMemory: it does not fit.
@@ -162,7 +162,7 @@ class WideNetwork:
                 h = x if rows else x.flatten(1)
             for layer in range(1, self.depth):
                 weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
-                w = params[weight]  # larger than its product, which is therefore what is scaled
+                w = params[weight]  # larger than the product, so the product is scaled
                 h = _times(inside[weight], h @ w.mT if self.kind == "fc" else functional.conv2d(h, w, padding=window))
                 if self.bias:
                     b = _times(inside[bias], params[bias])
@@ -181,9 +181,9 @@ class WideNetwork:
     def kernels(self, params: Params, x: Tensor, width: int) -> Tensor:
         """J(theta, x) J(theta, x)^T of many fully connected networks of one output, (networks, n, n).
 
-        The gradient in a layer's weights is an outer product of what comes back and what goes in, so that the Gram
-        matrix of the gradients is the product of theirs, entry by entry, and no gradient is formed. `params` have the
-        networks as leading axis.
+        The gradient by a layer's weights is an outer product of the layer's backward signal and its input. So the
+        gradients' Gram matrix is the entrywise product of the Gram matrices of these two, and no gradient is formed.
+        `params` have the networks as leading axis.
 
         Raises:
             ValueError: a convolutional network.
@@ -214,20 +214,20 @@ class WideNetwork:
         return total
 
     def step_factors(self, width: int) -> dict[str, float]:
-        """By which the step of each parameter is multiplied so that training takes the functions that a plain step
-        takes in NTK parametrisation: 1 there, the square of a parameter's scale in the standard one. For `SGD(of=...)`.
+        """Factors on parameters' steps, for `SGD(of=...)`, that train as plain steps in NTK parametrisation do: 1 in
+        NTK parametrisation, in the standard one the squares of the parameters' scales.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
 
     def inner_scales(self, width: int) -> dict[str, float]:
-        """By which the network multiplies each parameter: 1 in the standard parametrisation."""
+        """The factor with which the network multiplies each parameter: 1 in the standard parametrisation."""
         return {key: 1.0 if self.standard else scale for key, scale in self._scales(width).items()}
 
     def sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
         """The shapes of the parameters, by name, the first layer's first.
 
         Raises:
-            ValueError: inputs that are no images where convolutions want them.
+            ValueError: inputs that are not images, for convolutions.
         """
         window = () if self.kind == "fc" else (SIDE, SIDE)
         first = math.prod(shape) if self.kind == "fc" else _image(shape)[0]
@@ -239,7 +239,7 @@ class WideNetwork:
         return sizes | {READOUT: (*(() if outputs is None else (outputs,)), width)}
 
     def _scales(self, width: int) -> dict[str, float]:
-        """By which each standard Gaussian parameter is multiplied."""
+        """The factor of each standard Gaussian parameter."""
         window, gain = (1 if self.kind == "fc" else SIDE), DUALS[self.activation].gain
         scales = {}
         for layer in range(1, self.depth):

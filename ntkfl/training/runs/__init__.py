@@ -1,1 +1,1 @@
-"""A training run: its rounds, its folder, its checkpoint, and reading it back."""
+"""A training run: its rounds, its folder and its checkpoint, and how to read it back."""

@@ -1,4 +1,4 @@
-"""Whether a run has learned anything: its last rounds beside the best answer that looks at no input."""
+"""Whether a run has learned anything: its last rounds compared with the best answer that ignores the input."""
 
 from collections.abc import Sequence
 from math import isnan, sqrt
@@ -12,18 +12,18 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
-GROWN = 2  # times the loss without training: from there on a run that has learned nothing has diverged
-FLAT = 0.99  # share of a loss; a loss above it counts as no lower
+GROWN = 2  # a run that has learned nothing has diverged if its loss is this times the loss without training
+FLAT = 0.99  # a loss above this share of another loss does not count as lower
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
-    """The sentence that says in what sense a run has learned nothing; None where it has learned, or had no round.
+    """The sentence that says in what sense a run has learned nothing; None if it has learned, or had no round.
 
-    A run has learned if its loss is 1% below that of the best constant answer, the training labels' shares of classes
-    or their mean; this counts on the test samples (the mean of the last rounds) or on the training samples (the last
-    model). It has also learned if its accuracy is above that of always answering one class, by two standard deviations
-    unless the loss has fallen by 1%. Where all labels are the same there is nothing to learn. Methods that report
-    clients' own models are left out.
+    A run has learned if its loss is 1% below that of the best constant answer: the training labels' shares of classes,
+    or their mean. The loss is that on the test samples (the mean of the last rounds) or on the training samples (the
+    last model). A run has also learned if its accuracy is above that of always answering one class, by two standard
+    deviations unless the loss has fallen by 1%. If all labels are the same, there is nothing to learn. Methods that
+    report clients' own models are left out.
     """
     if not state.rounds or federation.method.personal:
         return None
@@ -47,10 +47,10 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
 def _judged(
     which: str, y: Tensor, data: FederatedData, score: Score, before: float, fallen: bool, rounds: int
 ) -> str | None:
-    """The sentence about these samples, None where they are answered better than by a constant.
+    """The sentence about these samples; None if the run answers them better than a constant does.
 
-    `before` is the loss before training, on other samples if need be, and NaN where it is not known; `fallen` says that
-    the loss on these samples is known to be 1% lower than before.
+    `before` is the loss before training, perhaps on other samples, or NaN if unknown. `fallen`: the loss on these
+    samples is known to be 1% lower than before.
     """
     loss, accuracy = score
     share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
@@ -74,14 +74,14 @@ def _judged(
 
 
 def _most_frequent(y: Tensor) -> float | None:
-    """The share of the most frequent class; None for labels without classes."""
+    """The share of the most frequent class; None if labels are not classes."""
     if y.is_floating_point():
         y = (y > 0).long() if y.ndim == 1 else y.argmax(1)
     return float(torch.bincount(y).max()) / len(y) if len(y) else None
 
 
 def _constant_loss(train: Tensor, y: Tensor, classes: int | None) -> float:
-    """A sample's loss where the answer is the training labels' mean or shares of classes (each class once more)."""
+    """The mean loss of the training labels' mean, or of their shares of classes (each class counted once more)."""
     if classes:
         shares = (torch.bincount(train, minlength=classes) + 1.0) / (len(train) + classes)
         return -float(shares.log()[y].mean())

@@ -1,4 +1,4 @@
-"""The summary of a run: the last, the best and the mean of the last five rounds of everything that was measured."""
+"""The summary of a run: of each measured quantity the last value, the best, and the mean of the last five rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LAST = 5  # rounds whose mean FedGuCci reports
 
 @dataclass(frozen=True)
 class Summary:
-    """One measured quantity: its value after the last round, the best and its round, the mean of the last `rounds`."""
+    """A measured quantity: its last value, its best value and round, and the mean of the last `rounds`."""
 
     last: float
     best: float
@@ -29,9 +29,9 @@ class Summary:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Summary]:
-    """By quantity, those that were measured; the model before training counts only where there is no other.
+    """A summary of each measured quantity; the model before training counts only if there was no round.
 
-    A loss is best when it is least, an accuracy when it is largest; of equals the earliest.
+    The best loss is the least, the best accuracy the largest; among equals the earliest counts.
     """
     trained = [row for row in rows if row.round] or list(rows)
     summaries = {}

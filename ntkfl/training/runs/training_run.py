@@ -37,7 +37,7 @@ from ntkfl.trajectory import package_version, provenance
 
 
 class RunRecord:
-    """Rows and states of a run, in a folder that has a checkpoint first and is locked until `close`, or nowhere (None).
+    """Rows and states of a run, kept in a folder that is locked until `close`, or only in memory (folder None).
 
     Raises:
         OSError: the folder cannot be written, or another run is under way in it.
@@ -55,12 +55,12 @@ class RunRecord:
     ) -> None:
         self.rows = list(rows)
         self._folder, self._every, self._run, self._provenance = folder, every, run, provenance
-        self._state = state  # the last one whose row is written
+        self._state = state  # the last state whose row is written
         self._kept: State | None = None
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
-            if folder.checkpoint.is_file():  # before the checkpoint, so that it never reports fewer rounds
+            if folder.checkpoint.is_file():  # before the checkpoint, so that the table never has fewer rounds
                 folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
@@ -76,26 +76,26 @@ class RunRecord:
             self.keep()
 
     def keep(self) -> None:
-        """Write the last state, unless that has been done."""
+        """Write the last state, unless it is written already."""
         if self._folder and self._state is not self._kept:
             run = self._run | {ROWS: rows_digest(self.rows)}
             Checkpoint(self._state, run, self._provenance).save(self._folder.checkpoint)
             self._kept = self._state
 
 
-OBJECTS = "method", "data", "model"  # what may be an object of the caller's in place of a name
+OBJECTS = "method", "data", "model"  # keys that take the caller's object in place of a name
 Progress = Callable[[Row, int], None]  # called with every new row and the number of rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run that is over, or one stage of it.
+    """A completed run, or a completed stage of a run.
 
     Args:
-        config: all that was chosen.
+        config: all settings.
         federation: the parts of the run.
-        state: after the last round.
-        rows: what was measured before training and after every round, earlier stages' too.
+        state: the state after the last round.
+        rows: the measurements before training and after every round, with those of earlier stages.
         folder: the folder that keeps the run.
     """
 
@@ -107,12 +107,12 @@ class Run:
 
     @property
     def metrics(self) -> Mapping[str, np.ndarray]:
-        """What was measured, an array (rounds + 1,) a column; entry 0 is before training."""
+        """The measurements: for each column an array (rounds + 1,), whose entry 0 is before training."""
         return columns(self.rows)
 
     @cached_property
     def shortfall(self) -> str | None:
-        """The sentence that says how the run has learned nothing, as `ntkfl.training.runs.shortfall` finds it; None."""
+        """The sentence of `ntkfl.training.runs.shortfall` that the run has learned nothing; None if it has learned."""
         return shortfall(self.federation, self.state, self.rows)
 
     @property
@@ -128,7 +128,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """A run that has been checked and not yet been trained; its folder is its own from here to the end of training."""
+    """A run that is checked and not yet trained; its folder is locked from here to the end of training."""
 
     config: RunConfig
     federation: Federation
@@ -137,7 +137,7 @@ class PreparedRun:
     folder: Path | None
 
     def train(self, progress: Progress | None = None) -> Run:
-        """All rounds; whatever stops them, the last one is kept.
+        """Train all rounds; whatever stops the training, the last round is stored.
 
         Raises:
             FloatingPointError: the model is no longer finite. KeyboardInterrupt: Ctrl-C.
@@ -179,8 +179,8 @@ def run(
     Args:
         method: a name, or a method of yours; default fedavg, or a resumed run's.
         data: a name, or data of yours; default digits, or a resumed run's.
-        model: a name, or a model of yours; default one that suits the data, or a resumed run's.
-        progress: called with every new row and the number of rounds; default nobody.
+        model: a name, or a model of yours; default a model that suits the data, or a resumed run's.
+        progress: called with every new row and the number of rounds; default: nothing is called.
         keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`; `rate` is a step on the
             batch's mean loss, unless `reduction` is "sum" (docs/glossary.md#steps).
     """
@@ -197,10 +197,10 @@ def prepared(
     checkpoint_every: int = 1,
     **keys: Any,
 ) -> PreparedRun:
-    """Everything that a run needs, before the first round.
+    """A run ready for its first round, with everything checked.
 
     Raises:
-        ValueError, OSError: what was chosen is impossible, or the folder holds something else.
+        ValueError, OSError: the settings are impossible, or the folder holds something else.
     """
     require_size("checkpoint_every", checkpoint_every)
     if resume and out is None:
@@ -240,12 +240,12 @@ def load_run(
     data: FederatedData | None = None,
     model: Model | None = None,
 ) -> Run:
-    """The run in a folder after the last round that was kept; nothing is trained, nothing is written.
+    """The run in a folder after its last stored round; nothing is trained, nothing is written.
 
     Args:
         folder: the folder that keeps the run.
-        method: the method, if the run had an object of yours: a folder keeps its name only; default not needed for a
-            name.
+        method: the method, if the run had an object of yours, since a folder stores only its name; default: not needed
+            for a name.
         data: the data, if the run had an object of yours; default not needed for a name.
         model: the model, if the run had an object of yours; default not needed for a name.
 
@@ -267,7 +267,7 @@ def load_run(
 
 
 def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple[State, list[Row]]:
-    """The state after the last round that a folder keeps, on the federation's device, and the rows until then.
+    """The state after the last round stored in a folder, on the federation's device, and the rows up to it.
 
     Raises:
         ValueError: the data have changed since, the checkpoint is of another model, or the rows were altered.
@@ -275,10 +275,10 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
     if stored.run["data"] != data_digest(federation.data):
         raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
     state = restored(stored.state, federation.start())
-    if not state.rounds:  # it may have been stopped before there was a table
+    if not state.rounds:  # it may have been stopped before it wrote a table
         return state, []
     rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
-    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no word of them
+    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no digest of them
         raise ValueError(
             f"{folder.metrics} was altered: its rows up to round {len(rows) - 1} are not those that were written "
             "beside the checkpoint; put it back, or begin another run"
@@ -287,7 +287,7 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
 
 
 def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
-    """Refuse a configuration that has only the name of an object, where the object itself is not given.
+    """Refuse a configuration with only the name of an object, if the object itself is not given.
 
     Raises:
         ValueError: an object is missing.
@@ -298,7 +298,7 @@ def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
 
 
 def _edited(folder: RunFolder, stored: Checkpoint) -> dict[str, Any]:
-    """What was changed in the folder's config.toml since it was written, if that is the number of rounds.
+    """The change in the folder's config.toml since it was written; only the number of rounds may change.
 
     Raises:
         ValueError: another key was changed, added or taken out, or the file is no TOML.
@@ -317,13 +317,13 @@ def _edited(folder: RunFolder, stored: Checkpoint) -> dict[str, Any]:
 
 
 def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
-    """The stored configuration, and of what is given the number of rounds.
+    """The stored configuration, with the number of rounds that is given.
 
     Raises:
         ValueError: another key differs, or there are fewer rounds than are done.
     """
     before, done = checked(stored.run["config"]).model_dump(), stored.state.rounds
-    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # the samples are compared themselves
+    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # since the samples themselves are compared
     config = checked(before | {key: value for key, value in given.items() if value is not None})
     before |= {key: getattr(config, key) for key in moved if before[key] is not None}
     if key := differing(before, config.model_dump()):
@@ -335,10 +335,10 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
 
 
 def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint | None) -> dict[str, Mapping[str, str]]:
-    """The files or packages of the method and the model, as they are kept with the run.
+    """The files or packages of the method and the model, as stored with the run.
 
     Raises:
-        ValueError: a file is gone, or differs from that of the run which is resumed; a differing file is not executed.
+        ValueError: a file is missing, or differs from that of the resumed run; a file that differs is not executed.
     """
     kept: dict[str, Mapping[str, str]] = {}
     for kind, spec, brought_by in (("method", config.method, method_from), ("model", config.model, model_from)):
@@ -356,14 +356,14 @@ def _brought(config: RunConfig, objects: Mapping[str, Any], stored: Checkpoint |
 
 
 def data_digest(data: FederatedData) -> str:
-    """One word for the samples, labels and owners: a run is resumed on the same data."""
+    """A digest of the samples, labels and owners, since a run is resumed only on the same data."""
     owner = torch.as_tensor(data.owner)
     tensors = {"x": data.x, "y": data.y, "owner": owner, "x_test": data.x_test, "y_test": data.y_test}
     return tensors_digest({name: tensor for name, tensor in tensors.items() if tensor is not None})
 
 
 def _provenance(config: RunConfig) -> dict[str, Any]:
-    """Where a run was made: versions, device, dtype."""
+    """The provenance of a run: versions, device, dtype."""
     made = provenance(run=config.seed)
     made["versions"] |= {name: package_version(name) for name in ("torch", "safetensors")}
     return made | {"dtype": config.dtype, "device": device_name(torch_device(config.device))}
