@@ -17,6 +17,7 @@ from ntkfl import interruption
 from ntkfl.messages import number_of
 
 UNSETTLED = (Outcome.UNRESOLVED, Outcome.UNTESTED)
+STUCK = 0.9  # of the error with at most a quarter of the seeds, where noise of the seeds alone would leave half of it
 
 
 def run_study(
@@ -71,11 +72,14 @@ def measured_until(
         budget: seconds of processor time of all cells; None: no more seeds.
         tell: is told how many seeds are next, and why there are no more; default nobody.
 
+    An answer whose error four times the seeds do not narrow is not waited for.
+
     Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
 
     Raises:
         OSError: the folder cannot be written.
     """
+    errors: dict[int, dict[str, float]] = {}  # by seeds and claim
     while True:
         interruption.check()
         failed = measure(grid)
@@ -87,10 +91,19 @@ def measured_until(
         if budget is None or failed or not left:
             return grid, cells, answers, failed
         said = f"{len(left)} of {len(answers)} answers are not settled with {number_of(grid.shape[-1], 'seed')}"
-        if not any(SEED in answer.settled_by for answer in left):
-            tell(f"{said}, and no number of them would do: {_asked_for(grid, left)}")
-            return grid, cells, answers, failed
         seeds = grid.shape[-1]
+        errors[seeds] = {answer.claim: float(answer.measured.error) for answer in left if answer.measured is not None}
+        stuck = [answer for answer in left if SEED in answer.settled_by and _is_stuck(answer.claim, seeds, errors)]
+        others = [answer for answer in left if answer not in stuck]
+        if not any(SEED in answer.settled_by for answer in others):
+            known = (
+                [f"{len(stuck)} {'is' if len(stuck) == 1 else 'are'} no more precise with four times the seeds"]
+                if stuck
+                else []
+            )
+            known += [_asked_for(grid, others)] if others else []
+            tell(f"{said}, and no number of them would do: {'; '.join(known)}")
+            return grid, cells, answers, failed
         most = int(budget * seeds / max(planned(grid, folder.store).seconds_kept, 1e-9))
         if most <= seeds:
             tell(f"{said}, and more would take the cells beyond {budget:g} s of processor time")
@@ -98,6 +111,12 @@ def measured_until(
         grid = grid.with_seeds(min(2 * seeds, most))
         tell(f"{said}: {grid.shape[-1]} are next")
         folder.begin(grid)
+
+
+def _is_stuck(claim: str, seeds: int, errors: Mapping[int, Mapping[str, float]]) -> bool:
+    """Whether the error of an answer, known for several numbers of seeds, does not fall as noise of the seeds would."""
+    before = [of[claim] for fewer, of in errors.items() if 4 * fewer <= seeds and claim in of]
+    return bool(before) and errors[seeds].get(claim, 0.0) > STUCK * before[-1]
 
 
 def _asked_for(grid: Grid, answers: Sequence[Answer]) -> str:

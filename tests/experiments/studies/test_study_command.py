@@ -32,6 +32,9 @@ NARROWING = (
 )
 
 
+STUCK = NARROWING.replace("1.2 / cells.sizes['seed']", "1.2 if claim == 'this' else 1.2 / cells.sizes['seed']")
+
+
 FEW = (
     f"{REPLACED}from experiments.studies.answers import infinite, power_law\n"
     "STUDY = replace(STUDY, summarise=lambda cells: [infinite('that', 'a source', None), "
@@ -101,6 +104,22 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
     seedless.write_text(f"{file.read_text()}STUDY = replace(STUDY, axes=STUDY.axes[:-1])\n")
     refused = invoke("run", seedless, "--out", tmp_path / "none", "--until-resolved", "1h")
     assert refused.exit_code == 2 and "pendulum has no seeds; its axes are gravity, length" in refused.stderr
+
+
+def test_an_answer_that_four_times_the_seeds_do_not_narrow_is_not_waited_for(pendulum, tmp_path):
+    """The error of `this` stays; that of `that` is fine enough with eight seeds, so no sixteen are asked for."""
+    file = tmp_path / "stuck.py"
+    file.write_text(Path(pendulum).read_text() + STUCK)
+    done = invoke(
+        "run", file, "--lengths", "1", "--gravity", "9.81", "--out", tmp_path / "out", "--until-resolved", "1h"
+    )
+    assert [line for line in done.stderr.splitlines() if "not settled" in line] == [
+        "2 of 2 answers are not settled with 2 seeds: 4 are next",
+        "2 of 2 answers are not settled with 4 seeds: 8 are next",
+        "1 of 2 answers are not settled with 8 seeds, and no number of them would do: 1 is no more precise with four "
+        "times the seeds",
+    ], done.output
+    assert "1 holds, 1 unresolved; from 8 of 8 cells" in done.stdout
 
 
 def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_settle(pendulum, tmp_path):
