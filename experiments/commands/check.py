@@ -96,7 +96,7 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
     widths = [max(len(row[i]) for row in table) for i in range(columns)]
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 2 * (columns - 1))
-    lines = [*_wrapped(head), *(_line(row, widths) for row in table)]
+    lines = [*_wrapped(head), *(line for row in table for line in _row_lines(row, widths))]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
         rest = f"{look.count(Applies.YES)} bounds apply in all; identities, {look.identities} forms, were not looked at"
@@ -110,10 +110,11 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     return [*lines, ""]
 
 
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    title = row[0] if len(row[0]) <= widths[0] else row[0][: widths[0] - 4].rpartition(" ")[0] + " ..."
-    title = title.ljust(widths[0])
-    return "  ".join([title, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]).rstrip()
+def _row_lines(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """A row of the table; a title that is too long goes on below."""
+    title, *others = _wrapped(row[0], widths[0]) or [""]
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return ["  ".join([title.ljust(widths[0]), *cells]).rstrip(), *others]
 
 
 def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
@@ -179,7 +180,8 @@ def _width() -> int:
     return max(NARROWEST, min(WIDEST, console().width))
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, width: int | None = None) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, _width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    width = _width() if width is None else width
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
