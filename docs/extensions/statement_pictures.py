@@ -4,7 +4,7 @@ The numbers come from `statement_pictures.json`, which `python docs/pictures.py`
 is measured here, at every build.
 """
 
-from functools import cache
+from functools import cache, partial
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +21,7 @@ from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.seen import Seen
 
 FOLDER = "pictures"
-SMALL = "small"  # the folder in it of the pictures of one panel
+SMALL, NARROW = "small", "narrow"  # the folders in it of the pictures of one panel, and as wide as a phone
 
 
 class StatementGallery(SphinxDirective):
@@ -54,30 +54,37 @@ def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
     """The picture of a statement on its page; nothing where it has none."""
     if statement.id not in seen():
         return []
-    return [html(f'<figure class="picture">{image(app, statement, root)}</figure>')]
+    path, size = _sized(app, statement, NARROW)
+    on_a_phone = f'<source media="(max-width: 46em)" srcset="{root}{path}"{size}>' if size else ""
+    shown = f"<picture>{on_a_phone}{image(app, statement, root)}</picture>"
+    return [html(f'<figure class="picture">{shown}</figure>')]
 
 
 def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str:
     """The picture as an element of HTML with its size; `root` leads from its page to the first one."""
     cases = max(form_seen.cases for form_seen in seen()[statement.id].values())
     alt = f"{statement.id}: left side against bound on {cases} cases"
+    path, size = _sized(app, statement, folder)
+    return f'<img loading="lazy" src="{root}{path}" alt="{escape(alt)}"{size}>'
+
+
+def _sized(app: Sphinx, statement: Statement, folder: str = "") -> tuple[str, str]:
+    """The path of a picture, and its size; that is empty where no picture is drawn, as for other formats than HTML."""
     path = Path(FOLDER, folder, f"{slug(statement.id)}.svg")
-    sized = ""
-    if (file := Path(app.outdir) / path).exists():  # no picture is drawn for other formats than HTML
-        wide, high = pixels(file.read_bytes())
-        sized = f' width="{wide}" height="{high}"'
-    return f'<img loading="lazy" src="{root}{path.as_posix()}" alt="{escape(alt)}"{sized}>'
+    if not (file := Path(app.outdir) / path).exists():
+        return path.as_posix(), ""
+    wide, high = pixels(file.read_bytes())
+    return path.as_posix(), f' width="{wide}" height="{high}"'
 
 
 def draw_all(app: Sphinx) -> None:
     """Draw pictures that are missing or older than their numbers; pages ask for the size of a picture later."""
     if app.builder.format != "html":
         return
-    small = Path(app.outdir) / FOLDER / SMALL
-    small.mkdir(parents=True, exist_ok=True)
     for identifier, forms in seen().items():
-        for folder, draw in ((small.parent, drawn), (small, thumbnail)):
-            path = folder / f"{slug(identifier)}.svg"
+        for folder, draw in (("", drawn), (SMALL, thumbnail), (NARROW, partial(drawn, narrow=True))):
+            path = Path(app.outdir, FOLDER, folder, f"{slug(identifier)}.svg")
+            path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.stat().st_mtime < DATA.stat().st_mtime:
                 path.write_bytes(themed(as_bytes(draw(own()[identifier], forms), "svg", identifier)))
 

@@ -100,13 +100,18 @@ def claims(statement: Statement, form: Form) -> list[Markup]:
 
 
 def flowing(rows: Sequence[str], alt: str = "") -> Markup:
-    """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas."""
+    """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas.
+
+    Where a piece stays wider than a phone, the style has its characters: there it is drawn smaller.
+    """
     label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
     cut = [pieces(row, width, NARROWEST) for row in rows]
     lines = [
         Markup("<wbr>").join(_piece(text, bool(i or j)) for j, text in enumerate(row)) for i, row in enumerate(cut)
     ]
     inside = Markup("").join(Markup("<div>{}</div>").format(line) for line in lines)
+    widest = max((width(text) for row in cut for text in row), default=0)
+    label += Markup(' style="--characters: {:.0f}"').format(widest) if widest > NARROWEST else ""
     return Markup('<div class="rows"{}>{}</div>').format(label, inside)
 
 

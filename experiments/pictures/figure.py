@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bounds import Form, Kind, Outcome, Statement
-from experiments.formulas.prose import prose
+from experiments.formulas.prose import mathtext, prose
 from experiments.pictures.marks import EDGE, REFUTES, Styles
 from experiments.pictures.panels import main_form, panels_of
 from experiments.pictures.words import caption_of
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel with its axis, and of its axes alone
 LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
-THUMB = (2.6, 2.2)  # inches: a picture of one panel without words around it
+PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
+SET = re.compile(r"\\mathrm|[${}_^]")  # what a letter of mathtext is set with, and what is not drawn
 
 
-def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, most: int | None = None) -> Figure:
+def drawn(
+    statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, most: int | None = None, narrow: bool = False
+) -> Figure:
     """The figure of one statement: a panel for each form, the ratio against what it varies with, the failures.
 
     Args:
@@ -37,6 +41,7 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, mos
         seen: the points of each checked form.
         seed: the first of the cases, for the caption; default 0.
         most: how many panels are drawn, the forms' first; default all.
+        narrow: whether panels stand below each other, as wide as a phone; default False.
 
     Raises:
         ValueError: no form was seen on any case.
@@ -51,15 +56,16 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, mos
     families = styles.families
     panels = panels_of(statement, seen, styles)[:most]
     columns = 2 if len(panels) == COLUMNS + 1 and len(families) <= CROWD else min(COLUMNS, len(panels))
+    columns, width = (1, PHONE) if narrow else (columns, max(WIDE * columns, 2 * WIDE))
     rows = math.ceil(len(panels) / columns)
-    width = max(WIDE * columns, 2 * WIDE)
     title = textwrap.wrap(f"{statement.id}: {statement.title}", int(width * TITLE_LETTERS))
     caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
     stored = any(STORED in form_seen.families for form_seen in seen.values())
     violated = any(SEVERITY[o] is Outcome.VIOLATED for form_seen in seen.values() for o in form_seen.outcome)
     marks = _legend(statement, styles, stored, violated)
     small = 6 if len(marks) > CROWD else 7
-    legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * (max(map(len, marks)) + TAB)))))
+    letters = max(len(SET.sub("", name)) for name in marks) + TAB
+    legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * letters))))
     heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, LINE * math.ceil(len(marks) / legend) + 0.06)
     height = heights[0] + rows * heights[1] + heights[2] + LINE * len(caption) + 0.08
     with matplotlib.rc_context(STYLE | {"font.size": 7, "axes.titlesize": 7.5, "legend.fontsize": 7}):
@@ -159,7 +165,7 @@ def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) 
     marks: dict[str, Any] = {}
     for family in styles.families:
         color, marker = styles(family)
-        marks[prose(family)] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
+        marks[mathtext(prose(family))] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
     if stored:
         marks["stored case"] = Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0)
     if violated:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.formulas.prose import prose
+from experiments.formulas.prose import mathtext, prose
 from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56
 MARKERS = "osD^vPX"
 OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
 DASHES = {"theory": "--", "bound": ":"}
-SCRIPTS = re.compile(
-    r"(?:(?<![\w$^])([^\W\d_])|([)|]))(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+|T))?(?!\w)"
-)
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
 STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
     "font.size": 8,
@@ -120,19 +116,8 @@ def shown(text: str, across: float = DOUBLE) -> str:
         text: such as "y_inf(t) ~ m^(-1/2)".
         across: inches; default 7.
     """
-    lines = textwrap.wrap(prose(text).replace("$", r"\$"), int(across / LETTER), break_long_words=False)
-    return "\n".join(SCRIPTS.sub(_scripts, line) for line in lines)
-
-
-def _scripts(match: re.Match[str]) -> str:
-    letter, closing, below, above = match.groups()
-    base = letter or closing
-    if not (below or above):
-        return base
-    below = (below or "").strip("{}").replace("inf", r"\infty")
-    words = rf"\mathrm{{{below}}}" if below.isalpha() and below.isascii() and len(below) > 1 else below
-    power = (above or "").strip("{}()")
-    return f"${base}" + (f"_{{{words}}}" if words else "") + (f"^{{{power}}}" if power else "") + "$"
+    lines = textwrap.wrap(prose(text), int(across / LETTER), break_long_words=False)
+    return "\n".join(map(mathtext, lines))
 
 
 def _height(panel: Panel | Heatmap, across: float) -> float:

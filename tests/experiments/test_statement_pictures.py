@@ -61,8 +61,9 @@ def test_show_refuses_other_endings_and_several_statements(tmp_path):
 
 
 @pytest.mark.parametrize("identifier", ["fl-ntk/B.12", "fl-ntk/A.2", "fl-ntk/C.6", "averaging/I3", "averaging/I1"])
-def test_nothing_overlaps_and_all_is_inside(identifier):
-    figure = drawn(*seen(identifier))
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_nothing_overlaps_and_all_is_inside(identifier, narrow):
+    figure = drawn(*seen(identifier), narrow=narrow)
     renderer = figure.canvas.get_renderer()
     figure.draw(renderer)
     frame = figure.bbox
@@ -105,6 +106,20 @@ def test_every_kind_has_a_picture():
     for kind in Kind:
         statement = replace(get("fl-ntk/A.1"), kind=kind)
         assert as_bytes(drawn(statement, {Form.STATED: made_up((0.1, 0.2, 0.5, 0.7))}), "svg", "x")
+
+
+def test_a_narrow_picture_has_the_same_panels_below_each_other():
+    statement, points = get("fl-ntk/A.1"), {form: made_up((0.1, 0.5)) for form in get("fl-ntk/A.1").forms}
+    wide, narrow = drawn(statement, points), drawn(statement, points, narrow=True)
+    assert [axes.get_title() for axes in narrow.axes] == [axes.get_title() for axes in wide.axes]
+    assert len({axes.get_position().x0 for axes in narrow.axes}) == 1 < len(narrow.axes)
+    assert narrow.get_figwidth() <= 3.75 < wide.get_figwidth()  # 360 pixels of CSS
+
+
+def test_indices_in_the_names_of_families_are_set_as_indices():
+    points = replace(made_up((0.1, 0.2)), families=("digits (eta_l=.03), U_anc = 0",))
+    (label,) = drawn(get("fl-ntk/A.1"), {Form.STATED: points}).legends[0].get_texts()[:1]
+    assert label.get_text() == r"digits ($η_{l}$=.03), $U_{\mathrm{anc}}$ = 0"
 
 
 def test_a_name_of_a_family_is_no_markup():

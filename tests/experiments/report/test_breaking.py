@@ -68,3 +68,10 @@ def test_a_sign_has_space_only_where_the_formula_goes_on():
     row = "- " + " ".join("abcdefgh") + " - " + " ".join("abcdefghijklmnopqrstuvwxyz")
     first, second = re.findall(r"<mo[^>]*>−", flowing([row]))
     assert "infix" not in first and "infix" in second
+
+
+def test_a_row_that_cannot_be_cut_to_a_phones_width_says_how_wide_it_stays():
+    narrow, wide = flowing(["a + b"]), flowing([rf"\sqrt{{{' + '.join('abcdefghijklmnopqrst')}}}"])
+    assert "style" not in narrow
+    (characters,) = map(int, re.findall(r'<div class="rows" style="--characters: (\d+)">', wide))
+    assert 39 <= characters <= 70  # 20 letters and 19 signs, with spaces beside them
