@@ -27,9 +27,9 @@ def test_these_are_the_false_ones():
 @pytest.mark.parametrize(
     ("identifier", "form", "seed"),
     [
-        pytest.param(*counterexample_of, seed, marks=[pytest.mark.slow] if counterexample_of[0] in LONG else [])
-        for counterexample_of in FALSE
-        for seed in ([1] if counterexample_of[0] in LONG else [1, 5])
+        pytest.param(identifier, form, seed, marks=pytest.mark.slow if identifier in LONG or seed == 5 else ())
+        for identifier, form in FALSE
+        for seed in ([1] if identifier in LONG else [1, 5])
     ],
 )
 def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, seed):

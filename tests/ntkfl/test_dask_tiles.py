@@ -112,6 +112,7 @@ def test_the_curves_are_the_same_with_their_error_bounds(method, tiles, two_work
     assert shared.to_dict() == alone.to_dict()
 
 
+@pytest.mark.slow  # processes; below, workers end in this one
 def test_a_worker_that_dies_is_replaced_by_another(monkeypatch):
     monkeypatch.undo()  # of tiles: processes have their own
     problem, killed = images(), []

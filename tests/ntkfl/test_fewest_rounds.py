@@ -125,7 +125,7 @@ def test_the_plain_grid_counts_as_the_regimes_do(label, seed):
     assert regime.rounds_to(0.3) == rounds
 
 
-@pytest.mark.parametrize("seed", EASY)
+@pytest.mark.parametrize("seed", [*EASY[:2], *(pytest.param(seed, marks=pytest.mark.slow) for seed in EASY[2:])])
 @pytest.mark.parametrize("eta_local", [pytest.param(None, marks=pytest.mark.slow), 0.3])
 def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
     problem, h, steps = random_problem(seed)
@@ -150,7 +150,7 @@ def behind_a_grid(seed, labels):
             yield method.label, method.rounds or float("inf"), arrived[0]
 
 
-@pytest.mark.parametrize("seed", [5, 8])
+@pytest.mark.parametrize("seed", [5, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_dense_grid_is_hardly_better(seed):
     for label, tuned, rounds in behind_a_grid(seed, METHODS):
         assert tuned <= 1.15 * rounds + 1, label

@@ -394,7 +394,14 @@ def test_steps_beyond_the_limit_are_warned_of():
         kernel_regime(problem, Setup(eta_local=9.0, local_steps=2), None, "fedavg", matrix_free=True)
 
 
-@pytest.mark.parametrize(("method", "options"), [("scaffold", {}), ("feddyn", {"alpha": 0.5}), ("cyclic", {})])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("feddyn", {"alpha": 0.5}),
+        pytest.param("scaffold", {}, marks=pytest.mark.slow),
+        pytest.param("cyclic", {}, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(method, options):
     regime = kernel_regime(

@@ -334,7 +334,7 @@ def least_norm(sent, ratio):
 SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # server momentum
 
 
-@pytest.mark.parametrize("method", SMALL)
+@pytest.mark.parametrize("method", [pytest.param("fl-ntk", marks=pytest.mark.slow), "fedavgm"])
 def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method, monkeypatch):
     """Displacements of trainings in plain weights; the norm comes from runs of other draws."""
     problem, setup, rate, rounds, ratio = even(8, 1, 12), Setup(eta_local=0.4, local_steps=2), 0.9, 6, 0.25

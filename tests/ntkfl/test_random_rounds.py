@@ -802,7 +802,10 @@ def test_exact_moments_that_do_not_fit_the_memory_offer_the_estimate(monkeypatch
         regime.root_mean_square(3)
 
 
-@pytest.mark.parametrize(("seed", "method", "cohorts"), [(4, "fedavgm", [[0, 1], [1]]), (1, "scaffold", [[0], [1]])])
+@pytest.mark.parametrize(
+    ("seed", "method", "cohorts"),
+    [pytest.param(4, "fedavgm", [[0, 1], [1]], marks=pytest.mark.slow), (1, "scaffold", [[0], [1]])],
+)
 def test_a_client_that_never_takes_part_leaves_neither_no_residual_nor_an_infinite_one(seed, method, cohorts):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(4, 14))

@@ -381,6 +381,7 @@ def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundred
     assert check(gram.infinite, depth=2, finite=finite, examples=1).ok
 
 
+@pytest.mark.slow
 def test_what_would_have_been_seen_is_seen():
     """Any entry that is off by as much as the report says is seen; one that is off by a tenth of that is not."""
     largest = 1 / 2

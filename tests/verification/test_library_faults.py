@@ -52,7 +52,17 @@ def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
     assert finite_width.local_gram is right and gram.local_gram is right
 
 
-@pytest.mark.parametrize("name", [name for name in WAYS if name != "by the training engine"])
+LONG = {"tracking switches"}  # compiles for seconds
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LONG else ())
+        for name in WAYS
+        if name != "by the training engine"
+    ],
+)
 def test_a_fault_of_simulate_reaches_every_way_to_run_it(name):
     seen = []
 

@@ -137,6 +137,7 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert results == ran(grid, tmp_path / "other")[1]
 
 
+@pytest.mark.slow  # above, one dies while it works
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
     cells = grid.cells()
     with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:

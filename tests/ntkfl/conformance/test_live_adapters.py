@@ -56,6 +56,7 @@ KINDS = {
         yield kept
 """,
 }
+OTHERS = ("a state_dict", "one dictionary")
 LISTED = """
     def rounds():
         w = case.start.copy()
@@ -72,7 +73,7 @@ def fed_avg(text, tmp_path):
     return conformance(tmp_path / "adapter.py", ["fedavg"]).methods[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["one vector", *(pytest.param(k, marks=pytest.mark.slow) for k in OTHERS)])
 def test_what_is_yielded_is_taken_as_it_is_then(kind, tmp_path):
     judgement = fed_avg(KINDS[kind], tmp_path)
     assert {case.outcome for case in judgement.cases} == {Outcome.EQUAL, Outcome.LEFT_OUT}
@@ -86,6 +87,7 @@ def test_a_list_of_one_memory_is_no_answer_and_it_is_said_why(tmp_path):
     assert "yield the rounds, or copy the arrays of each" in failed[0].remark
 
 
+@pytest.mark.slow
 def test_what_it_says_to_do_works(tmp_path):
     copied = LISTED.replace("yield case.tensors(w)", "yield case.tensors(w.copy())")
     for text in (copied, LISTED.replace("return list(rounds())", "yield from rounds()")):
