@@ -71,10 +71,11 @@ class _Plain(StrPrinter):
     _print_MatrixSymbol = _print_Symbol
 
 
-def signed_terms(total: Any) -> list[tuple[bool, Any]]:
+@cache
+def signed_terms(total: Any) -> tuple[tuple[bool, Any], ...]:
     """The terms of a sum in written order, positive ones first; each with whether it is subtracted."""
     first, *others = sorted(total.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
-    return [(False, first)] + [(minus := _negative(term), -term if minus else term) for term in others]
+    return (False, first), *((minus := _negative(term), -term if minus else term) for term in others)
 
 
 def symbol_text(symbol: Any) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from html import unescape
 from xml.etree import ElementTree
 
@@ -58,6 +59,7 @@ def _symbols(matrix: sp.Basic) -> frozenset[tuple[sp.Basic, int]]:
     return frozenset(Counter(node for node in sp.preorder_traversal(matrix) if node.is_symbol).items())
 
 
+@cache
 def _transposed(matrix: sp.Basic) -> sp.Basic:
     return sp.Transpose(matrix).doit()
 
@@ -146,6 +148,7 @@ def inline(value: sp.Basic) -> Markup:
     return mathml(latex(sp.sympify(value)))
 
 
+@cache
 def width(text: str) -> float:
     """How wide LaTeX is drawn, in characters, roughly."""
     return _width(_element(text))
