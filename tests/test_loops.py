@@ -53,6 +53,7 @@ ENDLESS = {
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",
     "ntkfl/algorithm1/switch_tracking.py train": "the reach doubles until too many neurons are within it",
     "ntkfl/any_order/certificate.py certify_any_order": "each turn keeps samples that the one before did not",
+    "ntkfl/smooth_networks/certificate.py certify_layers": "each turn keeps samples that the one before did not",
     "ntkfl/any_order/adversary.py run": "_Spent: each round takes one of the trials",
     "ntkfl/connectivity/paths/convex_path.py convex_supremum": "most_points, or no number between two points",
     "ntkfl/connectivity/paths/exact_roots.py rational_between": "bits double until two numbers are told apart",

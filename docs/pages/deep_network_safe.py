@@ -406,11 +406,14 @@ except ValueError as error:
 # | the same | all layers or some | full rounds of federated averaging, of momentum, FedProx, SCAFFOLD or FedDyn, with their rate | `certify_rounds`, `ntkfl certify --network --method` |
 #
 # Momentum and control variates after the checkpoint are covered in full rounds, by the two lines with a rate for a network
-# of any depth, and by `ntkfl certify --method` for two layers of ReLU. Only `--any-order` covers other losses (`--loss`); it takes server steps up to 1, as `certify_network` does,
-# while Algorithm 1 and full rounds may have longer ones where they are stable.
+# of any depth, and by `ntkfl certify --method` for two layers of ReLU. The two
+# certificates for any order cover other losses (`--loss hinge`, `huber:DELTA`, `band:WIDTH`), those with a rate do not:
+# their proofs use that steps are linear in the outputs. In any order server steps are up to 1, while Algorithm 1 and full
+# rounds may have longer ones where they are stable.
 #
 # What is proved is about real arithmetic: rounding in later training is not in it. The theorem behind `certify_network`
 # is checked on small networks, and each of its hypotheses is shown to be needed: `ntkfl verify deep/any-order`.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
-# Algorithm 1 until it certifies.
+# Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at round
+# 350, as samples beyond their margins ask for nothing. The script of `--export` checks certificates of squares.

@@ -36,6 +36,7 @@ from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
+    from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
     from ntkfl.training.models.wide_networks import WideNetwork
@@ -62,6 +63,7 @@ class Smooth:
     option: tuple[str, ...] = ()
     export: Path | None = None  # a new folder for a certificate that holds
     attack: int | None = None  # windows that an adversary tries
+    loss: str | None = None  # the loss trained on and certified; None: squares
 
     def check(self) -> None:
         """Raise ValueError, before anything is read or trained, where the options do not go together.
@@ -74,13 +76,15 @@ class Smooth:
         require_attack(self.attack)
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
-            for name, given in (("--export", self.export), ("--attack", self.attack)):
+            for name, given in (("--export", self.export), ("--attack", self.attack), ("--loss", self.loss)):
                 if given is not None:
                     raise ValueError(f"{name} is for certificates of any order; leave out --method")
             if self.visits != 1:
                 raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
         if self.export is not None:
             require_new(self.export)
+            if self.trained_on.name != "squares":
+                raise ValueError(f"--export is for squares, and the loss is {self.loss}")
             if self.network.startswith("conv"):
                 raise ValueError(f"--export has no convolutions, and the network is {self.network}")
 
@@ -94,10 +98,17 @@ class Smooth:
         from ntkfl.smooth_networks import certify_network, certify_rounds
 
         if self.method is None:
-            return partial(certify_network, visits=self.visits)
+            return partial(certify_network, visits=self.visits, loss=self.trained_on)
         options = method_options(self.option)
         linear_method(self.method, options, setup)  # refuses before anything is trained
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
+
+    @property
+    def trained_on(self) -> ConvexLoss:
+        """The loss."""
+        from ntkfl.limit.convex_loss import SQUARES, loss_of
+
+        return SQUARES if self.loss is None else loss_of(self.loss)
 
     def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
         """Raise TooLittleMemory where the certificate of a network drawn here does not fit."""
@@ -110,6 +121,7 @@ class Smooth:
         """The first words of a command that asks the same."""
         words = ["ntkfl", "certify", "--network", self.network]
         words += ["--visits", f"{self.visits:g}"] if self.visits != 1 else []
+        words += ["--loss", self.loss] if self.loss is not None else []
         words += ["--method", self.method] if self.method is not None else []
         return shlex.join([*words, *(f"--option={option}" for option in self.option)])
 
@@ -211,8 +223,10 @@ def _judged(
     try:
         if asked.watch:
             limit = WATCHED_ROUNDS if rounds is None else rounds
-            return last_judged(watch_network(problem, setup, network, limit, asked.every, certify, start))
-        for checkpoint in network_checkpoints(problem, setup, network, asked.after, asked.every, start):
+            watched = watch_network(problem, setup, network, limit, asked.every, certify, start, asked.trained_on)
+            return last_judged(watched)
+        after = (asked.after, asked.every, start, asked.trained_on)
+        for checkpoint in network_checkpoints(problem, setup, network, *after):
             reached, params = checkpoint
         return reached, certify(network, params, problem)
     except ValueError as error:

@@ -403,23 +403,9 @@ def certify_any_order(
     require_size("most_held", most_held, least=0)
     require_number("memory", memory, "be 0 or more")
     given = two_layers(weights)
-    loss = loss_of(loss) if isinstance(loss, str) else loss
-    require_kind("loss", loss, ConvexLoss, "'hinge'")
+    loss, ends = minimised(loss, problem)
     if loss is SQUARES:
         return _certified(problem, given, _Kept(problem, loss, np.arange(problem.n)), memory, most_held)
-    if loss.minimisers is None:
-        raise ValueError(f"the {loss.name} loss has no minimiser: its outputs grow for ever; take squares or hinge")
-    if loss.smoothness > 1:
-        raise ValueError(
-            f"the slope of {loss.name} has the Lipschitz constant {loss.smoothness:g}; divide the loss by it"
-        )
-    if not loss.labels(problem.y):
-        wrong = problem.y.reshape(-1)[np.abs(np.abs(problem.y.reshape(-1)) - 1).argmax()]
-        raise ValueError(
-            f"a label is {wrong:g}; the {loss.name} loss takes {loss.accepts}, for each output (of one-hot labels y: 2 "
-            "y - 1)"
-        )
-    ends = [end.reshape(problem.n, -1) for end in loss.minimisers(problem.y)]
     moved, plain, _ = without_biases(problem, given)
     scaled(replace(moved, y=np.zeros(moved.y.shape)), plain)  # asks whether network and data fit
     outputs = (plain.outputs(moved.x).reshape(problem.y.shape) + (problem.y - moved.y)).reshape(problem.n, -1)
@@ -427,7 +413,7 @@ def certify_any_order(
     kept = np.flatnonzero(room <= max(0.0, room.min()))
     while True:
         interruption.check()
-        part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=_owners(problem.owner[kept]))
+        part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
         pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
@@ -450,7 +436,30 @@ def certify_any_order(
         kept = np.sort(np.append(kept, rest[~stays]))
 
 
-def _owners(owner: np.ndarray) -> np.ndarray:
+def minimised(loss: ConvexLoss | str, problem: Problem) -> tuple[ConvexLoss, list[Float[np.ndarray, "n C"]]]:
+    """The loss, and the ends of the intervals in which it is minimal, for each output of each sample.
+
+    Raises:
+        ValueError: a loss without minimiser or of too steep a slope, or one that does not take these labels.
+    """
+    loss = loss_of(loss) if isinstance(loss, str) else loss
+    require_kind("loss", loss, ConvexLoss, "'hinge'")
+    if loss.minimisers is None:
+        raise ValueError(f"the {loss.name} loss has no minimiser: its outputs grow for ever; take squares or hinge")
+    if loss.smoothness > 1:
+        raise ValueError(
+            f"the slope of {loss.name} has the Lipschitz constant {loss.smoothness:g}; divide the loss by it"
+        )
+    if not loss.labels(problem.y):
+        wrong = problem.y.reshape(-1)[np.abs(np.abs(problem.y.reshape(-1)) - 1).argmax()]
+        raise ValueError(
+            f"a label is {wrong:g}; the {loss.name} loss takes {loss.accepts}, for each output (of one-hot labels y: 2 "
+            "y - 1)"
+        )
+    return loss, [end.reshape(problem.n, -1) for end in loss.minimisers(problem.y)]
+
+
+def owners(owner: np.ndarray) -> np.ndarray:
     """Clients numbered anew, without gaps."""
     return np.unique(owner, return_inverse=True)[1].reshape(-1)
 

@@ -23,6 +23,7 @@ class ConvexLoss:
         minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If it is
             given, b must be a Lipschitz constant of l'.
         accepts: what labels must be, in words; `labels` tells whether given labels are that.
+        halved: up to this distance of f from the minimisers l is half the distance's square; 0: nowhere.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ConvexLoss:
     minimisers: Ends | None = None
     accepts: str = "real numbers"
     labels: Callable[[np.ndarray], bool] = lambda y: True
+    halved: float = 0.0
 
 
 LOGISTIC = ConvexLoss(
@@ -52,6 +54,7 @@ SQUARES = ConvexLoss(
     lambda f, y: np.ones(np.broadcast(f, y).shape),
     1.0,
     lambda y: (y, y),
+    halved=np.inf,
 )
 HINGE = ConvexLoss(
     "hinge",
@@ -62,6 +65,7 @@ HINGE = ConvexLoss(
     lambda y: (np.where(y > 0, 1.0, -np.inf), np.where(y > 0, np.inf, -1.0)),
     LOGISTIC.accepts,
     LOGISTIC.labels,
+    np.inf,
 )
 LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARES)}
 
@@ -75,6 +79,7 @@ def huber(delta: float) -> ConvexLoss:
         lambda f, y: 1.0 * (np.abs(f - y) <= delta),
         1.0,
         lambda y: (y, y),
+        halved=delta,
     )
 
 
@@ -91,6 +96,7 @@ def band(width: float) -> ConvexLoss:
         lambda f, y: 1.0 * (np.abs(f - y) > width),
         1.0,
         ends,
+        halved=np.inf,
     )
 
 

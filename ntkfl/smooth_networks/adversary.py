@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ntkfl import interruption
+from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.memory import require
 from ntkfl.problem import require_size
 from ntkfl.ranges import require_number
@@ -152,8 +153,11 @@ class Windows:
 
     def __post_init__(self) -> None:
         self.problem = self.certificate.problem
+        self.loss, self.kept = self.certificate.loss, self.certificate.kept
         self.network = FloatNetwork(self.certificate.start.curvature.layers)
         self.labels = self.problem.y.reshape(self.problem.n, -1)
+        assert self.loss.minimisers is not None
+        self.low, self.high = (end[self.kept].reshape(-1) for end in self.loss.minimisers(self.labels))
         self.start = self.network.start()
         require("the adversary", lambda n: 24.0 * n * self.labels.shape[1] * len(self.start), n=self.problem.n)
         self.off = ROUNDING * float(np.linalg.norm(self.start))
@@ -169,8 +173,9 @@ class Windows:
         """|theta - theta*| and theta*, by Newton's method: a fit with theta - theta* in the span of its gradients."""
         at = theta if guess is None else guess
         for _ in range(NEWTON):
-            f, j = self.network.jacobian(at, self.problem.x)
-            at = theta + j.T @ np.linalg.solve(j @ j.T, self.labels.reshape(-1) - f + j @ (at - theta))
+            f, j = self.network.jacobian(at, self.problem.x[self.kept])
+            kernel, here = j @ j.T, f - j @ (at - theta)
+            at = theta + j.T @ np.linalg.solve(kernel, nearest_in_box(kernel, self.low - here, self.high - here))
         return float(np.linalg.norm(at - theta)), at
 
     def trained_on(self, theta: np.ndarray, steps: list[Step]) -> np.ndarray:
@@ -179,7 +184,7 @@ class Windows:
             interruption.check()
             f, kept = self.network.forward(theta, self.problem.x[samples])
             theta = theta + share * self.longer * self.certificate.step_limit * self.network.backward(
-                kept, self.labels[samples] - f, together=True
+                kept, -self.loss.slope(f, self.labels[samples]), together=True
             )
             self.held(theta)
         return theta
@@ -194,7 +199,7 @@ class Windows:
     def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
         """A window: every sample makes the longest step, or small steps that sum to it; some samples make more."""
         n = self.problem.n - self.left_out
-        left = np.linalg.norm(self.labels - self.network.forward(theta, self.problem.x)[0], axis=1)[:n]
+        left = np.linalg.norm(self.loss.slope(self.network.forward(theta, self.problem.x)[0], self.labels), axis=1)[:n]
         by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
         size = 1 if mode in ("largest", "smallest") else int(self.rng.integers(1, n + 1))
         batches = np.split(by, range(size, n, size))

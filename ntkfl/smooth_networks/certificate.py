@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from ntkfl import interruption
+from ntkfl.any_order.certificate import minimised, owners
 from ntkfl.any_order.predictions import FinalAnswers
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.problem import Problem, checked_rows, require_problem
 from ntkfl.ranges import is_number, require_number
-from ntkfl.smooth_networks.checkpoint import Checkpoint
+from ntkfl.smooth_networks.checkpoint import Checkpoint, require_fit
 from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_each
+from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import passed
 from ntkfl.smooth_networks.reading import layers_of
@@ -75,12 +79,15 @@ class NetworkCertificate(LaterNetworks):
     Args:
         certified: whether it is proved.
         why: what is in the way; empty if certified.
-        residual: |y - f| over all samples and outputs, enclosed.
+        residual: |y - f| over all samples and outputs, enclosed. Under another loss: the distance of the kept samples'
+            outputs from those that minimise the loss.
         smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
         visits: v, the factor by which the samples' sums of steps in a window may differ.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
         problem: the data.
+        loss: the loss of an output and its label.
+        kept: the samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
     """
 
     certified: bool
@@ -91,6 +98,8 @@ class NetworkCertificate(LaterNetworks):
     depth: int
     width: int
     problem: Problem = field(repr=False)
+    loss: ConvexLoss
+    kept: Int[np.ndarray, " k"] = field(repr=False)
     start: Start = field(repr=False)
     window: Window | None = field(repr=False, default=None)
     _step: float | None = field(repr=False, default=None)
@@ -98,6 +107,11 @@ class NetworkCertificate(LaterNetworks):
     @property
     def _curvature(self) -> Curvature:  # type: ignore[override]
         return self.start.curvature
+
+    @property
+    def residual_name(self) -> str:
+        """The targets of `residual`: the labels, or the minimisers of another loss."""
+        return super().residual_name if self.loss is SQUARES else "from f to its minimisers"
 
     @property
     def distance(self) -> float:
@@ -113,7 +127,7 @@ class NetworkCertificate(LaterNetworks):
     def step_limit(self) -> float:
         """Every step up to it is allowed, on any batch of distinct samples; 0 if not certified.
 
-        A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2.
+        A step is a multiple of the gradient of the sum of losses, with squares of (1/2) sum_B |y_i - f(x_i)|^2.
         """
         return 0.0 if self.window is None else self.window.step
 
@@ -149,14 +163,18 @@ class NetworkCertificate(LaterNetworks):
             "visits": self.visits,
         }
         finite = {name: value if value is not None and np.isfinite(value) else None for name, value in numbers.items()}
-        sizes = {"depth": self.depth, "width": self.width, "n": self.problem.n}
+        sizes: dict[str, Any] = {"depth": self.depth, "width": self.width, "n": self.problem.n}
+        sizes |= {} if self.loss is SQUARES else {"loss": self.loss.name, "kept": len(self.kept)}
         return {"certified": self.certified, "why": self.why} | finite | sizes
 
     def __str__(self) -> str:
         numbers = {} if self.certified else {"in the way": self.why}
+        other = self.loss is not SQUARES
         numbers |= {
             "samples, layers, width": f"{self.problem.n}, {self.depth}, {self.width}",
-            "|y - f|": shown_up(float(self.residual.hi)),
+            **({"loss": self.loss.name} if other else {}),
+            self.residual_name: shown_up(float(self.residual.hi)),
+            **({"samples it rests on": str(len(self.kept))} if other else {}),
             "lambda_min of the kernel": shown_down(float(self.smallest_eigenvalue.lo)),
         }
         if self.certified:
@@ -171,7 +189,8 @@ class NetworkCertificate(LaterNetworks):
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
     """Two sentences that say what is proved; or that nothing is, and which residual would do."""
     if not certificate.certified:
-        return not_certified(certificate.needed_residual, float(certificate.residual.hi))
+        what = "residual |y - f|" if certificate.loss is SQUARES else "distance of outputs to minimisers"
+        return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
     visits = (
         "every window visits all samples equally often"
         if certificate.visits == 1
@@ -191,6 +210,7 @@ def certify_network(
     *,
     visits: float = 1.0,
     step: float | None = None,
+    loss: ConvexLoss | str = SQUARES,
     memory: float | None = None,
 ) -> NetworkCertificate:
     """Whether all layers of a smooth network may be trained further in any order: see `ntkfl.smooth_networks`.
@@ -208,18 +228,21 @@ def certify_network(
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
             eta and v eta; 1 for shuffled epochs; default 1.
         step: the longest step that training will take; None: the largest 2^-k / lambda_max(J J') that is certified.
+        loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
+            band:WIDTH (the square of what |y - f| exceeds the width by); default squares.
         memory: bytes that may be taken; None: what is free.
 
     Raises:
         ValueError: a layer that is not covered, by its name; weights that do not fit or are not finite; visits below
-            1, a step that is not positive. TooLittleMemory: it does not fit.
+            1, a step that is not positive; a loss without minimiser, or one that does not take these labels.
+            TooLittleMemory: it does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
     """
     require_problem(problem)
     require_number("visits", visits, "be 1 or more, and finite")
     if step is not None and not (is_number(step) and 0 < step < np.inf):
         raise ValueError(f"step is {step!r}; it must be a positive number, or None")
-    return certify_layers(layers_of(network, params, problem.d), problem, visits, step, memory)
+    return certify_layers(layers_of(network, params, problem.d), problem, visits, step, memory, loss)
 
 
 def certify_layers(
@@ -228,9 +251,58 @@ def certify_layers(
     visits: float = 1.0,
     step: float | None = None,
     memory: float | None = None,
+    loss: ConvexLoss | str = SQUARES,
 ) -> NetworkCertificate:
-    """`certify_network` of layers."""
-    at = Checkpoint.of(layers, problem, memory)
+    """`certify_network` of layers.
+
+    Source: docs/proofs/smooth_networks.md#other-losses
+    """
+    loss, (low, high) = minimised(loss, problem)
+    if not loss.halved > 0:
+        raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
+    everything = np.arange(problem.n)
+    if (low == high).all():  # squares, or Huber's loss where it is squares
+        found = _certified(layers, problem, everything, problem.y, loss, visits, step, memory, intervals=False)
+        if found.certified and loss.halved < np.inf:
+            later = found.enclosure(problem.x)
+            if not (np.abs(later.value - problem.y) + later.error <= below(loss.halved)).all():
+                why = f"outputs may get farther than {loss.halved:g} from their labels, where the loss is linear"
+                return replace(found, certified=False, why=why, window=None)
+        return found
+    require_fit(layers, problem)
+    network = FloatNetwork(layers)
+    outputs = network.forward(network.start(), problem.x)[0]
+    room = np.minimum(outputs - low, high - outputs).min(axis=1)
+    kept = np.flatnonzero(room <= max(0.0, room.min()))
+    while True:
+        interruption.check()
+        targets = np.clip(outputs, low, high)[kept].reshape(-1, *problem.y.shape[1:])
+        found = _certified(layers, problem, kept, targets, loss, visits, step, memory)
+        rest = np.setdiff1d(everything, kept)
+        if not found.certified or not len(rest):
+            return found
+        later = found.enclosure(problem.x[rest])
+        least, most = (end.reshape(len(rest), -1) for end in (later.lo, later.hi))
+        stays = ((low[rest] <= least) & (most <= high[rest])).all(axis=1)
+        if stays.all():
+            return found
+        kept = np.sort(np.append(kept, rest[~stays]))
+
+
+def _certified(
+    layers: tuple[Layer, ...],
+    problem: Problem,
+    kept: Int[np.ndarray, " k"],
+    targets: np.ndarray,
+    loss: ConvexLoss,
+    visits: float,
+    step: float | None,
+    memory: float | None,
+    intervals: bool = True,
+) -> NetworkCertificate:
+    """The certificate that rests on these samples; at the targets their losses are minimal."""
+    part = replace(problem, x=problem.x[kept], y=targets, owner=owners(problem.owner[kept]))
+    at = Checkpoint.of(layers, part, memory)
     curvature, residual, smallest = at.curvature, at.residual.norm(), at.smallest_eigenvalue
     start = Start(
         least_root=at.least_root,
@@ -238,9 +310,11 @@ def certify_layers(
         entries=float(largest_nonnegative(above(np.abs(at.kernel.value) + at.kernel.error)[None])[0]),
         gradients=at.gradients,
         curvature=curvature,
+        kept=kept,
+        intervals=intervals,
     )
     if start.least_root == 0:
-        judged: Window | str = at.singular(problem)
+        judged: Window | str = at.singular(part, kept)
     elif step is None:
         judged = largest_step(start, float(residual.hi), visits, HALVINGS)
     else:
@@ -255,6 +329,8 @@ def certify_layers(
         depth=at.depth,
         width=at.width,
         problem=problem,
+        loss=loss,
+        kept=kept,
         start=start,
         window=proved,
         _step=step,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
 from ntkfl.any_order.rounding import above, below
 from ntkfl.estimate import Estimate, NotFinite
@@ -36,7 +37,7 @@ class Checkpoint:
         Raises:
             ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.
         """
-        _require_fit(layers, problem)
+        require_fit(layers, problem)
         require_memory([(layer.weight.size, layer.gives, _copied(layer)) for layer in layers], problem, memory)
         try:
             done = passed(layers, problem.x)
@@ -73,19 +74,24 @@ class Checkpoint:
         widths = [len(layer.weight) for layer in self.layers if not layer.stands_in]
         return min(widths[:-1], default=widths[-1])
 
-    def singular(self, problem: Problem) -> str:
-        """Why a J J' that may be singular has no certificate: an input with two labels, or dependent samples."""
+    def singular(self, problem: Problem, names: Int[np.ndarray, " n"] | None = None) -> str:
+        """Why a J J' that may be singular has no certificate: an input with two labels, or dependent samples.
+
+        `names` of the samples are for messages; default their places.
+        """
+        names = np.arange(problem.n) if names is None else names
         same = np.unique(problem.x, axis=0, return_inverse=True)[1].reshape(-1)
         first = np.unique(same, return_index=True)[1][same]
         other = np.flatnonzero((problem.y != problem.y[first]).reshape(problem.n, -1).any(axis=1))
         if len(other):
             i, j = int(first[other[0]]), int(other[0])
             return (
-                f"samples {i} and {j} are equal, and their labels are {problem.y[i]} and {problem.y[j]}: none fits both"
+                f"samples {names[i]} and {names[j]} are equal, and their labels are {problem.y[i]} and {problem.y[j]}: "
+                "none fits both"
             )
         value = self.kernel.value
         lowest = np.abs(np.linalg.eigh((value + value.T) / 2)[1][:, 0])
-        samples = np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])
+        samples = names[np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])]
         return (
             f"the smallest eigenvalue of J J' may be 0 ({self.smallest_eigenvalue}): the gradients are "
             f"dependent, most of all those of sample{'s' if len(samples) > 1 else ''} "
@@ -117,7 +123,7 @@ def _copied(layer: Layer) -> int:
     return 0 if layer.image is None else layer.weight.size + layer.takes * layer.image.side**2
 
 
-def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
+def require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
     features, outputs = layers[0].takes, len(layers[-1].weight)
     require_features(problem, features)
     labels = problem.y[0].size

@@ -5,7 +5,12 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from ntkfl import interruption
 from ntkfl.algorithm1.checkpoints import in_legs
+from ntkfl.gram.network_parameters import in_float64
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup, finite_array
 from ntkfl.smooth_networks.certificate import NetworkCertificate
@@ -14,6 +19,7 @@ from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.rounds import RoundsCertificate
 
 if TYPE_CHECKING:
+    from ntkfl.training.model import Model
     from ntkfl.training.models.wide_networks import WideNetwork
 
 READOUT = "readout.weight"
@@ -27,6 +33,7 @@ def network_checkpoints(
     rounds: int,
     every: int,
     start: Mapping[str, Any] | None = None,
+    loss: ConvexLoss = SQUARES,
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The parameters at the start and after every `every` rounds of Algorithm 1.
 
@@ -37,6 +44,7 @@ def network_checkpoints(
         rounds: number of rounds in all.
         every: rounds between checkpoints.
         start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.
+        loss: the loss whose sum is trained on; default squares.
 
     Raises:
         ValueError: rounds below 0 or every below 1; as `simulate_network`; a start that does not fit. TooLittleMemory:
@@ -47,6 +55,8 @@ def network_checkpoints(
     model = network.model(problem.x.shape[1:], setup.width, outputs)
 
     def train(params: Mapping[str, Any], leg: range) -> Mapping[str, Any]:
+        if loss is not SQUARES:
+            return _trained_on(loss, problem, setup, model, params, leg)
         run = simulate_network(problem, replace(setup, rounds=len(leg)), model, params, keep=[len(leg)])
         return run.weights[len(leg)]
 
@@ -59,8 +69,46 @@ def network_checkpoints(
     return in_legs(given, train, rounds, every)
 
 
+def _trained_on(
+    loss: ConvexLoss, problem: Problem, setup: Setup, model: "Model", params: Mapping[str, Any], leg: range
+) -> Mapping[str, Any]:
+    """The parameters after these rounds of Algorithm 1 on the sum of a loss.
+
+    Raises:
+        FloatingPointError: the run overflowed.
+    """
+    import torch
+
+    x, server = torch.tensor(problem.x), in_float64(params)
+    for reached in leg:
+        interruption.check()
+        total = {name: torch.zeros_like(value) for name, value in server.items()}
+        for members in problem.members:
+            own = server
+            for _ in range(setup.local_steps):
+                own = {name: value.detach().requires_grad_() for name, value in own.items()}
+                outputs = model.outputs(own, x[torch.as_tensor(members)])
+                slope = torch.as_tensor(loss.slope(outputs.detach().numpy(), problem.y[members]))
+                gradients = torch.autograd.grad(outputs, list(own.values()), slope)
+                own = {
+                    name: value.detach() - setup.eta_local * gradient
+                    for (name, value), gradient in zip(own.items(), gradients, strict=True)
+                }
+            total = {name: total[name] + own[name] - server[name] for name in server}
+        rate = setup.eta_global / problem.n_clients
+        server = {name: value + rate * total[name] for name, value in server.items()}
+        if not all(bool(torch.isfinite(value).all()) for value in server.values()):
+            raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
+    return {name: np.asarray(value) for name, value in server.items()}
+
+
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
-    """Refuse a network whose certificate does not fit, before it is drawn; returns its outputs, None for one.
+    """The number of the network's outputs, None for one, if its certificate fits; to be asked before it is drawn.
+
+    Args:
+        problem: data.
+        network: the network.
+        width: its neurons a layer.
 
     Raises:
         TooLittleMemory: it does not fit.
@@ -91,6 +139,7 @@ def watch_network(
     every: int,
     certify: Callable[["WideNetwork", Mapping[str, Any], Problem], Certificate],
     start: Mapping[str, Any] | None = None,
+    loss: ConvexLoss = SQUARES,
 ) -> Iterator[tuple[int, Certificate]]:
     """Train until a checkpoint certifies, and give each round that was tried with its certificate.
 
@@ -102,8 +151,9 @@ def watch_network(
         every: rounds between checkpoints.
         certify: `certify_network`, or `certify_rounds` with its setup.
         start: parameters to train on from, as in `network_checkpoints`; default those that setup.seed draws.
+        loss: the loss whose sum is trained on; default squares.
     """
-    for reached, params in network_checkpoints(problem, setup, network, rounds, every, start):
+    for reached, params in network_checkpoints(problem, setup, network, rounds, every, start, loss):
         certificate = certify(network, params, problem)
         yield reached, certificate
         if certificate.certified:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from flint import arb
+from jaxtyping import Int
 
 from ntkfl import interruption
 from ntkfl.balls import ball, precision
@@ -28,6 +29,8 @@ class Start:
     entries: float  # the same for the matrix of absolute values of J J'
     gradients: float  # upper bound of |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
+    kept: Int[np.ndarray, " k"] | None = None  # the given samples that these are; None: all
+    intervals: bool = False  # whether a loss is minimal on an interval of outputs and not, as squares, at the label
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) ->
 
 def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
     """Whether the theorem holds with this ball."""
-    crossed = at_a_kink(start.curvature, radius)
+    crossed = at_a_kink(start.curvature, radius, start.kept)
     if crossed is not None:
         return crossed
     separate, together = start.curvature.of_both(radius)
@@ -94,17 +97,17 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
     )
 
 
-def at_a_kink(curvature: Curvature, radius: float) -> Failed | None:
-    """A sentence that names a neuron that may reach its kink in the ball, and the sample; None if none may."""
+def at_a_kink(curvature: Curvature, radius: float, kept: Int[np.ndarray, " k"] | None = None) -> Failed | None:
+    """A sentence that names a neuron that may reach its kink in the ball, and the kept sample; None if none may."""
     crossing = curvature.crossing(radius)
     if not crossing.any():
         return None
     layer, output = (int(index) for index in np.argwhere(crossing)[0])
-    kink = curvature.layers[layer].activation.kink
+    kink, sample = curvature.layers[layer].activation.kink, output // len(curvature.layers[-1].weight)
     return Failed(
         f"a neuron of layer {curvature.layers[layer].name} may reach its kink {f'at {kink:g} ' if kink else ''}in the "
         f"ball of radius "
-        f"{radius:.3g}, for sample {output // len(curvature.layers[-1].weight)}"
+        f"{radius:.3g}, for sample {sample if kept is None else kept[sample]}"
     )
 
 
@@ -140,11 +143,19 @@ def inequalities(
                 f"sure to lower it by {float(eta * gain):.3g} only"
             )
         farthest = d * away.sqrt()
-        turning = 1 - 2 * turn * farthest / s
-        if not turning > 0:
-            return Failed(f"models may be {float(farthest):.3g} from a fit, where fits turn too fast")
-        drift = (v * away * 2 / eps).sqrt() * bend * d**2 * gain.sqrt() / (gain - loss) / turning
-        reach, wanted = d + drift + farthest, d + drift + 2 * farthest
+        if start.intervals:
+            turning, added = 1 - turn * d / s, 2 * (2 * v * gain / eps).sqrt() * bend * d / (gain - loss)
+            under = (1 - added) ** 2 - 4 * eta * bent * d**2
+            if not (turning > 0 and added < 1 and under > 0):
+                return Failed(f"models may be {float(d):.3g} from a fit, from which windows may lead them too far away")
+            spread = d * (2 / (1 - added + under.sqrt())).sqrt()
+            reach, wanted = d + spread, d + (d + spread).max(spread / turning.sqrt() + farthest)
+        else:
+            turning = 1 - 2 * turn * farthest / s
+            if not turning > 0:
+                return Failed(f"models may be {float(farthest):.3g} from a fit, where fits turn too fast")
+            drift = (v * away * 2 / eps).sqrt() * bend * d**2 * gain.sqrt() / (gain - loss) / turning
+            reach, wanted = d + drift + farthest, d + drift + 2 * farthest
         if not wanted < rho:
             return Failed(f"models may move farther than {radius:.3g}", upper_end(wanted))
         return Window(step, radius, upper_end(d), upper_end(reach), -upper_end(-gain), upper_end(loss))

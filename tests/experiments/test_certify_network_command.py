@@ -44,6 +44,21 @@ def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
     assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
 
 
+@pytest.mark.parametrize("loss", ["hinge", "band:0.3", "huber:5"])
+def test_another_loss_is_trained_on_certified_and_replayed(loss, tmp_path):
+    asked = (*SMALL, "--loss", loss, "--watch", "--rounds", 600, "--attack", 20, "--json", tmp_path / "found.json")
+    result = run(*asked)
+    assert result.exit_code == 0, result.output
+    assert f"  loss                        {loss}" in result.stdout and "from f to its minimisers = " in result.stderr
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["loss"] == loss and record["attack"]["broken"] is None and f"--loss {loss}" in record["replay"]
+    again = run(*record["replay"].split()[1:], "--json", tmp_path / "again.json")
+    assert again.exit_code == 0, again.output
+    replayed = json.loads((tmp_path / "again.json").read_text())
+    del record["attack"]
+    assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
+
+
 def test_an_adversary_finds_nothing_against_a_certificate(tmp_path, monkeypatch):
     asked = (*SMALL, "--watch", "--rounds", 400, "--attack", 60, "--json", tmp_path / "found.json")
     result = run(*asked, "--visits", 2)
@@ -229,6 +244,13 @@ def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
         (("--network", "fc:3:erf", "--method", "fedavg", "--attack", "9"), "--attack is for certificates of any order"),
         (("--visits", "2"), "--visits needs --network"),
         (("--test",), "--test needs --any-order or --network or --method"),
+        (("--network", "fc:2:erf", "--loss", "logistic"), "the logistic loss has no minimiser"),
+        (("--network", "fc:2:erf", "--loss", "hing"), "it must be squares, hinge"),
+        (("--network", "fc:2:erf", "--loss", "hinge", "--export", "new"), "--export is for squares"),
+        (
+            ("--network", "fc:2:erf", "--loss", "hinge", "--method", "scaffold"),
+            "--loss is for certificates of any order",
+        ),
     ],
 )
 def test_what_does_not_go_is_refused(arguments, why):

@@ -295,8 +295,8 @@ SAYS = {"h": "the matrix"}  # what messages call an argument, where that is not 
 
 # Where arrays are made by this package, or handed on by it, and no user gives one.
 OURS = {
-    "results": r"(Trajectory|AnyOrderCertificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane|Alignment"
-    r"|LeastBarrier)\.__init__",
+    "results": r"(Trajectory|(AnyOrder|Network)Certificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane"
+    r"|Alignment|LeastBarrier)\.__init__",
     "results of torch networks": r"TorchAlignment\.__init__|moved|permuted (weights|orders)",
     "the round of a method": r"(Blocks|LinearRound|averaging|heavy_ball).*"
     r"|.*Regime\.(__init__|mapped|require_reachable)",

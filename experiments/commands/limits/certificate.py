@@ -87,7 +87,9 @@ def certify(
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(help="with --any-order: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too"),
+        typer.Option(
+            help="with --any-order or --network: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too"
+        ),
     ] = None,
     method: Annotated[
         str | None,
@@ -118,7 +120,7 @@ def certify(
         "--plot": (plot, ("--any-order",)),
         "--attack": (attack, ("--any-order", "--network")),
         "--export": (export, ("--any-order", "--network")),
-        "--loss": (loss, ("--any-order",)),
+        "--loss": (loss, ("--any-order", "--network")),
         "--option": (option, ("--method",)),
         "--test": (test, tuple(kinds)),
     }
@@ -142,7 +144,19 @@ def certify(
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
         smooth = Smooth(
-            network, after, watch, every, visits, test, json_file, weights, method, tuple(option or ()), export, attack
+            network,
+            after,
+            watch,
+            every,
+            visits,
+            test,
+            json_file,
+            weights,
+            method,
+            tuple(option or ()),
+            export,
+            attack,
+            loss,
         )
         return certify_smooth_network(options, smooth)
     if any_order or method is not None:

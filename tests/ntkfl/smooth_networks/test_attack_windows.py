@@ -123,7 +123,7 @@ def far(_):
 
 def kinked(monkeypatch):
     """ReLU, all but two neurons hardly active, and nobody asks whether they reach their kinks."""
-    monkeypatch.setattr(window, "at_a_kink", lambda curvature, radius: None)
+    monkeypatch.setattr(window, "at_a_kink", lambda *given: None)
     hidden, readout = network(3, [4, 12, 1], ["relu"])
     x = np.eye(2, 4)
     z = np.full(12, 1e-9)

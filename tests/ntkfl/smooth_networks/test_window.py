@@ -13,6 +13,7 @@ from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities, la
 
 START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
 GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
+LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # an interval asks for more
 
 
 def recomputed(start, separate, together, residual, step, visits, radius):
@@ -32,8 +33,21 @@ def recomputed(start, separate, together, residual, step, visits, radius):
         square = (1 - mpmath.sqrt(1 - 4 * c * d**2)) / (2 * c)  # E^2, the smaller root of E^2 = d^2 + c E^4
         farthest = mpmath.sqrt(square)
         alpha, beta = eps * s**2 / (2 * kappa**2), c / m(step) * square**2 / d**2
+        if alpha <= beta:
+            return None
+        if start.intervals:
+            slack, x = (
+                1 - m(together) * d / s,
+                2 * mpmath.sqrt(visits * 2 * alpha / eps) * separate * d / (alpha - beta),
+            )
+            if slack <= 0 or x >= 1 or (1 - x) ** 2 <= 4 * c * d**2:
+                return None
+            # the smaller root of X^2 = d^2 + x X^2 + c X^4
+            most = mpmath.sqrt((1 - x - mpmath.sqrt((1 - x) ** 2 - 4 * c * d**2)) / (2 * c))
+            ball = max(2 * d + most, d + most / mpmath.sqrt(slack) + farthest)
+            return [float(number) for number in (d, d + most, ball, alpha, beta)]
         slack = 1 - 2 * m(together) * farthest / s
-        if alpha <= beta or slack <= 0:
+        if slack <= 0:
             return None
         turned = mpmath.sqrt(m(visits)) * m(separate) * farthest / d / slack
         drift = turned * mpmath.sqrt(2 / eps * d**2 * alpha / (alpha - beta)) * mpmath.sqrt(d**2 / (alpha - beta))
@@ -51,11 +65,13 @@ def recomputed(start, separate, together, residual, step, visits, radius):
     st.floats(0.001, 0.3),
     st.floats(1, 5),
     st.floats(3, 8),
+    st.booleans(),
 )
 def test_the_inequalities_are_those_of_the_proof(
-    least, largest, more, gradients, separate, turn, r, step, visits, wider
+    least, largest, more, gradients, separate, turn, r, step, visits, wider, intervals
 ):
-    start, radius = Start(least, largest, more * largest, gradients, None), wider * r / least
+    start = Start(least, largest, more * largest, gradients, None, intervals=intervals)
+    radius = wider * r / least
     window = inequalities(start, separate, turn, r, step, visits, radius)
     exact = recomputed(start, separate, turn, r, step, visits, radius)
     if isinstance(window, Failed):
@@ -70,22 +86,26 @@ def test_the_inequalities_are_those_of_the_proof(
     assert window.distance >= exact[0] and window.reach >= exact[1] and window.loss >= exact[4] * (1 - 1e-15)
 
 
-def test_an_example_holds():
-    window, exact = inequalities(START, **GIVEN), recomputed(START, **GIVEN)
+@pytest.mark.parametrize("intervals", [False, True])
+def test_an_example_holds(intervals):
+    start = replace(START, intervals=intervals)
+    window, exact = inequalities(start, **LESS[intervals]), recomputed(start, **LESS[intervals])
     np.testing.assert_allclose(
         (window.distance, window.reach, window.gain, window.loss), exact[:2] + exact[3:], rtol=1e-13
     )
 
 
-def test_each_number_that_grows_makes_the_claim_weaker():
+@pytest.mark.parametrize("intervals", [False, True])
+def test_each_number_that_grows_makes_the_claim_weaker(intervals):
     """Every input matters: a formula that has lost one would not see it change."""
-    window = inequalities(START, **GIVEN)
+    given = replace(START, intervals=intervals)
+    window = inequalities(given, **LESS[intervals])
     assert isinstance(window, Window)
     for name in ("separate", "together", "residual", "visits"):
-        worse = inequalities(START, **(GIVEN | {name: GIVEN[name] * 1.01}))
+        worse = inequalities(given, **(LESS[intervals] | {name: LESS[intervals][name] * 1.01}))
         assert worse.reach > window.reach and worse.gain - worse.loss < window.gain - window.loss, name
     for name, factor in (("least_root", 0.99), ("largest", 1.01), ("entries", 1.01), ("gradients", 1.01)):
-        worse = inequalities(replace(START, **{name: getattr(START, name) * factor}), **GIVEN)
+        worse = inequalities(replace(given, **{name: getattr(START, name) * factor}), **LESS[intervals])
         assert worse.reach > window.reach and worse.gain < window.gain, name
 
 
