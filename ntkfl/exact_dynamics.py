@@ -155,9 +155,9 @@ def kernel_regime(
         step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
             steps; default all 1.
         eta_local: a schedule in place of the setup's, by round, the last one for all that follow; `rate`, `stable`, the
-            limits and the spectrum are then those of the rounds that follow.
-        eta_global: likewise.
-        local_steps: likewise; not beside client_steps.
+            limits and the spectrum are then those of the rounds that follow. Default: the setup's.
+        eta_global: likewise; default the setup's.
+        local_steps: likewise; not beside client_steps; default the setup's.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
             default squares, solved in closed form.
