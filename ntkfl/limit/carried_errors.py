@@ -187,7 +187,13 @@ class Carried(ABC):
         return tuple(float(a + b) for a, b in zip(old.sums, self.added(old, move, new), strict=True))
 
 
-def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> Carried:
+def carried(
+    work: Blocks,
+    round: LinearRound,
+    margins: Margins,
+    rounds: int,
+    largest: Callable[[np.ndarray], float] | None = None,
+) -> Carried:
     """The bounds of a method's run of `rounds` rounds.
 
     Raises:
@@ -196,7 +202,8 @@ def carried(work: Blocks, round: LinearRound, margins: Margins, rounds: int) -> 
     Source: docs/proofs/linear_methods.md#errors-of-tiles.
     """
     if round.feedback is not None:
-        return _Remembering(margins, round.feedback, Gains.of(round.feedback, work.clients, margins.local, rounds))
+        gains = Gains.of(round.feedback, work.clients, margins.local, rounds, largest)
+        return _Remembering(margins, round.feedback, gains)
     return _Averaging(margins) if round.in_turn is None else _InTurn(margins, len(work.clients.members))
 
 

@@ -75,8 +75,18 @@ class Gains(NamedTuple):
     energy_by_memory: float
 
     @classmethod
-    def of(cls, feedback: Feedback, clients: ClientModes, errors: LocalErrors, rounds: int) -> "Gains":
+    def of(
+        cls,
+        feedback: Feedback,
+        clients: ClientModes,
+        errors: LocalErrors,
+        rounds: int,
+        largest: Callable[[np.ndarray], float] | None = None,
+    ) -> "Gains":
         """The gains of so many rounds.
+
+        `largest`, which takes long, gives a bound of the largest eigenvalue of W^(1/2) H W^(1/2) for the values w of
+        W = w(H_D); it is asked where the sum of the clients' own eigenvalues proves nothing.
 
         Raises:
             ValueError: the resolvent may be infinite on the circle: no bound is proved.
@@ -96,6 +106,7 @@ class Gains(NamedTuple):
         moved = wobble.zero / float(apart.min()) + (2 * radius + float(p.max())) * wobble.pole / float(apart.min()) ** 2
         own = feedback.share * (clients.values + errors.blocks) / s * loose
         most, top = len(clients.members) * own, sum(float(own[owned].max()) for owned in clients.members)
+        sharp = largest is None
 
         def least(angle: float) -> tuple[float, float]:
             """A lower bound of 1 / |(A + delta)^-1| with A = k s^-1/2 H s^-1/2, and a bound of |delta|."""
@@ -112,7 +123,7 @@ class Gains(NamedTuple):
         through = np.abs(feedback.kept) + np.abs(feedback.ahead) * radius + wrong
         passed = np.abs(feedback.passed) + (wrong if np.any(feedback.passed) else 0.0)
         entering = float(np.sqrt(loose / s).max())
-        totals, arcs = np.zeros(4), [(np.pi * i / FIRST_ARCS, np.pi * (i + 1) / FIRST_ARCS) for i in range(FIRST_ARCS)]
+        totals, arcs = np.zeros(4), _first_arcs()
         done, slant = 0, np.sqrt(feedback.share)
         while arcs:
             interruption.check()
@@ -121,6 +132,11 @@ class Gains(NamedTuple):
             reach = radius * (end - start) / 2
             if not (steep + moved) * reach <= CHANGE * bound:
                 if done + len(arcs) > MOST_ARCS or end - start < 1e-9 / max(rounds, 4):
+                    if not sharp:
+                        assert largest is not None
+                        top, sharp = min(top, loose * largest(feedback.share / s)), True
+                        totals, done, arcs = np.zeros(4), 0, _first_arcs()
+                        continue
                     raise ValueError(
                         "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
                     )
@@ -145,3 +161,8 @@ class Gains(NamedTuple):
             totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
         # an error of the start counts as an error of a round before the first
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))
+
+
+def _first_arcs() -> list[tuple[float, float]]:
+    """The upper half of the circle in arcs of one length."""
+    return [(np.pi * i / FIRST_ARCS, np.pi * (i + 1) / FIRST_ARCS) for i in range(FIRST_ARCS)]

@@ -34,6 +34,7 @@ from ntkfl.limit.carried_errors import (
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.lanczos import Lanczos
+from ntkfl.limit.largest_eigenvalue import largest_at_most
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.regime import checked_rounds
@@ -498,12 +499,23 @@ class MatrixFreeRegime(LinearRegime):
     @cached_property
     def _margins(self) -> Margins:
         """The margins of these rounds; a ValueError if no error bound is proved."""
-        return self._measured.proved(self.work, self.round)
+        measured, averages = self._measured, self.round.feedback is None and self.round.in_turn is None
+        if averages and measured.largest > 2 and measured.steepest <= 2 and measured.least > 0:
+            assert self.round.response is not None
+            own = self._largest(self.round.response) + measured.local.size * measured.local.response
+            measured = replace(measured, largest=min(measured.largest, SAFE * own))
+        return measured.proved(self.work, self.round)
+
+    def _largest(self, values: Float[np.ndarray, " n"]) -> float:
+        """At least every eigenvalue of W^(1/2) H W^(1/2) for the computed W with these values at those of H_D."""
+        local = self._measured.local
+        noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
+        return largest_at_most(self.tiles, self._clients, values) + noise
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""
         if self.before is None:
-            return carried(self.work, self.round, self._margins, rounds)
+            return carried(self.work, self.round, self._margins, rounds, self._largest)
         if self.round.memory:
             raise ValueError(
                 f"no error bound is proved for {self.method} where steps change with the round, as it remembers; "
