@@ -16,6 +16,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_round import LinearRound
+from ntkfl.limit.radius import UNIT, side_of_one
 from ntkfl.limit.regime import Regime
 from ntkfl.memory import require
 
@@ -226,7 +227,13 @@ class LinearRegime(Regime):
             return False
         if self.nu is not None:
             return bool(self.nu[0] > 0 and self.nu[-1] < self.round.limit)
-        return self.rate < 1
+        return self.rate < 1 if self._size > DENSE else self._side < 0
+
+    @cached_property
+    def _side(self) -> int:
+        """-1 where the radius of the round map is known to be below 1, 1: at least 1, 0: neither."""
+        error = self._size * UNIT * float(np.linalg.norm(self.round_map))
+        return int(side_of_one(self.round_map, error))
 
     @property
     def step_limits(self) -> StepLimits:
@@ -273,7 +280,8 @@ class LinearRegime(Regime):
         if self.nu is not None:
             grows = self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit
         else:
-            grows = self.rate > 1 + 1e-9
+            # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
+            grows = self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
         if not grows:
             return None
         limits, setup = self.step_limits, self.setup

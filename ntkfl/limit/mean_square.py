@@ -26,12 +26,15 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
+from ntkfl.limit.radius import UNIT, side_of_one
 from ntkfl.memory import require
 
 if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
 PRECISE = 1e-10  # relative, of rates and limits
+GAIN_ERROR = 1e-9  # relative, of a gain by Arnoldi's method, beside the error of the slowest mode
+ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from a rate at which its sides are looked for
 DENSE = 8  # most modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # restarts of the solver of the stationary equation
 # most doublings of a level or factor until the gain is at most 1: they span all float64
@@ -84,17 +87,55 @@ class MeanSquare:
         return max(float(np.sqrt(square)), least)
 
     @cached_property
-    def grows(self) -> bool:
-        """Whether some mean square does not fall, apart from the null space of H."""
+    def sides(self) -> tuple[float, float]:
+        """Two numbers between which the rate is, rounding included: levels at which the mean square grows and falls."""
+        least = 1.0 if self.rests else 0.0
+        low, high = least, float("inf") if len(self.nu) else least
+        for aside in ASIDE if len(self.nu) else ():
+            if low == least and self._side((self.rate * (1 - aside)) ** 2) > 0:
+                low = max(self.rate * (1 - aside), least)
+            if high == float("inf") and self._side((self.rate * (1 + aside)) ** 2) < 0:
+                high = max(self.rate * (1 + aside), least)
+        return low, high
+
+    @cached_property
+    def _at_one(self) -> int:
+        """Below, above or neither: `_side` at 1, of all that moves."""
         if not len(self.nu):
-            return False
-        falls = self.nu[0] > 0 and self._mean_radius < 1
-        return not falls or (self.draws is not None and self._gain(1.0, 1.0) >= 1)
+            return -1
+        return 1 if self.nu[0] < -self._nu_error else 0 if self.nu[0] <= self._nu_error else self._side(1.0)
+
+    def _side(self, level: float) -> int:
+        """-1 where the radius of the map of second moments is known to be below the level, 1: not below, 0: neither."""
+        onward, jump = self._round_of_modes(1.0)
+        error = self._nu_error * float(np.linalg.norm(jump)) + UNIT * np.linalg.norm(onward, axis=(1, 2))
+        of_mean = side_of_one(onward / level**0.5, error / level**0.5)
+        if self.draws is None or of_mean.max() > 0:
+            return int(of_mean.max())
+        if of_mean.max() == 0 or self._mean_radius**2 >= level:
+            return 0
+        gain, error = self._gain(1.0, level), GAIN_ERROR + 4 * self._nu_error / abs(float(self.nu[0]))
+        return -1 if gain * (1 + error) < 1 else 1 if gain * (1 - error) > 1 else 0
+
+    @property
+    def _nu_error(self) -> float:
+        """Error of the eigenvalues nu, by rounding."""
+        return len(self.modes) * UNIT * float(np.abs(self.nu[[0, -1]]).max())
+
+    @property
+    def grows(self) -> bool:
+        """Whether some mean square is known not to fall, except where H is 0."""
+        return self._at_one > 0
 
     @property
     def stable(self) -> bool:
-        """Whether every mean square goes to 0."""
-        return not self.rests and not self.grows
+        """Whether every mean square is known to go to 0."""
+        return not self.rests and self._at_one < 0
+
+    @property
+    def undecided(self) -> bool:
+        """Whether rounding leaves open if that which moves falls."""
+        return self._at_one == 0
 
     @cached_property
     def limit(self) -> float:

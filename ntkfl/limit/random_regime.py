@@ -20,6 +20,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ntkfl import interruption
+from ntkfl.estimate import Estimate
 from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.fourth_moments import FourthMoments, require_few
@@ -223,8 +224,16 @@ class RandomRegime(Regime):
         return self.mean_square.rate
 
     @property
+    def rate_estimate(self) -> Estimate:
+        """The rate with its error, shape (), by numbers on both sides of it.
+
+        Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
+        """
+        return Estimate.between(*self.mean_square.sides, "both sides of a radius")
+
+    @property
     def stable(self) -> bool:
-        """Whether E |r|^2 goes to 0 from every start."""
+        """Whether E |r|^2 is known to go to 0 from every start: not where 1 is within the error of the rate."""
         return self.mean_square.stable
 
     @property
@@ -462,9 +471,14 @@ class RandomRegime(Regime):
 
         Args:
             initial_outputs: y(0), 0 unless given; it matters only if H is singular.
+
+        Raises:
+            ValueError: rounds of which it is not decided whether they fall.
         """
         if self.mean_square.grows:
             return float("inf")
+        if self.mean_square.undecided:
+            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
         initial, total = self._initial_residual(initial_outputs), 0.0
         for column in initial.T:
             rest = self.mean_square.resting(column, self.noise.blocks)

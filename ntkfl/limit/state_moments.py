@@ -14,10 +14,12 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Complex, Float
+from scipy.linalg import LinAlgError, eigvalsh, solve_discrete_lyapunov
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.mean_square import ESTIMATE, PRECISE, STATIONARY
+from ntkfl.limit.radius import UNIT, sides
 from ntkfl.memory import require
 
 BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has no good eigenvectors
@@ -25,9 +27,8 @@ TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that
 RESTART = 20  # vectors that GMRES keeps
 EXACT = 1e-11  # how far the eigenvectors may miss the matrix, over its norm plus 1
 MATRICES = 20  # matrices of the state's size that are held at once
-# a rate above this is known to be above 1; if part of the residual stays, 1 is a multiple eigenvalue, which rounding
-# spreads by the cube root of its size
-ABOVE, ABOVE_WITH_RESTS = 1 + 1e-9, 1 + 1e-4
+WITH_RESTS = 1 + 1e-4  # the radius is compared with this if part of the residual stays, since 1 is an eigenvalue then
+ROUNDED = 16  # rounding errors that are allowed for each row of the state
 
 Second = Float[np.ndarray, "s s"]
 
@@ -102,39 +103,91 @@ class StateMoments:
 
     @cached_property
     def rate(self) -> float:
-        """Factor per round of the root mean square; a ValueError if the search for it does not converge."""
-        return self._radius[0] ** (0.5 / self.rounds)
+        """Factor per round of the root mean square; a ValueError where the search for it does not end.
+
+        It is that of the search, which its sides correct: eigenvalues of a chain are far from exact.
+        """
+        return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.sides))
 
     @cached_property
     def sides(self) -> tuple[float, float]:
-        """A lower and an upper bound of the rate, up to rounding.
+        """Two numbers between which the rate is, rounding included.
 
-        If l S <= S_+ <= u S for a positive definite S and the moments S_+ that follow it, the radius is between l and
-        u. The rate is never below that of the mean. Without such an S the bounds are the mean's rate and infinity; if
-        the mean has no good eigenvectors, 0 and infinity. Source: docs/proofs/random_rounds.md#positive-maps.
+        Where l S <= S_+ <= u S for a positive definite S, S_+ the moments that follow it, the radius is from l to u; it
+        is never below that of the mean. Where 1 is between them, what rests of a driven state says on which side the
+        radius is; `WITH_RESTS` takes the place of 1 where part of the residual stays.
+        Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
-        second = self._radius[1]
-        least = 0.0 if self._basis is None else self._mean_radius**2
-        most = least if self.noise is None and least else float("inf")
-        if second is not None:
-            from scipy.linalg import LinAlgError, eigvalsh
-
-            with suppress(LinAlgError):  # S is not positive definite beyond rounding
-                ratios = eigvalsh(self.following(second), second)
-                least, most = max(least, float(ratios[0])), float(ratios[-1])
+        least, most = (float(side) ** 2 for side in sides(self.mean))
+        if self.noise is not None:
+            most, second = float("inf"), None
+            with suppress(ValueError):  # the search for S has not ended
+                second = self._radius[1]
+            if second is not None:
+                below, above = self._ratios(self.following(second), second)
+                least, most = max(least, below), min(most, above)
+        level = WITH_RESTS if self.rests else 1.0
+        if least <= level <= most:
+            mean, noise = self.mean / level**0.5, self.noise
+            at_level = None if noise is None else lambda second: noise(second) / level
+            below, above = StateMoments(mean, at_level, False)._sides_of_rest
+            least, most = max(least, level * below), min(most, level * above)
         return least ** (0.5 / self.rounds), most ** (0.5 / self.rounds)
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known to grow."""
-        with suppress(ValueError):
-            return self.rate > (ABOVE_WITH_RESTS if self.rests else ABOVE)
-        return False
+        """Whether some mean square is known to grow, or not to fall where nothing rests."""
+        return self.sides[0] > 1 if self.rests else self.sides[0] >= 1
 
     @property
     def stable(self) -> bool:
-        """Whether every mean square goes to 0."""
-        return not self.rests and self.rate < 1
+        """Whether every mean square is known to go to 0."""
+        return not self.rests and self.sides[1] < 1
+
+    @property
+    def undecided(self) -> bool:
+        """Whether rounding leaves open if every mean square goes to 0, where none rests."""
+        return not (self.rests or self.stable or self.grows)
+
+    def _ratios(self, after: Second, before: Second) -> tuple[float, float]:
+        """l and u with l S <= S_+ <= u S, rounding included; 0 and infinity where S is not known to be definite."""
+        with suppress(LinAlgError):  # S is not positive definite beyond rounding
+            lowest = float(eigvalsh(before, subset_by_index=(0, 0))[0])
+            error = self._rounding * float(np.linalg.norm(before)) / lowest
+            if 0 < lowest and error < 1:
+                ratios = eigvalsh(after, before)
+                return max(0.0, float(ratios[0]) - error), float(ratios[-1]) + error
+        return 0.0, float("inf")
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Error of the moments that follow, over the norm of those before.
+
+        N is positive, so that its norm is that of N(I), and M is known up to rounding.
+        """
+        size = len(self.mean)
+        of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(size))))
+        return ROUNDED * size * UNIT * (1 + float(np.linalg.norm(self.mean)) ** 2 + of_noise)
+
+    @property
+    def _sides_of_rest(self) -> tuple[float, float]:
+        """Two numbers between which the radius is, one of them 1 where it is known on which side of 1 that is.
+
+        Let X be symmetric and D = X - T(X) positive definite. If X is positive definite, T(X) = X - D <= u X with u < 1
+        and the radius is at most u. If it is not, the radius is at least 1: else X were a sum of T^k(D).
+        """
+        unknown = 0.0, float("inf")
+        with suppress(ValueError, LinAlgError):  # no memory, or nothing solves it
+            solved = self._driven_by(np.eye(len(self.mean)), 0.1 / len(self.mean) ** 0.5)
+            error = self._rounding * float(np.linalg.norm(solved))
+            left = float(eigvalsh(solved - self.following(solved), subset_by_index=(0, 0))[0]) - error
+            if left > 0:
+                ends = eigvalsh(solved)
+                if ends[0] > error:
+                    return 0.0, 1 - left / float(ends[-1] + error)
+                if ends[0] < -error:
+                    return 1.0, float("inf")
+        return unknown
 
     @property
     def limit(self) -> float:
@@ -147,12 +200,20 @@ class StateMoments:
         Raises:
             ValueError: the equation could not be solved to 1e-10, as happens if the radius is all but 1.
         """
+        return self._driven_by(driven, PRECISE)
+
+    def _driven_by(self, driven: Second, precise: float) -> Second:
+        """The S of S = following(S) + driven, up to this share of what drives it.
+
+        Raises:
+            ValueError: it could not be solved.
+        """
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
         for basis in (self._basis, self._basis, None):  # solves for the remainder again
             solved = solved + self._nearly_resting(left, basis)
             left = driven + self.following(solved) - solved
-            if np.linalg.norm(left) <= PRECISE * np.linalg.norm(driven):
+            if np.linalg.norm(left) <= precise * np.linalg.norm(driven):
                 return solved
         raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
 
@@ -162,16 +223,17 @@ class StateMoments:
         def spread(second: Second) -> Second:
             return second if basis is None else basis.spread(basis.turned(second), 1.0)
 
-        if self.noise is None and basis is not None:
-            return spread(driven)
+        noise = self.noise
+        if noise is None:
+            return solve_discrete_lyapunov(self.mean, driven) if basis is None else spread(driven)
 
         def remains(vector: np.ndarray) -> np.ndarray:
             second = vector.reshape(driven.shape)
             second = (second + second.T) / 2
-            if basis is None or self.noise is None:
+            if basis is None:
                 return (second - self.following(second)).ravel()
             interruption.check()
-            return (second - spread(self.noise(second))).ravel()
+            return (second - spread(noise(second))).ravel()
 
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
         options = {"rtol": PRECISE, "atol": 0.0, "restart": RESTART, "maxiter": STATIONARY}

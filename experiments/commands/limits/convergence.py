@@ -170,6 +170,8 @@ def rate(
     if first.stable:
         what = "the root mean square residual" if random else "the residual"
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
+    elif undecided := _undecided(first):
+        typer.echo(f"not decided whether every residual goes to 0: {undecided}")
     elif not first.step_warning:
         typer.echo(f"some residuals never vanish: {_why_some_stay(first)}")
     else:
@@ -218,6 +220,16 @@ def _why_some_stay(regime: "AnyRegime") -> str:
     return "lambda_min(H) is 0, or cannot be told from it"
 
 
+def _undecided(regime: "AnyRegime") -> str:
+    """Between which numbers the rate of random rounds is, where rounding leaves open if they fall; else nothing."""
+    from ntkfl.exact_dynamics import RandomRegime
+
+    if not (isinstance(regime, RandomRegime) and regime.mean_square.undecided):
+        return ""
+    low, high = regime.mean_square.sides
+    return f"the factor per round is known to be from {low:.9g} to {high:.9g} only"
+
+
 def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
     said = f", participation = {drawn['participation']:g}, batch_size = {drawn['batch_size'] or 'all'}"
     said += f", noise = {drawn['noise']:g}" if drawn["noise"] else ""
@@ -242,7 +254,7 @@ def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> 
         f"lambda_min(H){what}": _eigenvalue(gram.smallest_eigenvalue(h), certified),
         f"lambda_max(H){what}": _eigenvalue(gram.largest_eigenvalue(h), certified),
         **_rates(regime),
-        "stable": "yes" if regime.stable else "no",
+        "stable": "yes" if regime.stable else "not decided" if _undecided(regime) else "no",
         **_limits(regime),
         f"rounds to {eps:g} of the start": _rounds(regime, eps),
     }

@@ -1,0 +1,84 @@
+"""The spectral radius of a matrix from both sides, rounding included, by squaring the matrix again and again.
+
+For k = 1, 2, 4, ..., rho(M)^k is at most |M^k| and at least |tr M^k| / n. Eigenvalues themselves are useless where
+eigenvectors nearly depend on each other: rounding moves a chain of 14 equal ones by the 14th root of its size.
+Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
+"""
+
+from contextlib import suppress
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import LinAlgError, solve_discrete_lyapunov
+
+from ntkfl import interruption
+
+UNIT = np.finfo(float).eps
+SQUARINGS = 60
+WRITTEN_OUT = 4  # rows of a matrix whose Lyapunov equation is solved as any linear one
+ROUNDED = 16  # terms of a sum that rounding is allowed, over the rows
+
+
+def sides(
+    matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | None = None
+) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
+    """Two numbers, for each of some matrices, between which every matrix near it has its spectral radius.
+
+    Near is what differs by `error` at most in the Frobenius norm; by default by the rounding of as many terms as a row
+    has. If a computed product B B has the norm s, where B has the norm 1 and is off by e, then what is divided by s is
+    off by (2 e + e^2 + n eps) / s.
+    """
+    n = matrix.shape[-1]
+    size = np.linalg.norm(matrix, axis=(-2, -1))
+    if error is None:
+        error = n * UNIT * size
+    scale = np.where(size > 0, size, 1.0)
+    power, off, log = matrix / scale[..., None, None], error / scale, np.log(scale)
+    low, high = np.zeros_like(scale), np.full_like(scale, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for squared in range(SQUARINGS):
+            interruption.check()
+            trace = np.abs(np.trace(power, axis1=-2, axis2=-1)) - n**0.5 * off
+            size = np.linalg.norm(power, axis=(-2, -1)) + off
+            slack = 8 * UNIT * (1 + np.abs(log))  # of the logarithms, which each squaring halves
+            low = np.fmax(low, np.exp(log + np.log(np.maximum(trace, 0) / n) / 2**squared - slack))
+            high = np.fmin(high, np.exp(log + np.log(size) / 2**squared + slack))
+            if not (off < 1).any():
+                break
+            power, off = power @ power, 2 * off + off**2 + 2 * n * UNIT
+            size = np.linalg.norm(power, axis=(-2, -1))
+            scale = np.where(size > 0, size, 1.0)
+            power, off, log = power / scale[..., None, None], off / scale, log + np.log(scale) / 2 ** (squared + 1)
+    return low, high
+
+
+def side_of_one(
+    matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | float = 0.0
+) -> Float[np.ndarray, "*k"]:
+    """-1 where every matrix near it has a radius below 1, 1 where none has, 0 where neither is known.
+
+    `sides` may say it. Else let D = X - M X M^T be positive definite. If X is so too the radius is below 1. If it is
+    not, the radius is at least 1: else X were the sum of M^k D M^kT. Near is what differs by `error` at most in the
+    Frobenius norm.
+    """
+    n, unit = matrix.shape[-1], np.eye(matrix.shape[-1])
+    solved = np.full(matrix.shape, np.nan)
+    with suppress(LinAlgError, ValueError), np.errstate(all="ignore"):
+        if n <= WRITTEN_OUT:
+            pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
+            right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))
+            # not exactly singular, for one of many would spoil all
+            solved = np.linalg.solve((1 + 4 * UNIT) * np.eye(n**2) - pairs, right).reshape(matrix.shape)
+        else:
+            solved = solve_discrete_lyapunov(matrix, unit)
+    solved = (solved + np.swapaxes(solved, -1, -2)) / 2
+    size, length = np.linalg.norm(solved, axis=(-2, -1)), np.linalg.norm(matrix, axis=(-2, -1))
+    known = np.isfinite(size)
+    solved = np.where(known[..., None, None], solved, unit)
+    left = solved - matrix @ solved @ np.swapaxes(matrix, -1, -2)
+    off = (ROUNDED * n * UNIT * (1 + length) ** 2 + (2 * length + error) * error) * size
+    known &= np.linalg.eigvalsh((left + np.swapaxes(left, -1, -2)) / 2)[..., 0] > off
+    least = np.linalg.eigvalsh(solved)[..., 0]
+    side = np.where(known & (np.abs(least) > ROUNDED * n * UNIT * size), -np.sign(least), 0.0)
+    low, high = sides(matrix, n * UNIT * length + error)
+    return np.where(low > 1, 1.0, np.where(high < 1, -1.0, side))
